@@ -1,0 +1,48 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test lint types unit slow gpu bench format clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv with everything in it
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)  ## train a GNN and its uplifted form side by side
+	$(BIN)/gnnak demo
+
+test: lint types unit  ## all checks
+
+lint: $(READY)  ## formatting and lint rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## the type checker
+	$(BIN)/mypy
+
+unit: $(READY)  ## unit, property and doc tests
+	$(BIN)/pytest -n 2 -m 'not slow and not gpu'
+
+slow: $(READY)  ## the tests that take minutes
+	$(BIN)/pytest -n 2 -m slow
+
+gpu: $(READY)  ## the tests that need a CUDA device
+	$(BIN)/pytest -m gpu
+
+bench: $(READY)  ## the benchmarks, one table each
+	$(BIN)/python -m benchmarks.extraction
+
+format: $(READY)  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove what make made
+	rm -rf $(VENV) *.egg-info build dist .mypy_cache .pytest_cache .ruff_cache

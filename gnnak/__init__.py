@@ -1,0 +1,1 @@
+"""Uplift any GNN from stars to rooted subgraphs."""

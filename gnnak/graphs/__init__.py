@@ -1,0 +1,1 @@
+"""One plain graph or many, as flat tensors."""

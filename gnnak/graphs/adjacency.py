@@ -1,0 +1,74 @@
+"""Edges grouped by one of their ends, and the checks every graph passes once."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.typing import check_count
+
+
+class Neighbors(NamedTuple):
+    """The neighbours of every node in one direction, as flat rows.
+
+    Row `v` is the slice `ptr[v]:ptr[v + 1]`; inside a row entries are sorted by
+    neighbour, then by edge.
+    """
+
+    ptr: Tensor
+    """Where the row of each node starts, [n + 1]."""
+    node: Tensor
+    """The node at the other end, [e]."""
+    edge: Tensor
+    """Which edge of the graph it is, [e]."""
+
+    key: Tensor
+    """Sorted `row * n + neighbour` of every entry, [e]: look pairs up in it."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, n."""
+        return self.ptr.numel() - 1
+
+    def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Start and length of the rows of `nodes`, both shaped like it."""
+        start = self.ptr.index_select(0, nodes)
+        return start, self.ptr.index_select(0, nodes + 1) - start
+
+
+def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
+    """Group the edges by target: row `v` holds every `u` with an edge `u -> v`."""
+    source, target = edge_index
+    key, edge = torch.sort(target * num_nodes + source, stable=True)
+    ptr = pointers(counts_of(target, num_nodes))
+    return Neighbors(ptr, source.index_select(0, edge), edge, key)
+
+
+def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
+    """Raise `GraphError` unless `edge_index` is a [2, e] list over the nodes."""
+    check_count("num_nodes", num_nodes)
+    if not isinstance(edge_index, Tensor):
+        kind = type(edge_index).__name__
+        raise GraphError(
+            f"edge_index is a {kind}; give an int64 tensor of shape [2, e]."
+        )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        shape = list(edge_index.shape)
+        raise GraphError(
+            f"edge_index has shape {shape}; give [2, e], one column an edge."
+        )
+    if edge_index.dtype != torch.long:
+        raise GraphError(
+            f"edge_index has dtype {edge_index.dtype}; convert it with .long()."
+        )
+    if edge_index.numel() == 0:
+        return
+    low, high = (int(value) for value in edge_index.aminmax())
+    if low < 0 or high >= num_nodes:
+        wrong = low if low < 0 else high
+        raise GraphError(
+            f"edge_index names node {wrong}, but the graph has {num_nodes} nodes "
+            f"(0 to {num_nodes - 1}); check num_nodes or the edges."
+        )

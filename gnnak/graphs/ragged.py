@@ -1,0 +1,60 @@
+"""Rows of different lengths stored one after the other: counts, pointers, ranges."""
+
+import torch
+from torch import Tensor
+
+
+def pointers(counts: Tensor) -> Tensor:
+    """Where each row starts and the last one ends: `[0, c_0, c_0 + c_1, ...]`.
+
+    >>> pointers(torch.tensor([2, 0, 3]))
+    tensor([0, 2, 2, 5])
+    """
+    start = counts.new_zeros(counts.numel() + 1)
+    torch.cumsum(counts, 0, out=start[1:])
+    return start
+
+
+def ragged_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """Concatenate the ranges `start_i, ..., start_i + count_i - 1`.
+
+    Args:
+        start: First value of each range, [r].
+        count: Length of each range, [r]; zero is fine.
+
+    Returns:
+        The range each entry belongs to and its value, both [sum of count].
+
+    >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
+    (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
+    """
+    ptr = pointers(count)
+    row = torch.arange(count.numel(), device=count.device)
+    row = torch.repeat_interleave(row, count)
+    value = torch.arange(row.numel(), device=count.device)
+    value += (start - ptr[:-1]).index_select(0, row)
+    return row, value
+
+
+def counts_of(index: Tensor, size: int) -> Tensor:
+    """How often each of `0, ..., size - 1` stands in `index`; trailing zeros kept.
+
+    >>> counts_of(torch.tensor([0, 2, 2]), 4)
+    tensor([1, 0, 2, 0])
+    """
+    ones = torch.ones_like(index)
+    return index.new_zeros(size).scatter_add_(0, index, ones)
+
+
+def chunk_cuts(work: Tensor, limit: int) -> list[int]:
+    """Where to cut rows into runs of about `limit` work each, for `tensor_split`.
+
+    >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
+    [1, 3]
+    """
+    done = torch.cumsum(work, 0)
+    total = int(done[-1]) if done.numel() else 0
+    if total <= limit:
+        return []
+    marks = torch.arange(limit, total, limit, device=done.device)
+    return torch.searchsorted(done, marks, right=True).unique().tolist()

@@ -1,0 +1,14 @@
+"""From graphs to rooted subgraphs."""
+
+from gnnak.subgraphs.egonets import EgoNets, egonets
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
+
+__all__ = [
+    "EgoNets",
+    "RandomWalks",
+    "RootedSubgraphs",
+    "egonets",
+    "random_walks",
+    "walk_subgraphs",
+]

@@ -1,0 +1,53 @@
+"""Axis letters and the literal options shared by all rooms.
+
+Shapes are written with these letters in every docstring:
+
+====  =====================================================
+`n`   nodes of the graph, or of a batch (a disjoint union)
+`e`   directed edges
+`g`   graphs
+`s`   rooted subgraphs
+`m`   node copies: a node seen in one rooted subgraph
+`f`   edge copies: an edge seen in one rooted subgraph
+`c`   channels
+`k`   hops
+====  =====================================================
+"""
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from gnnak.errors import OptionError
+
+Encoding = Literal["centroid", "subgraph", "context"]
+Reduce = Literal["sum", "mean"]
+FuseMode = Literal["concat", "sum"]
+HopMode = Literal["concat", "add"]
+
+ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+
+
+def check_choice(option: str, value: object, known: Iterable[str]) -> None:
+    """Raise `OptionError` naming the known values if `value` is none of them.
+
+    >>> check_choice("reduce", "median", ("sum", "mean"))
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: reduce is 'median'; use one of: sum, mean.
+    """
+    known = tuple(known)
+    if value not in known:
+        raise OptionError(f"{option} is {value!r}; use one of: {', '.join(known)}.")
+
+
+def check_count(option: str, value: object, least: int = 0) -> int:
+    """Return `value` if it is a whole number of at least `least`, else raise.
+
+    >>> check_count("num_hops", -1)
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: num_hops is -1; give a whole number of at least 0.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise OptionError(
+            f"{option} is {value!r}; give a whole number of at least {least}."
+        )
+    return value
