@@ -1,0 +1,1 @@
+"""The uplift: GNN-AK layers around any GNN."""
