@@ -1,7 +1,7 @@
 """Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+)."""
 
-from gnnak.nn.departures import PAPER, PUBLISHED, Departures
-from gnnak.nn.uplift import GNNAK
+from gnnak.errors import GnnakError
+from gnnak.nn import GNNAK, PAPER, PUBLISHED, Departures, uplift
 from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
 
 __version__ = "0.1.0"
@@ -12,6 +12,8 @@ __all__ = [
     "PUBLISHED",
     "Departures",
     "EgoNets",
+    "GnnakError",
     "RandomWalks",
     "RootedSubgraphs",
+    "uplift",
 ]

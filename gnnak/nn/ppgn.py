@@ -9,7 +9,7 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.nn.mlp import batch_norm
 
 BUCKET_GROWTH = 1.2
-"""Graphs share a bucket while the largest is at most this much larger than the least."""
+"""How much larger than its smallest graph the largest of a bucket may be."""
 
 
 class PPGN(nn.Module):
@@ -93,7 +93,7 @@ class PPGNBlock(nn.Module):
         self.mix = nn.Linear(2 * channels, channels)
 
     def forward(self, pairs: Tensor, mask: Tensor) -> Tensor:
-        """Map pair states [b, n, n, w], zero outside `mask` [b, n, n, 1], to new ones."""
+        """Map pair states [b, n, n, w] to new ones; `mask` [b, n, n, 1] says which."""
         left = (self.left(pairs) * mask).permute(0, 3, 1, 2)
         right = (self.right(pairs) * mask).permute(0, 3, 1, 2)
         product = (left @ right).permute(0, 2, 3, 1)
@@ -138,7 +138,7 @@ def _to_dense(
     place: Tensor,
     size: int,
 ) -> Tensor:
-    """The bucket's graphs as [b, size, size, w]: nodes on the diagonal, edges off it."""
+    """The bucket's graphs, [b, size, size, w]: nodes on the diagonal, edges off it."""
     num_graphs = int(row.max()) + 1
     at = x.new_full((x.size(0),), -1, dtype=torch.long)
     at[nodes] = row * size + place

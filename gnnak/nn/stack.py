@@ -10,7 +10,7 @@ from gnnak.nn.mlp import batch_norm
 
 
 class Stack(nn.Module):
-    r"""$m$ convs of one width: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$.
+    r"""Convs of one width: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$.
 
     All convs read the same edge attributes.
 

@@ -1,7 +1,6 @@
 """`uplift(model)`: every PyG conv inside any model, replaced by its uplifted form."""
 
 import copy
-import weakref
 from collections.abc import Callable, Sequence
 
 import torch
@@ -13,9 +12,9 @@ from gnnak.nn.calling import EDGE_ARGUMENTS, argument_names, declared_width, try
 from gnnak.nn.departures import PAPER, Departures
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.shared import Extractor, SharedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks
-from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce, check_count
+from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce
 
 
 def uplift(
@@ -49,10 +48,9 @@ def uplift(
     >>> net(torch.rand(3, 16), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
     torch.Size([3, 64])
     """
-    if isinstance(num_hops, RandomWalks):
-        extractor: EgoNets | RandomWalks = num_hops
-    else:
-        extractor = EgoNets(check_count("num_hops", num_hops))
+    extractor: Extractor = (
+        num_hops if isinstance(num_hops, RandomWalks) else EgoNets(num_hops)
+    )
     shared = SharedSubgraphs(extractor)
 
     def wrap(conv: MessagePassing) -> UpliftedConv:
@@ -77,7 +75,7 @@ def uplift(
     else:
         _replace_convs(model, wrap)
         uplifted = model
-    uplifted.register_forward_pre_hook(shared.begin_pass)
+    uplifted.register_forward_pre_hook(lambda *_: shared.begin_pass())
     return uplifted
 
 
@@ -117,55 +115,6 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
             "ever; build it with cached=False."
         )
     return width, try_out(conv, width, f"as {name} declares").out_channels
-
-
-class SharedSubgraphs:
-    """The subgraphs of the graph at hand, extracted once and shared by all layers.
-
-    The graph is known by its `edge_index` tensor: the same object, not written to
-    since. Nothing is kept alive: when the tensor goes, so do its subgraphs.
-
-    Args:
-        extractor: What makes the subgraphs.
-    """
-
-    def __init__(self, extractor: EgoNets | RandomWalks) -> None:
-        self.extractor = extractor
-        self._kept: RootedSubgraphs | None = None
-        self._of: weakref.ref[Tensor] | None = None
-        self._version: tuple[int, int] | None = None
-
-    @torch.compiler.disable
-    def get(
-        self, edge_index: Tensor, num_nodes: int, training: bool
-    ) -> RootedSubgraphs:
-        """The subgraphs of this graph, extracted if they are not at hand."""
-        version = (edge_index._version, num_nodes)
-        same = self._of is not None and self._of() is edge_index
-        if self._kept is None or not same or self._version != version:
-            generator = None
-            if self.extractor.random and not training:
-                generator = torch.Generator(edge_index.device).manual_seed(0)
-            self._kept = self.extractor(edge_index, num_nodes, generator)
-            self._of = weakref.ref(edge_index, lambda _: self.forget())
-            self._version = version
-        return self._kept
-
-    def forget(self) -> None:
-        """Drop what is kept."""
-        self._kept = self._of = self._version = None
-
-    @torch.compiler.disable
-    def begin_pass(self, module: nn.Module, args: object) -> None:
-        """Forward pre-hook of the whole model: random subgraphs are drawn anew."""
-        if self.extractor.random:
-            self.forget()
-
-    def __getstate__(self) -> dict[str, EgoNets | RandomWalks]:
-        return {"extractor": self.extractor}
-
-    def __setstate__(self, state: dict[str, EgoNets | RandomWalks]) -> None:
-        self.__init__(state["extractor"])  # type: ignore[misc]
 
 
 class UpliftedConv(nn.Module):
