@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_index
-from gnnak.graphs.fields import check_counts, check_rows, describe
+from gnnak.graphs.fields import check_counts, check_rows, check_tensor, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,9 +83,8 @@ class GraphBatch:
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)
         self._check_ptr()
+        check_tensor("edge_index", self.edge_index, self.device)
         check_edge_index(self.edge_index, self.num_nodes)
-        if self.edge_index.device != self.device:
-            raise GraphError("edge_index is on another device than ptr; move it there.")
         source, target = self.edge_index
         if (self.batch[source] != self.batch[target]).any():
             raise GraphError("an edge joins two graphs; offset edge_index by ptr.")
@@ -95,12 +94,15 @@ class GraphBatch:
             rows = self.num_edges
             check_rows("edge_attr", self.edge_attr, rows, "edge", device=self.device)
         if self.y is not None:
-            by_node = self.y.dim() > 0 and self.y.size(0) == self.num_nodes
-            rows, owner = (self.num_graphs, "graph")
-            if by_node and rows != self.num_nodes:
-                rows, owner = (self.num_nodes, "node")
-            check_rows("y", self.y, rows, owner, columns=False, device=self.device)
+            self._check_targets(self.y)
         return self
+
+    def _check_targets(self, y: Tensor) -> None:
+        """A batch does not say whose targets these are: nodes' or graphs' will do."""
+        rows, owner = self.num_graphs, "graph"
+        if y.dim() and y.size(0) == self.num_nodes:
+            rows, owner = self.num_nodes, "node"
+        check_rows("y", y, rows, owner, columns=False, device=self.device)
 
     def _check_ptr(self) -> None:
         if not self.ptr.numel() or int(self.ptr[0]) != 0:

@@ -9,6 +9,17 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
 
 
+def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
+    """Return `value` if it is a tensor, on `device` if that matters, else raise."""
+    if not isinstance(value, Tensor):
+        raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
+    if device is not None and value.device != device:
+        raise GraphError(
+            f"{name} is on {value.device}, the other fields on {device}; move it there."
+        )
+    return value
+
+
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     """Raise `GraphError` unless `value` is an int64 vector without negatives.
 
@@ -16,7 +27,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
     Traceback (most recent call last):
     gnnak.errors.GraphError: num_nodes[1] is -1; give counts of at least 0.
     """
-    tensor = _tensor(name, value, device)
+    tensor = check_tensor(name, value, device)
     if tensor.dtype != torch.long or tensor.dim() != 1:
         raise GraphError(
             f"{name} is {_kind(tensor)}; give an int64 tensor with one dimension."
@@ -41,8 +52,8 @@ def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) 
         num_nodes: Number of nodes of each graph, [g].
         num_edges: Number of edges of each graph, [g].
     """
+    check_tensor("edge_index", edge_index, num_nodes.device)
     check_edge_shape(edge_index)
-    _tensor("edge_index", edge_index, num_nodes.device)
     total = int(num_edges.sum())
     if edge_index.size(1) != total:
         raise GraphError(
@@ -83,7 +94,7 @@ def check_rows(
     Traceback (most recent call last):
     gnnak.errors.GraphError: x has 4 rows; give 3, one for every node.
     """
-    tensor = _tensor(name, value, device)
+    tensor = check_tensor(name, value, device)
     if tensor.dim() < 1 or (columns and tensor.dim() != 2):
         letter = owner[0]
         shape = f"[{letter}, c]" if columns else f"[{letter}, ...]"
@@ -131,13 +142,3 @@ def _joinable(value: object, axis: int) -> str:
     shape = [str(length) for length in value.shape]
     shape[axis : axis + 1] = "*"
     return f"{value.dtype} [{', '.join(shape)}] on {value.device}"
-
-
-def _tensor(name: str, value: object, device: torch.device | None) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
-    if device is not None and value.device != device:
-        raise GraphError(
-            f"{name} is on {value.device}, the other fields on {device}; move it there."
-        )
-    return value

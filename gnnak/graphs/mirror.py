@@ -98,8 +98,9 @@ def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])
     pair = ends.amin(dim=0) * size + ends.amax(dim=0)
-    if store.edge_attr is not None and pair.numel():
-        attr = torch.unique(store.edge_attr, dim=0, return_inverse=True)[1]
-        pair = torch.unique(pair, return_inverse=True)[1]
-        pair = pair * (int(attr.max()) + 1) + attr
-    return torch.unique(pair, return_inverse=True)[1]
+    group = torch.unique(pair, return_inverse=True)[1]
+    columns = () if store.edge_attr is None else store.edge_attr.unbind(dim=1)
+    for column in columns:
+        known, code = torch.unique(column, return_inverse=True)
+        group = torch.unique(group * known.numel() + code, return_inverse=True)[1]
+    return group
