@@ -142,6 +142,14 @@ def test_read_npz_names_file_and_key(path, change, key):
     assert "\n" not in message
 
 
+def test_read_npz_more_nodes_than_fit_in_memory(path):
+    none, many = np.zeros((2, 0), int), np.array([2**60, 0, 0])
+    save(path, without=("x", "edge_attr"), num_nodes=many, num_edges=many * 0,
+         edge_index=none)  # fmt: skip
+    with pytest.raises(FileFormatError, match="num_nodes adds up to 11529"):
+        read_npz(path)
+
+
 @pytest.mark.parametrize("key", ["num_nodes", "num_edges", "edge_index"])
 def test_read_npz_names_a_missing_key(path, key):
     with pytest.raises(FileFormatError, match=f"graphs.npz: the key {key} is missing"):

@@ -89,7 +89,7 @@ def test_to_pyg_round_trip(store):
         assert_same(back, store)
 
 
-def test_to_pyg_shares_nothing_wrong():
+def test_to_pyg_graph_targets_keep_their_row():
     store = replace(from_pyg([Data(num_nodes=1)]), y=int_tensor([[1, 2]]))
     (data,) = to_pyg(store)
     assert data.y.tolist() == [[1, 2]]

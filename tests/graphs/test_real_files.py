@@ -66,7 +66,6 @@ def test_read_graph6_strongly_regular():
     assert degree.tolist() == [12] * 375
 
 
-@pytest.mark.slow
 def test_read_npz_superpixels_have_no_edges():
     path = real("cifar10-superpixels.npz")
     with pytest.raises(FileFormatError, match="pass allow_no_edges=True"):

@@ -22,6 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs.mirror import mirrored, unmirrored
@@ -127,13 +128,14 @@ def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool
 ) -> tuple[GraphFile, bool]:
     """The file with every edge as written, and whether edges are directed."""
-    if "edge_index" not in arrays and "num_edges" not in arrays and allow_no_edges:
+    no_edges = "edge_index" not in arrays and "num_edges" not in arrays
+    if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)
         empty = np.zeros((2, 0), np.int64)
         arrays = {**arrays, "num_edges": zeros, "edge_index": empty}
     for key in ("num_nodes", "num_edges", "edge_index"):
         if key not in arrays:
-            hint = " or pass allow_no_edges=True" if "edge" in key else ""
+            hint = " or pass allow_no_edges=True" if no_edges and "edge" in key else ""
             raise GraphError(f"the key {key} is missing; add it{hint}.")
     tensors = {
         key: to_tensor(key, arrays[key], whole=key in COUNTS)
@@ -144,11 +146,20 @@ def _assemble(
     node_targets, directed = (to_flag(key, arrays.get(key)) for key in FLAGS)
     store = GraphStore(**tensors, node_targets=node_targets).check()
     if store.x is None:
-        x = torch.from_numpy(np.zeros((int(store.node_ptr[-1]), 1), np.int64))
-        store = replace(store, x=x)
+        store = replace(store, x=_constant(int(store.node_ptr[-1])))
     names = {
         key: to_names(key, value)
         for key, value in arrays.items()
         if key.endswith("_names")
     }
     return GraphFile(store, split, folds, names), directed
+
+
+def _constant(num_nodes: int) -> Tensor:
+    """[n, 1] zeros: the feature of nodes that have none."""
+    try:
+        return torch.from_numpy(np.zeros((num_nodes, 1), np.int64))
+    except (MemoryError, ValueError) as error:
+        raise GraphError(
+            f"num_nodes adds up to {num_nodes}, more than fits in memory."
+        ) from error

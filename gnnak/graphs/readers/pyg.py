@@ -34,23 +34,7 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
     >>> from_pyg([Data(edge_index=edge_index, num_nodes=2), Data(num_nodes=3)])
     GraphStore(graphs=2, nodes=5, edges=2, x=None, edge_attr=None, y=None, device='cpu')
     """
-    from torch_geometric.data import Data  # takes seconds to import
-
-    if isinstance(data_list, Data):
-        raise GraphError("this is one Data; give a list of them.")
-    sizes: list[int] = []
-    parts: dict[str, list[Tensor | None]] = {}
-    for graph, data in enumerate(data_list):
-        if not isinstance(data, Data):
-            kind = type(data).__name__
-            raise GraphError(f"graph {graph} is a {kind}; give PyG Data objects.")
-        try:
-            size, fields = _one(data, node_targets)
-        except GraphError as error:
-            raise GraphError(f"graph {graph}: {error}") from error
-        sizes.append(size)
-        for name, value in fields.items():
-            parts.setdefault(name, []).append(value)
+    sizes, parts = _collect(data_list, node_targets)
     if not sizes:
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
@@ -85,6 +69,30 @@ def to_pyg(store: GraphStore) -> list[Data]:
             parts[name] = getattr(store, name).split(sizes)
     rows = zip(*parts.values(), strict=True)
     return [Data(**dict(zip(parts, row, strict=True))) for row in rows]
+
+
+def _collect(
+    data_list: Iterable[Data], node_targets: bool
+) -> tuple[list[int], dict[str, list[Tensor | None]]]:
+    """Number of nodes of every graph, and each field of every graph."""
+    from torch_geometric.data import Data  # takes seconds to import
+
+    if isinstance(data_list, Data):
+        raise GraphError("this is one Data; give a list of them.")
+    sizes: list[int] = []
+    parts: dict[str, list[Tensor | None]] = {}
+    for graph, data in enumerate(data_list):
+        if not isinstance(data, Data):
+            kind = type(data).__name__
+            raise GraphError(f"graph {graph} is a {kind}; give PyG Data objects.")
+        try:
+            size, fields = _one(data, node_targets)
+        except GraphError as error:
+            raise GraphError(f"graph {graph}: {error}") from error
+        sizes.append(size)
+        for name, value in fields.items():
+            parts.setdefault(name, []).append(value)
+    return sizes, parts
 
 
 def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
