@@ -100,6 +100,7 @@ def test_pna_star_is_batching_consistent():
     )
 
 
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed:UserWarning")
 def test_pna_star_runs_in_bfloat16_autocast():
     data = small_graphs(channels=4, edge_channels=3, dtype=torch.float)["star"]
     conv = make_conv().float()

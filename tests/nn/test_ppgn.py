@@ -191,6 +191,7 @@ def test_ppgn_takes_a_batch_in_any_order():
     )
 
 
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed:UserWarning")
 def test_ppgn_runs_in_bfloat16_autocast():
     graphs = small_graphs(channels=4, edge_channels=4, dtype=torch.float)
     with torch.autocast("cpu", dtype=torch.bfloat16):
