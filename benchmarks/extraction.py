@@ -9,7 +9,6 @@ grows by during one extraction. Run with `make bench`, or
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import RootedEgoNets
 
+from benchmarks.memory import PeakMemory
 from gnnak.graphs import GraphBatch, GraphStore, from_networkx, read_npz, to_pyg
 from gnnak.subgraphs import egonets
 from gnnak.training.results import append_record, environment
@@ -110,9 +110,9 @@ def peak_megabytes(case: str, name: str) -> float:
 def measure_peak(case: str, name: str) -> float:
     """Growth of this process's peak memory in one extraction, in MB."""
     extract = contestants(case)[name]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    extract()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    with PeakMemory() as peak:
+        extract()
+    return peak.megabytes
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
 from gnnak.graphs.ragged import ragged_ranges
-from gnnak.subgraphs.induce import find_sorted, induced_edges
+from gnnak.subgraphs.induce import induced_edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
@@ -63,25 +63,31 @@ def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> 
 def _reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
     """Breadth-first from all roots at once over keys `subgraph * n + node`.
 
+    Keys carry their hop as a last digit: after a sort, the first of equal keys is the
+    nearest, and those of the newest hop are the next frontier.
+
     Returns the sorted keys of all (subgraph, node) pairs within `num_hops`, and hops.
     """
-    num_nodes = neighbors.num_nodes
-    frontier = torch.arange(root.numel(), device=root.device) * num_nodes + root
-    levels = [frontier]
-    for _ in range(num_hops):
-        here = frontier % max(num_nodes, 1)
+    size = max(neighbors.num_nodes, 1)
+    digits = min(num_hops, neighbors.num_nodes) + 1
+    key = torch.arange(root.numel(), device=root.device) * size + root
+    seen, frontier = key * digits, key
+    for hop in range(1, digits):
+        here = frontier % size
         row, entry = ragged_ranges(*neighbors.rows(here))
         beside = neighbors.node.index_select(0, entry)
-        frontier = torch.unique((frontier - here).index_select(0, row) + beside)
-        for level in reversed(levels):
-            frontier = frontier[~find_sorted(level, frontier)[1]]
-        if not frontier.numel():
+        reached = (frontier - here).index_select(0, row) + beside
+        seen = torch.sort(torch.cat([seen, reached * digits + hop])).values
+        key = seen // digits
+        first = torch.ones_like(key, dtype=torch.bool)
+        torch.ne(key[1:], key[:-1], out=first[1:])
+        kept = first.nonzero().flatten()
+        seen, key = seen.index_select(0, kept), key.index_select(0, kept)
+        newest = (seen - key * digits == hop).nonzero().flatten()
+        if not newest.numel():
             break
-        levels.append(frontier)
-    key, order = torch.sort(torch.cat(levels))
-    sizes = torch.tensor([level.numel() for level in levels], device=root.device)
-    hop = torch.arange(len(levels), device=root.device).repeat_interleave(sizes)
-    return key, hop.index_select(0, order)
+        frontier = key.index_select(0, newest)
+    return key, seen - key * digits
 
 
 @dataclass(frozen=True)

@@ -108,8 +108,11 @@ def _from_edges(
     source_node = neighbors.node.index_select(0, entry)
     home = copies.subgraph.index_select(0, target) * neighbors.num_nodes
     source, found = find_sorted(copies.key, home + source_node)
-    edge_index = torch.stack([source[found], target[found]])
-    return edge_index, neighbors.edge.index_select(0, entry[found])
+    keep = found.nonzero().flatten()
+    ends = [source.index_select(0, keep), target.index_select(0, keep)]
+    return torch.stack(ends), neighbors.edge.index_select(
+        0, entry.index_select(0, keep)
+    )
 
 
 def _from_members(
