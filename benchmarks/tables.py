@@ -26,7 +26,7 @@ def latest(records: list[Record], key: str) -> list[Record]:
 
 
 def extraction() -> str:
-    """gnnak against PyG's transform: seconds, memory and the ratio of times."""
+    """Ours against PyG's transform: seconds, memory and the ratio of times."""
     rows = []
     for record in latest(read_records(RESULTS / "extraction.jsonl"), "case"):
         taken, peak = record["seconds"], record["peak_mb"]

@@ -12,6 +12,7 @@ from gnnak.typing import (
     Reduce,
     check_choice,
     check_count,
+    check_encodings,
     check_share,
 )
 
@@ -55,6 +56,8 @@ class ModelOptions:
         check_choice("reduce", self.reduce, ("sum", "mean"))
         check_choice("fuse", self.fuse, ("concat", "sum"))
         check_share("dropout", self.dropout)
+        if self.encodings is not None:
+            check_encodings(self.encodings)
         if self.degrees is not None and not isinstance(self.degrees, tuple):
             raise OptionError(
                 f"degrees is a {type(self.degrees).__name__}; give a tuple of counts, "

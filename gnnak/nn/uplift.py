@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gnnak.errors import OptionError, SubgraphError, WidthError
+from gnnak.errors import SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.departures import PAPER, Departures
 from gnnak.nn.encodings import (
@@ -27,6 +27,7 @@ from gnnak.typing import (
     Reduce,
     check_choice,
     check_count,
+    check_encodings,
 )
 
 
@@ -94,7 +95,7 @@ class GNNAK(nn.Module):
         self.out_channels = check_count("out_channels", out_channels, least=1)
         self.hop_channels = check_count("hop_channels", hop_channels)
         self.max_hops = check_count("max_hops", max_hops)
-        self.encodings = _check_encodings(encodings)
+        self.encodings = check_encodings(encodings)
         check_choice("reduce", reduce, ("sum", "mean"))
         check_choice("fuse", fuse, ("concat", "sum"))
         check_choice("hop", hop, ("concat", "add"))
@@ -236,17 +237,3 @@ class GNNAK(nn.Module):
 
 def _transform(channels: int, num_layers: int) -> nn.Sequential:
     return nn.Sequential(*(dense_block(channels, channels) for _ in range(num_layers)))
-
-
-def _check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    if isinstance(encodings, str):
-        raise OptionError(
-            f"encodings is the string {encodings!r}; give a tuple of names."
-        )
-    for name in encodings:
-        check_choice("an encoding", name, ENCODINGS)
-    if not encodings or len(set(encodings)) != len(encodings):
-        raise OptionError(
-            f"encodings is {tuple(encodings)!r}; name at least one, each once."
-        )
-    return tuple(encodings)

@@ -110,11 +110,6 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
             f"cannot tell the input width of {name}; wrap it with "
             "gnnak.GNNAK(conv, in_channels, out_channels, hop='add') by hand."
         )
-    if getattr(conv, "cached", False):
-        raise OptionError(
-            f"{name} has cached=True and would keep the first batch's subgraphs for "
-            "ever; build it with cached=False."
-        )
     try:
         return width, try_out(conv, width, f"as {name} declares").out_channels
     except WidthError:

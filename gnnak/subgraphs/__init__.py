@@ -1,6 +1,7 @@
 """From graphs to rooted subgraphs."""
 
 from gnnak.subgraphs.egonets import EgoNets, egonets
+from gnnak.subgraphs.from_pyg import rooted_from_pyg
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
 
@@ -10,5 +11,6 @@ __all__ = [
     "RootedSubgraphs",
     "egonets",
     "random_walks",
+    "rooted_from_pyg",
     "walk_subgraphs",
 ]

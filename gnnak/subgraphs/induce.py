@@ -9,7 +9,7 @@ from torch import Tensor
 from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 
-CHUNK = 1 << 23
+CHUNK = 1 << 21
 """Candidate pairs looked at in one go: bounds the memory beyond the output."""
 
 

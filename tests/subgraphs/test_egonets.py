@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gnnak.errors import GraphError, OptionError
 from gnnak.subgraphs import EgoNets, RootedSubgraphs, egonets, induce
-from gnnak.subgraphs.rooted import TENSORS
+from gnnak.subgraphs.invariants import TENSORS
 from tests.strategies import graphs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

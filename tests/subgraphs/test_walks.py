@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gnnak import RandomWalks
 from gnnak.errors import OptionError
 from gnnak.subgraphs import random_walks, walk_subgraphs, walks
-from gnnak.subgraphs.rooted import TENSORS
+from gnnak.subgraphs.invariants import TENSORS
 from tests.strategies import graphs
 
 
