@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from gnnak.errors import OptionError
 from gnnak.nn.departures import PUBLISHED, Departures
+from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.shared import Extractor
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.typing import (
     Encoding,
     FuseMode,
@@ -45,6 +46,8 @@ class ModelOptions:
     """Whether each outer layer adds a plain conv on the whole graph (PATTERN)."""
     node_task: bool = False
     """Whether there is an output per node instead of per graph."""
+    drop: SubgraphDrop = field(default_factory=SubgraphDrop)
+    """Which subgraphs the `-s` forms train on; the others have none dropped."""
     degrees: tuple[int, ...] | None = None
     """For `pna`: how many training nodes have each in-degree, [max + 1]."""
 

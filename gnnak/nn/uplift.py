@@ -18,6 +18,7 @@ from gnnak.nn.fuse import ConcatFuse, SumFuse
 from gnnak.nn.gates import HopGate, HopTable
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.segment import gather, lookup
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import (
     ENCODINGS,
@@ -148,7 +149,7 @@ class GNNAK(nn.Module):
 
         Args:
             x: Node states, [n, in_channels].
-            subgraphs: A rooted subgraph for every node.
+            subgraphs: A rooted subgraph for every node, or those `SubgraphDrop` keeps.
             edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
 
         Returns:
@@ -210,7 +211,8 @@ class GNNAK(nn.Module):
             raise WidthError(
                 f"x has shape {list(x.shape)}; give [n, {self.in_channels}]."
             )
-        if subgraphs.num_subgraphs != x.size(0):
+        sampled = isinstance(subgraphs, SampledSubgraphs)
+        if (subgraphs.num_nodes if sampled else subgraphs.num_subgraphs) != x.size(0):
             raise SubgraphError(
                 f"there are {subgraphs.num_subgraphs} rooted subgraphs for {x.size(0)} "
                 "nodes; extract one for every node of this batch."

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
-from gnnak.graphs.ragged import ragged_ranges
+from gnnak.graphs.adjacency import check_edge_index, incoming
 from gnnak.subgraphs.induce import induced_edges
+from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
@@ -39,7 +39,7 @@ def egonets(
     check_edge_index(edge_index, num_nodes)
     root = _check_roots(roots, num_nodes, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
-    key, hop = _reach(root, neighbors, num_hops)
+    key, hop = reach(root, neighbors, num_hops)
     size = max(num_nodes, 1)
     subgraph, node = key // size, key % size
     ends, edge = induced_edges(node, subgraph, root.numel(), neighbors)
@@ -58,36 +58,6 @@ def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> 
     if roots.unique().numel() != roots.numel():
         raise GraphError("roots names a node twice; give each node at most once.")
     return roots.to(device)
-
-
-def _reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
-    """Breadth-first from all roots at once over keys `subgraph * n + node`.
-
-    Keys carry their hop as a last digit: after a sort, the first of equal keys is the
-    nearest, and those of the newest hop are the next frontier.
-
-    Returns the sorted keys of all (subgraph, node) pairs within `num_hops`, and hops.
-    """
-    size = max(neighbors.num_nodes, 1)
-    digits = min(num_hops, neighbors.num_nodes) + 1
-    key = torch.arange(root.numel(), device=root.device) * size + root
-    seen, frontier = key * digits, key
-    for hop in range(1, digits):
-        here = frontier % size
-        row, entry = ragged_ranges(*neighbors.rows(here))
-        beside = neighbors.node.index_select(0, entry)
-        reached = (frontier - here).index_select(0, row) + beside
-        seen = torch.sort(torch.cat([seen, reached * digits + hop])).values
-        key = seen // digits
-        first = torch.ones_like(key, dtype=torch.bool)
-        torch.ne(key[1:], key[:-1], out=first[1:])
-        kept = first.nonzero().flatten()
-        seen, key = seen.index_select(0, kept), key.index_select(0, kept)
-        newest = (seen - key * digits == hop).nonzero().flatten()
-        if not newest.numel():
-            break
-        frontier = key.index_select(0, newest)
-    return key, seen - key * digits
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -99,7 +99,7 @@ class RootedSubgraphs:
             kept[name] = compute()
         return kept[name]
 
-    def to(self, device: torch.device | str) -> RootedSubgraphs:
+    def to(self, device: torch.device | str) -> Self:
         """Return this record on another device."""
         moved = {name: getattr(self, name).to(device) for name in TENSORS}
         return replace(self, **moved)
@@ -123,7 +123,7 @@ class RootedSubgraphs:
 
     def check(
         self, edge_index: Tensor | None = None, num_nodes: int | None = None
-    ) -> RootedSubgraphs:
+    ) -> Self:
         """Verify every sentence of the fields above and return the record.
 
         Args:
