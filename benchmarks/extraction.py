@@ -8,7 +8,6 @@ grows by during one extraction. Run with `make bench`, or
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,39 +15,17 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import networkx as nx
-import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import RootedEgoNets
 
+from benchmarks.data import molecules, sparse_graph
 from benchmarks.memory import PeakMemory
-from gnnak.graphs import GraphBatch, GraphStore, from_networkx, read_npz, to_pyg
+from gnnak.graphs import GraphBatch, GraphStore, to_pyg
 from gnnak.subgraphs import egonets
 from gnnak.training.results import append_record, environment
 
 RESULTS = Path("results/extraction.jsonl")
 REPEATS = 3
-
-
-def molecules(count: int) -> GraphStore:
-    """ZINC molecules from GNNAK_DATA, else random trees with a few rings."""
-    folder = os.environ.get("GNNAK_DATA")
-    if folder and (path := Path(folder) / "zinc12k.npz").exists():
-        return read_npz(path).store.subset(slice(count))
-    graphs = []
-    for seed in range(count):
-        graph = nx.random_labeled_tree(23, seed=seed)
-        graph.add_edges_from((i, i + 5) for i in (0, 7, 14))
-        graphs.append(graph)
-    return from_networkx(graphs)
-
-
-def sparse_graph(num_nodes: int) -> GraphStore:
-    """One random graph with four directed edges a node."""
-    generator = torch.Generator().manual_seed(0)
-    once = torch.randint(num_nodes, (2, 2 * num_nodes), generator=generator)
-    both = torch.cat([once, once.flip(0)], dim=1)
-    return GraphStore(torch.tensor([num_nodes]), torch.tensor([both.size(1)]), both)
 
 
 CASES: dict[str, tuple[Callable[[], GraphStore], int, bool]] = {
