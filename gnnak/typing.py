@@ -72,10 +72,8 @@ def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')
     """
-    if isinstance(encodings, str):
-        raise OptionError(
-            f"encodings is the string {encodings!r}; give a tuple of names."
-        )
+    if isinstance(encodings, str) or not isinstance(encodings, Sequence):
+        raise OptionError(f"encodings is {encodings!r}; give a tuple of names.")
     for name in encodings:
         check_choice("an encoding", name, ENCODINGS)
     if not encodings or len(set(encodings)) != len(encodings):

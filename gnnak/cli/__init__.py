@@ -46,6 +46,8 @@ def main() -> None:
         code = app(standalone_mode=False)
     except GnnakError as error:
         _fail(str(error), 2)
+    except OSError as error:
+        _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except typer.Abort:
         _fail("interrupted", 130)
     except Exception as error:

@@ -31,7 +31,7 @@ class SharedSubgraphs:
     def forget(self) -> None:
         """Drop all that is kept."""
         self._of: weakref.ref[Tensor] | None = None
-        self._version: tuple[int, int] | None = None
+        self._version: tuple[object, ...] | None = None
         self._full: RootedSubgraphs | None = None
         self._plan: Plan | None = None
         self._drawn: RootedSubgraphs | None = None
@@ -79,7 +79,9 @@ class SharedSubgraphs:
         training: bool,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        version = (edge_index._version, num_nodes)
+        written = None if edge_index.is_inference() else edge_index._version
+        drawn_in = training if self.extractor.random else None
+        version = (written, num_nodes, drawn_in)
         same = self._of is not None and self._of() is edge_index
         if self._full is None or not same or self._version != version:
             self.forget()

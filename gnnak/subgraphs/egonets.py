@@ -50,8 +50,9 @@ def egonets(
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
     if roots is None:
         return torch.arange(num_nodes, device=device)
-    inside = roots.numel() == 0 or (roots.min() >= 0 and roots.max() < num_nodes)
-    if roots.dim() != 1 or roots.dtype != torch.long or not inside:
+    flat = isinstance(roots, Tensor) and roots.dim() == 1 and roots.dtype == torch.long
+    inside = flat and not ((roots < 0) | (roots >= num_nodes)).any()
+    if not inside:
         raise GraphError(
             f"roots must be an int64 tensor [s] of nodes in 0..{num_nodes - 1}."
         )

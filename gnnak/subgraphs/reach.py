@@ -3,8 +3,11 @@
 import torch
 from torch import Tensor
 
+from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.ragged import ragged_ranges
+
+LARGEST = 2**63 - 1
 
 
 def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
@@ -12,7 +15,8 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
 
     Breadth-first from all roots at once over keys `subgraph * n + node`. Keys carry
     their hop as a last digit: after a sort, the first of equal keys is the nearest,
-    and those of the newest hop are the next frontier.
+    and those of the newest hop are the next frontier. Takes a sort per hop of what is
+    reached so far.
 
     Args:
         root: Where paths end, [s].
@@ -23,7 +27,8 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
         The sorted keys of all (subgraph, node) pairs within reach, and their hops.
     """
     size = max(neighbors.num_nodes, 1)
-    digits = min(num_hops, neighbors.num_nodes) + 1
+    farthest = min(num_hops, neighbors.num_nodes)
+    digits = min(farthest + 1, LARGEST // (size * size))
     key = torch.arange(root.numel(), device=root.device) * size + root
     seen, frontier = key * digits, key
     for hop in range(1, digits):
@@ -41,4 +46,10 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
         if not newest.numel():
             break
         frontier = key.index_select(0, newest)
+    else:
+        if digits <= farthest:
+            raise GraphError(
+                f"a graph of {size:,} nodes is too large for {num_hops} hops; use at "
+                f"most {digits - 1}."
+            )
     return key, seen - key * digits

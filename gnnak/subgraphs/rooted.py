@@ -114,17 +114,22 @@ class RootedSubgraphs:
     def check_edge_attr(self, edge_attr: Tensor) -> None:
         """Raise `EdgeAttrError` unless `edge_attr` has one row, or weight, per edge."""
         wanted = "e" if self.num_edges is None else self.num_edges
-        wrong = self.num_edges is not None and len(edge_attr) != self.num_edges
-        if edge_attr.dim() not in (1, 2) or wrong:
+        shape = list(edge_attr.shape) if isinstance(edge_attr, Tensor) else None
+        fits = shape is not None and len(shape) in (1, 2)
+        if not fits or wanted not in ("e", shape[0]):
+            got = type(edge_attr).__name__ if shape is None else f"of shape {shape}"
             raise EdgeAttrError(
-                f"edge_attr has shape {list(edge_attr.shape)}; give [{wanted}, c] or "
-                f"[{wanted}], a row for every column of edge_index."
+                f"edge_attr is {got}; give [{wanted}, c] or [{wanted}], one row for "
+                "every column of edge_index."
             )
 
     def check(
         self, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Self:
         """Verify every sentence of the fields above and return the record.
+
+        A verifier for tests, not for training: with `edge_index` it takes time in
+        proportion to subgraphs times edges.
 
         Args:
             edge_index: The graph the record was taken from, [2, e]; with it, the edge

@@ -35,6 +35,8 @@ def test_demo_table_names_both_models(tmp_path):
         (["demo", "--picture", "demo.txt"], "end it in .png, .pdf or .svg"),
         (["demo", "--epochs", "0"], "Invalid value for '--epochs'"),
         (["demo", "--what"], "No such option"),
+        (["demo", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["demo", "--picture", "/dev/null/a.png"], "/dev/null"),
         (["demmo"], "No such command"),
     ],
 )
