@@ -1,0 +1,220 @@
+"""The exact HASH: isomorphism classes of small coloured graphs.
+
+Individualisation and refinement, batched over all graphs of a union:
+
+1. 1-WL splits the graphs into classes; isomorphic graphs stay together.
+2. In every graph one node of the first shared colour is singled out and 1-WL run again,
+   until no colour is shared. Two graphs that end with the same colours are isomorphic:
+   matching the colours is the isomorphism. So each class keeps few unlike graphs.
+3. Those are told apart by singling out *every* node of the first shared colour, level
+   by level, following the rarest outcome. If that ends, it decides.
+4. What is too large for that is decided pair by pair, by a search with backtracking.
+"""
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.ragged import counts_of
+from gnnak.wl.interning import rank, rank_multisets, rank_pairs
+from gnnak.wl.refinement import color_refinement, stable
+from gnnak.wl.union import GraphUnion
+
+SEARCH_LIMIT = 20_000
+"""Refinements one comparison of two graphs may take before it is given up."""
+
+UNFOLD_LIMIT = 1_000_000
+"""Nodes of all branches that are followed at once before comparing pair by pair."""
+
+
+def isomorphism_classes(union: GraphUnion) -> Tensor:
+    """Return the class of every graph, [g]: equal if and only if isomorphic.
+
+    Isomorphisms respect node colours and the colours of pairs. Worst cases (graphs
+    alike to 1-WL even after many nodes are singled out) are given up with an error
+    after `SEARCH_LIMIT` refinements; egonets are far from them.
+
+    Raises:
+        GraphError: If two graphs were too hard to compare.
+
+    >>> from gnnak.wl.inputs import read_union
+    >>> import networkx as nx
+    >>> hexagon, triangles = nx.cycle_graph(6), nx.disjoint_union(*[nx.complete_graph(3)] * 2)
+    >>> isomorphism_classes(read_union([hexagon, triangles, "E?~o", hexagon])).tolist()
+    [1, 2, 0, 1]
+    """
+    refined, kind = _refine(union)
+    if not kind.numel():
+        return kind
+    leaf = rank_pairs(kind, _leaves(refined, kind))
+    chosen = _first_of_each(leaf)
+    rivals = chosen[counts_of(kind[chosen], int(kind.max()) + 1)[kind[chosen]] > 1]
+    if not rivals.numel():
+        return kind
+    group, doubt = _unfold(refined.select(rivals), kind[rivals])
+    settled = kind.clone()
+    settled[rivals] = group + int(kind.max()) + 1
+    _merge(refined, rivals[doubt], settled)
+    answer = torch.zeros(int(leaf.max()) + 1, dtype=torch.long)
+    answer[leaf[chosen]] = settled[chosen]
+    return rank(answer[leaf])
+
+
+def pointed_classes(union: GraphUnion) -> Tensor:
+    """Return a colour of every node, [n]: equal iff an isomorphism maps one to other.
+
+    Nodes of different graphs of the union are compared as well.
+    """
+    pointed = union.select(union.graph)
+    first = torch.searchsorted(pointed.graph, torch.arange(union.num_nodes))
+    begin = torch.cumsum(union.sizes, 0) - union.sizes
+    marked = first + torch.arange(union.num_nodes) - begin[union.graph]
+    mark = torch.zeros_like(pointed.graph)
+    mark[marked] = 1
+    return isomorphism_classes(
+        pointed.recolored(rank_pairs(pointed.node_color, mark))
+    )
+
+
+def _refine(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
+    """The union in its stable colours, and the fingerprint of each graph."""
+    coloring = stable(color_refinement(union))
+    return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
+
+
+def _first_of_each(kind: Tensor) -> Tensor:
+    """The first graph of every kind, ascending by kind."""
+    first = torch.full((int(kind.max()) + 1,), kind.numel(), dtype=torch.long)
+    return first.scatter_reduce_(0, kind, torch.arange(kind.numel()), "amin")
+
+
+def _first_shared(union: GraphUnion) -> Tensor:
+    """[n], bool: the nodes of each graph's first colour that two of its nodes have."""
+    if not union.num_nodes:
+        return torch.zeros(0, dtype=torch.bool)
+    size = int(union.node_color.max()) + 1
+    key = rank(union.graph * size + union.node_color)
+    shared = (torch.bincount(key)[key] > 1).nonzero().flatten()
+    least = torch.full((union.num_graphs,), size, dtype=torch.long)
+    least.scatter_reduce_(0, union.graph[shared], union.node_color[shared], "amin")
+    return union.node_color == least[union.graph]
+
+
+def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
+    """[g]: equal for two graphs of a kind only if one path of choices fits both."""
+    leaf = torch.zeros_like(kind)
+    graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
+    union = union.select(graphs)
+    while graphs.numel():
+        shared = _first_shared(union)
+        open_graphs = torch.unique(union.graph[shared])
+        if not open_graphs.numel():
+            break
+        graphs, union = graphs[open_graphs], union.select(open_graphs)
+        cell = _first_shared(union).nonzero().flatten()
+        chosen = torch.full((union.num_graphs,), union.num_nodes, dtype=torch.long)
+        chosen.scatter_reduce_(0, union.graph[cell], cell, "amin")
+        union, fingerprint = _refine(_single_out(union, chosen))
+        level = torch.zeros_like(leaf)
+        level[graphs] = fingerprint + 1
+        leaf = rank_pairs(leaf, level)
+    return leaf
+
+
+def _single_out(union: GraphUnion, nodes: Tensor) -> GraphUnion:
+    mark = torch.zeros_like(union.node_color)
+    mark[nodes] = 1
+    return union.recolored(rank_pairs(union.node_color, mark))
+
+
+def _branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
+    """One copy of its graph for each of `nodes`, with that node singled out."""
+    copies = union.select(union.graph[nodes])
+    begin = torch.cumsum(union.sizes, 0) - union.sizes
+    first = torch.cumsum(copies.sizes, 0) - copies.sizes
+    return _single_out(copies, first + nodes - begin[union.graph[nodes]])
+
+
+def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor]:
+    """Split kinds by all choices of nodes, level by level, within `UNFOLD_LIMIT`.
+
+    At each level, graphs are split by the multiset of fingerprints over their branches;
+    then each keeps the branches of its rarest fingerprint only. Whether a branch is
+    kept does not depend on the numbering of nodes.
+
+    Returns:
+        The finer kinds, and whether graphs of one kind may still differ, both [g].
+    """
+    owner = torch.arange(union.num_graphs)
+    doubt = torch.zeros_like(kind, dtype=torch.bool)
+    while True:
+        alone = torch.bincount(kind)[kind[owner]] == 1
+        union, owner = _keep(union, owner, ~alone)
+        nodes = _first_shared(union).nonzero().flatten()
+        if not nodes.numel():
+            return kind, doubt
+        unsettled = torch.unique(union.graph[nodes])
+        union, owner = _keep(union, owner, torch.isin(owner, owner[unsettled]))
+        nodes = _first_shared(union).nonzero().flatten()
+        home = union.graph[nodes]
+        if int(union.sizes[home].sum()) > UNFOLD_LIMIT:
+            doubt[owner] = True
+            return kind, doubt
+        union, fingerprint = _refine(_branches(union, nodes))
+        owner = owner[home]
+        kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
+        union, owner = _keep(union, owner, _rarest(owner, fingerprint))
+
+
+def _keep(union: GraphUnion, owner: Tensor, kept: Tensor) -> tuple[GraphUnion, Tensor]:
+    graphs = kept.nonzero().flatten()
+    return union.select(graphs), owner[graphs]
+
+
+def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
+    """[b], bool: the branches with their owner's rarest (then least) fingerprint."""
+    if not owner.numel():
+        return torch.zeros(0, dtype=torch.bool)
+    both = rank_pairs(owner, fingerprint)
+    often = rank_pairs(torch.bincount(both)[both], fingerprint)
+    least = torch.full((int(owner.max()) + 1,), int(often.max()), dtype=torch.long)
+    return often == least.scatter_reduce_(0, owner, often, "amin")[owner]
+
+
+def _merge(union: GraphUnion, rivals: Tensor, settled: Tensor) -> None:
+    """Compare the rivals that share a number in `settled`; unlike ones get a new one."""
+    fresh = int(settled.max()) + 1
+    known: dict[int, list[int]] = {}
+    for graph in rivals.tolist():
+        others = known.setdefault(int(settled[graph]), [])
+        for other in others:
+            if _isomorphic(union.select(torch.tensor([other, graph]))):
+                settled[graph] = settled[other]
+                break
+        else:
+            if others:
+                settled[graph] = fresh
+                fresh += 1
+            others.append(graph)
+
+
+def _isomorphic(pair: GraphUnion) -> bool:
+    """Search for an isomorphism of two graphs in stable colours, completely."""
+    stack, spent = [pair], 0
+    while stack:
+        pair = stack.pop()
+        cell = _first_shared(pair).nonzero().flatten()
+        if not cell.numel():
+            return True
+        in_first = pair.graph[cell] == 0
+        tried = torch.cat([cell[in_first][:1], cell[~in_first]])
+        spent += tried.numel()
+        if spent > SEARCH_LIMIT:
+            raise GraphError(
+                f"two graphs of {int(pair.sizes[0])} nodes were not decided within "
+                f"{SEARCH_LIMIT} refinements; use hash='3-wl' or fewer hops."
+            )
+        branches, fingerprint = _refine(_branches(pair, tried))
+        fits = (fingerprint[1:] == fingerprint[0]).nonzero().flatten() + 1
+        stack += [branches.select(torch.tensor([0, i])) for i in fits.tolist()[::-1]]
+    return False
