@@ -43,7 +43,8 @@ def egonets(
     size = max(num_nodes, 1)
     subgraph, node = key // size, key % size
     ends, edge = induced_edges(node, subgraph, root.numel(), neighbors)
-    return RootedSubgraphs(root, node, subgraph, hop, ends, edge)
+    num_edges = edge_index.size(1)
+    return RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:

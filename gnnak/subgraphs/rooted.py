@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import SubgraphError
+from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs.distances import hops_to_root
 
 if TYPE_CHECKING:
     from torch_geometric.transforms.rooted_subgraph import RootedSubgraphData
+
+TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
+"""The fields of the record that are tensors."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,6 +46,10 @@ class RootedSubgraphs:
     edge between their copies, sorted by (target, source, edge)."""
     edge: Tensor
     """[f], in 0..e-1: the edge of the graph each edge copy stands for."""
+    num_nodes: int | None = None
+    """The graph's number of nodes, n, where known: extraction knows it."""
+    num_edges: int | None = None
+    """The graph's number of edges, e, where known."""
 
     @property
     def num_subgraphs(self) -> int:
@@ -82,9 +89,8 @@ class RootedSubgraphs:
 
     def to(self, device: torch.device | str) -> RootedSubgraphs:
         """Return this record on another device."""
-        return RootedSubgraphs(
-            *(getattr(self, field.name).to(device) for field in fields(self))
-        )
+        moved = {name: getattr(self, name).to(device) for name in TENSORS}
+        return replace(self, **moved)
 
     def __repr__(self) -> str:
         return (
@@ -92,6 +98,16 @@ class RootedSubgraphs:
             f"node_copies={self.num_copies}, edge_copies={self.num_edge_copies}, "
             f"device='{self.device}')"
         )
+
+    def check_edge_attr(self, edge_attr: Tensor) -> None:
+        """Raise `EdgeAttrError` unless `edge_attr` has one row, or weight, per edge."""
+        wanted = "e" if self.num_edges is None else self.num_edges
+        wrong = self.num_edges is not None and len(edge_attr) != self.num_edges
+        if edge_attr.dim() not in (1, 2) or wrong:
+            raise EdgeAttrError(
+                f"edge_attr has shape {list(edge_attr.shape)}; give [{wanted}, c] or "
+                f"[{wanted}], a row for every column of edge_index."
+            )
 
     def check(
         self, edge_index: Tensor | None = None, num_nodes: int | None = None
@@ -117,12 +133,12 @@ class RootedSubgraphs:
         return self
 
     def _check_shapes(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in TENSORS:
+            value = getattr(self, name)
             if not isinstance(value, Tensor) or value.dtype != torch.long:
-                raise SubgraphError(f"{field.name} must be an int64 tensor.")
+                raise SubgraphError(f"{name} must be an int64 tensor.")
             if value.device != self.root.device:
-                raise SubgraphError(f"{field.name} is on another device than root.")
+                raise SubgraphError(f"{name} is on another device than root.")
         if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
             shape = list(self.edge_index.shape)
             raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
@@ -134,7 +150,7 @@ class RootedSubgraphs:
             raise SubgraphError("edge and edge_index must have one length, f.")
 
     def _check_copies(self, num_nodes: int | None) -> None:
-        size = num_nodes
+        size = self.num_nodes if num_nodes is None else num_nodes
         if size is None:
             both = torch.cat([self.root, self.node])
             size = int(both.max()) + 1 if both.numel() else 0
@@ -218,4 +234,13 @@ class RootedSubgraphs:
         node, subgraph, ends = node[order], subgraph[order], ends[:, by_all]
         centroid = (node == root[subgraph]).nonzero().flatten()
         hop = hops_to_root(ends, centroid, node.numel(), max_hops=node.numel())
-        return RootedSubgraphs(root, node, subgraph, hop, ends, edge[by_all])
+        return RootedSubgraphs(
+            root,
+            node,
+            subgraph,
+            hop,
+            ends,
+            edge[by_all],
+            num_nodes=root.numel(),
+            num_edges=int(data.num_edges),
+        )

@@ -161,7 +161,8 @@ def walk_subgraphs(
     )
     centroid = find_sorted(key, root * (size + 1))[0]
     hop = hops_to_root(ends, centroid, node.numel(), max_hops)
-    return RootedSubgraphs(root, node, subgraph, hop, ends, edge)
+    num_edges = edge_index.size(1)
+    return RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
 
 
 def _check_bias(option: str, value: float) -> None:

@@ -1,0 +1,14 @@
+"""The paper's networks, and the names they go by."""
+
+from gnnak.models.factory import ModelOptions, build_model, model_names
+from gnnak.models.layers import Kernel, OuterLayer
+from gnnak.models.network import Network
+
+__all__ = [
+    "Kernel",
+    "ModelOptions",
+    "Network",
+    "OuterLayer",
+    "build_model",
+    "model_names",
+]

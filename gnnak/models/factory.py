@@ -1,0 +1,192 @@
+"""From names to networks: the only place where a name becomes a module."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor, nn
+
+from gnnak.errors import OptionError
+from gnnak.models.layers import Kernel, OuterLayer
+from gnnak.models.network import Network
+from gnnak.nn import convs
+from gnnak.nn.departures import PUBLISHED, Departures
+from gnnak.nn.features import Features, make_encoder
+from gnnak.nn.mlp import mlp
+from gnnak.nn.pna import PNAStarConv
+from gnnak.nn.ppgn import PPGN
+from gnnak.nn.stack import Stack
+from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.shared import Extractor
+from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce, check_count
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Every option of the paper's network beyond its name; defaults are ZINC's."""
+
+    num_layers: int = 6
+    """Outer layers, the paper's L."""
+    base_layers: int = 1
+    """Convs of the base GNN inside one outer layer, m."""
+    channels: int = 128
+    """Width of the node states, d."""
+    hop_channels: int = 16
+    """Width of the D2C encoding, h; GNN-AK has none, whatever stands here."""
+    extractor: Extractor = field(default_factory=lambda: EgoNets(num_hops=3))
+    """What makes the rooted subgraphs."""
+    encodings: Sequence[Encoding] | None = None
+    """The encodings fused; None = those that define GNN-AK and GNN-AK+."""
+    reduce: Reduce = "sum"
+    """Pool of the subgraph and context encodings and of the readout."""
+    fuse: FuseMode = "concat"
+    """How encodings are fused."""
+    dropout: float = 0.0
+    """Dropout in the base GNN, after each outer layer and before the head."""
+    departures: Departures = PUBLISHED
+    """What the published runs add; its dropout is the one above."""
+    plain_conv: bool = False
+    """Whether each outer layer adds a plain conv on the whole graph (PATTERN)."""
+    node_task: bool = False
+    """Whether there is an output per node instead of per graph."""
+    degrees: Tensor | None = None
+    """For `pna`: how many training nodes have each in-degree, [max + 1]."""
+
+    def __post_init__(self) -> None:
+        check_count("num_layers", self.num_layers, least=1)
+        check_count("base_layers", self.base_layers, least=1)
+        check_count("channels", self.channels, least=1)
+
+
+@dataclass(frozen=True)
+class _Base:
+    """A base GNN by name: how it is made, and whether it reads edge attributes."""
+
+    make: Callable[[int, ModelOptions], nn.Module]
+    reads_edges: bool = True
+
+
+def _pna(channels: int, options: ModelOptions) -> nn.Module:
+    if options.degrees is None:
+        raise OptionError("model 'pna' needs degrees, the histogram of in-degrees.")
+    return convs.pna(channels, options.degrees)
+
+
+BASES: dict[str, _Base] = {
+    "gin": _Base(lambda width, _: convs.gine(width)),
+    "gcn": _Base(lambda width, _: convs.gcn(width), reads_edges=False),
+    "sage": _Base(lambda width, _: convs.sage(width), reads_edges=False),
+    "gat": _Base(lambda width, _: convs.gat(width)),
+    "gatedgcn": _Base(lambda width, _: convs.gatedgcn(width)),
+    "pna": _Base(_pna),
+    "pna*": _Base(lambda width, _: PNAStarConv(width, edge_channels=width)),
+    "ppgn": _Base(lambda width, options: PPGN(width, options.base_layers)),
+}
+FORMS = ("", "-ak", "-ak+")
+
+
+def model_names() -> list[str]:
+    """All names that `build_model` knows: base GNNs, and their uplifted forms."""
+    return [base + form for base in BASES for form in FORMS]
+
+
+def build_model(
+    name: str,
+    node_features: Features,
+    edge_features: Features | None,
+    out_channels: int,
+    options: ModelOptions | None = None,
+) -> Network:
+    """Build the paper's network.
+
+    Args:
+        name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
+            `ppgn`), alone or with `-ak` or `-ak+` behind it.
+        node_features: Kind and sizes of the node features; see `describe`.
+        edge_features: The same for edges; None = a learned constant.
+        out_channels: Outputs per graph, or per node.
+        options: Everything else.
+
+    >>> from gnnak.nn.features import Categorical
+    >>> options = ModelOptions(num_layers=2, channels=16)
+    >>> net = build_model("gin-ak+", Categorical((28,)), Categorical((4,)), 1, options)
+    >>> len(net.layers)
+    2
+    """
+    base, form = _parse(name)
+    options = options or ModelOptions()
+    check_count("out_channels", out_channels, least=1)
+    num_layers = options.num_layers
+    if base == "ppgn" and not form:
+        # Plain PPGN is one outer layer around a PPGN of depth L.
+        options, num_layers = replace(options, base_layers=num_layers), 1
+    layers = [
+        OuterLayer(
+            _kernels(base, form, edge_features, options),
+            options.channels,
+            options.dropout,
+        )
+        for _ in range(num_layers)
+    ]
+    width = options.channels
+    head = nn.Sequential(nn.Dropout(options.dropout), mlp([width, width, out_channels]))
+    return Network(
+        make_encoder(node_features, width),
+        layers,
+        head,
+        reduce=None if options.node_task else options.reduce,
+        extractor=options.extractor if form else None,
+    )
+
+
+def _parse(name: str) -> tuple[str, str]:
+    """Split a model name into base GNN and form."""
+    for form in sorted(FORMS, key=len, reverse=True):
+        base = name.removesuffix(form)
+        if name.endswith(form) and base in BASES:
+            return base, form
+    known = ", ".join(BASES)
+    raise OptionError(
+        f"unknown model {name!r}; use one of {known}, alone or with -ak or -ak+."
+    )
+
+
+def _kernels(
+    base: str, form: str, edge_features: Features | None, options: ModelOptions
+) -> list[Kernel]:
+    def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
+        encoder = None
+        if BASES[base].reads_edges:
+            encoder = make_encoder(edge_features, edge_width)
+        return Kernel(gnn, options.channels, encoder)
+
+    kernels, width = [], options.channels
+    if form:
+        hop_channels = options.hop_channels if form == "-ak+" else 0
+        uplifted = _uplifted(base, form, hop_channels, options)
+        kernels.append(kernel(uplifted, width + hop_channels))
+    if options.plain_conv or not form:
+        kernels.append(kernel(BASES[base].make(width, options), width))
+    return kernels
+
+
+def _uplifted(base: str, form: str, hop_channels: int, options: ModelOptions) -> GNNAK:
+    width = options.channels + hop_channels
+    make = BASES[base].make
+    if base == "ppgn":
+        gnn = make(width, options)
+    else:
+        stack = [make(width, options) for _ in range(options.base_layers)]
+        gnn = Stack(stack, width, options.dropout)
+    by_form: tuple[Encoding, ...] = ENCODINGS if form == "-ak+" else ENCODINGS[:2]
+    return GNNAK(
+        gnn,
+        options.channels,
+        options.channels,
+        hop_channels=hop_channels,
+        max_hops=options.extractor.max_hops,
+        encodings=options.encodings or by_form,
+        reduce=options.reduce,
+        fuse=options.fuse,
+        departures=replace(options.departures, dropout=options.dropout),
+    )

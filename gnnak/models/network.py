@@ -1,0 +1,112 @@
+"""The paper's network: encoder, outer layers, readout, head."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.errors import GraphError, SubgraphError
+from gnnak.models.layers import OuterLayer
+from gnnak.nn.segment import segment_reduce
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.shared import Extractor, SharedSubgraphs
+from gnnak.typing import Reduce, check_choice
+
+
+class GraphLike(Protocol):
+    """What the network reads of a PyG `Data` or `Batch`, or of a `GraphBatch`."""
+
+    x: Tensor | None
+    edge_index: Tensor | None
+    edge_attr: Tensor | None
+    batch: Tensor | None
+
+
+class Network(nn.Module):
+    """Node encoder, outer layers, readout, head; for graph and for node tasks.
+
+    Args:
+        encoder: From raw node features to states: `encoder(x, num_nodes)`.
+        layers: The outer layers.
+        head: From graph states, or node states, to the output.
+        reduce: The readout pool; None for node tasks.
+        extractor: Makes the rooted subgraphs where none are handed in; None where no
+            layer needs them.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        layers: Sequence[OuterLayer],
+        head: nn.Module,
+        reduce: Reduce | None = "sum",
+        extractor: Extractor | None = None,
+    ) -> None:
+        super().__init__()
+        if reduce is not None:
+            check_choice("reduce", reduce, ("sum", "mean"))
+        self.encoder = encoder
+        self.layers = nn.ModuleList(layers)
+        self.head = head
+        self.reduce: Reduce | None = reduce
+        self.shared = None if extractor is None else SharedSubgraphs(extractor)
+
+    def forward(
+        self,
+        x: Tensor | GraphLike | None,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        subgraphs: RootedSubgraphs | None = None,
+        num_graphs: int | None = None,
+    ) -> Tensor:
+        """Predict for a batch of graphs.
+
+        Args:
+            x: Raw node features, [n, c] or [n]; or a whole PyG `Data`, `Batch` or
+                `GraphBatch`, and then nothing else but `subgraphs`.
+            edge_index: Directed edges, [2, e].
+            edge_attr: Raw edge features, [e, c] or [e].
+            batch: The graph each node is in, [n]; one graph if not given.
+            subgraphs: Rooted subgraphs of the batch; extracted here if not given.
+            num_graphs: Number of graphs, g, for batches that end in empty graphs.
+
+        Returns:
+            One row per graph, [g, out], or for node tasks per node, [n, out].
+        """
+        if x is not None and not isinstance(x, Tensor):
+            num_graphs = getattr(x, "num_graphs", None)
+            x, edge_index, edge_attr, batch = _unpack(x)
+        if x is None or edge_index is None:
+            raise GraphError(
+                "the network needs node features x and edge_index; for graphs without "
+                "features pass x = torch.zeros(num_nodes, 1, dtype=torch.long)."
+            )
+        num_nodes = x.size(0)
+        if batch is None:
+            batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
+        if subgraphs is None and self.shared is not None:
+            self.shared.begin_pass()
+            subgraphs = self.shared.get(edge_index, num_nodes, self.training)
+        elif subgraphs is not None and subgraphs.num_subgraphs != num_nodes:
+            raise SubgraphError(
+                f"{subgraphs.num_subgraphs} subgraphs were handed in for {num_nodes} "
+                "nodes; extract them from this very batch."
+            )
+        states = self.encoder(x, num_nodes)
+        for layer in self.layers:
+            states = layer(states, edge_index, edge_attr, batch, subgraphs)
+        if self.reduce is not None:
+            if num_graphs is None:
+                num_graphs = int(batch.max()) + 1 if batch.numel() else 1
+            states = segment_reduce(states, batch, num_graphs, self.reduce)
+        return self.head(states)
+
+
+def _unpack(
+    data: GraphLike,
+) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    names = ("x", "edge_index", "edge_attr", "batch")
+    x, edge_index, edge_attr, batch = (getattr(data, name, None) for name in names)
+    return x, edge_index, edge_attr, batch

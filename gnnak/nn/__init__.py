@@ -1,0 +1,25 @@
+"""The uplift: GNN-AK layers around any GNN, and GNNs to put inside."""
+
+from gnnak.nn.departures import PAPER, PUBLISHED, Departures
+from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
+from gnnak.nn.pna import PNAStarConv
+from gnnak.nn.ppgn import PPGN
+from gnnak.nn.stack import Stack
+from gnnak.nn.uplift import GNNAK
+from gnnak.nn.whole_model import UpliftedConv, uplift
+
+__all__ = [
+    "GNNAK",
+    "PAPER",
+    "PPGN",
+    "PUBLISHED",
+    "Categorical",
+    "Continuous",
+    "Departures",
+    "PNAStarConv",
+    "Stack",
+    "UpliftedConv",
+    "describe",
+    "make_encoder",
+    "uplift",
+]

@@ -1,0 +1,42 @@
+r"""The three encodings of the paper, one equation each.
+
+`z` [m, c] holds the base GNN's state of every copy, $\text{Emb}(i \mid \text{Sub}[j])$;
+each function returns one row per rooted subgraph or per node. Gates multiply `z`
+before it comes here.
+"""
+
+from torch import Tensor
+
+from gnnak.nn.segment import gather, segment_reduce
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Reduce
+
+
+def centroid_encoding(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    r"""$h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v])$, as [s, c]."""
+    return gather(z, subgraphs.centroid)
+
+
+def subgraph_encoding(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
+    r"""$h_v^{\text{Subgraph}} = \text{POOL}_i \, \text{Emb}(i \mid \text{Sub}[v])$.
+
+    Pools over the copies of one subgraph, as [s, c].
+    """
+    return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
+
+
+def context_encoding(
+    z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
+) -> Tensor:
+    r"""$h_v^{\text{Context}} = \text{POOL}_j \, \text{Emb}(v \mid \text{Sub}[j])$.
+
+    Pools over the copies of one node, in whatever subgraph they are, as [n, c].
+    """
+    return segment_reduce(z, subgraphs.node, num_nodes, reduce)
+
+
+def at_nodes(values: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
+    """Put the values of rooted subgraphs [s, c] at their roots, as [n, c]."""
+    return values.new_zeros(num_nodes, values.size(1)).index_copy(
+        0, subgraphs.root, values
+    )

@@ -1,0 +1,30 @@
+"""The two small networks that everything else is made of."""
+
+from collections.abc import Sequence
+
+from torch import nn
+from torch_geometric.nn import BatchNorm
+
+
+def batch_norm(channels: int) -> nn.Module:
+    """BatchNorm over rows; a single row, as of a one-node graph, is no error."""
+    return BatchNorm(channels, allow_single_element=True)
+
+
+def dense_block(in_channels: int, out_channels: int) -> nn.Sequential:
+    """Linear without bias, BatchNorm, ReLU."""
+    return nn.Sequential(
+        nn.Linear(in_channels, out_channels, bias=False),
+        batch_norm(out_channels),
+        nn.ReLU(),
+    )
+
+
+def mlp(widths: Sequence[int], bias: bool = True) -> nn.Sequential:
+    """Dense blocks through all `widths`, the last one a bare Linear.
+
+    >>> [type(layer).__name__ for layer in mlp([4, 8, 8, 2])]
+    ['Sequential', 'Sequential', 'Linear']
+    """
+    blocks = [dense_block(widths[i], widths[i + 1]) for i in range(len(widths) - 2)]
+    return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))

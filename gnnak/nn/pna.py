@@ -1,0 +1,62 @@
+"""PNA*: principal neighbourhood aggregation with a degree embedding."""
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.graphs.ragged import counts_of
+from gnnak.nn.mlp import mlp
+from gnnak.nn.segment import gather, lookup, segment_reduce
+
+
+class PNAStarConv(nn.Module):
+    r"""PNA with a learned degree embedding in place of the degree scalers.
+
+    $$m_{ij} = \text{MLP}[x_i, x_j, e_{ij}] \qquad
+      x_i' = \text{MLP}\big[x_i,\ \text{mean}_j m_{ij},\ \text{min}_j m_{ij},\
+        \text{max}_j m_{ij},\ \text{std}_j m_{ij},\ d_{\deg(i)}\big]$$
+
+    with $\text{std} = \sqrt{\text{ReLU}(E[m^2] - E[m]^2) + 10^{-5}}$. A node without
+    incoming edges has zero mean, minimum and maximum. Degrees above `max_degree` share
+    the last row of the embedding.
+
+    Args:
+        channels: Width of node states, in and out, w.
+        edge_channels: Width of edge states; 0 = none.
+        max_degree: Largest in-degree with an embedding of its own.
+    """
+
+    def __init__(
+        self, channels: int, edge_channels: int = 0, max_degree: int = 63
+    ) -> None:
+        super().__init__()
+        self.in_channels = self.out_channels = channels
+        self.edge_channels = edge_channels
+        width = 2 * channels + edge_channels
+        self.message = mlp([width, width, channels])
+        self.update = mlp([6 * channels, 6 * channels, channels])
+        self.degree = nn.Embedding(max_degree + 1, channels)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """Compute new node states, [n, w]."""
+        source, target = edge_index
+        ends = [gather(x, target), gather(x, source)]
+        if edge_attr is not None:
+            ends.append(edge_attr)
+        message = self.message(torch.cat(ends, dim=1))
+        size = x.size(0)
+        mean = segment_reduce(message, target, size, "mean")
+        square = segment_reduce(message * message, target, size, "mean")
+        std = (torch.relu(square - mean * mean) + 1e-5).sqrt()
+        blocks = [x, mean]
+        blocks += [_extreme(message, target, size, which) for which in ("amin", "amax")]
+        degree = counts_of(target, size).clamp_(max=self.degree.num_embeddings - 1)
+        blocks += [std, lookup(self.degree.weight, degree)]
+        return self.update(torch.cat(blocks, dim=1))
+
+
+def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
+    """Smallest or largest row entries per index; zero where there are none."""
+    out = values.new_zeros(size, values.size(1))
+    return out.index_reduce(0, index, values, which, include_self=False)

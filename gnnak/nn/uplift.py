@@ -1,0 +1,252 @@
+"""One GNN-AK(+) layer: the file to read beside the paper, section 4."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.errors import OptionError, SubgraphError, WidthError
+from gnnak.nn.calling import try_out
+from gnnak.nn.departures import PAPER, Departures
+from gnnak.nn.encodings import (
+    at_nodes,
+    centroid_encoding,
+    context_encoding,
+    subgraph_encoding,
+)
+from gnnak.nn.fuse import ConcatFuse, SumFuse
+from gnnak.nn.gates import HopGate, HopTable
+from gnnak.nn.mlp import dense_block
+from gnnak.nn.segment import gather, lookup
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import (
+    ENCODINGS,
+    Encoding,
+    FuseMode,
+    HopMode,
+    Reduce,
+    check_choice,
+    check_count,
+)
+
+
+class GNNAK(nn.Module):
+    r"""A GNN as kernel: run on every node's rooted subgraph, it makes the node's state.
+
+    With $\text{Emb}(i \mid \text{Sub}[j])$ the base GNN's state of node $i$ in the
+    subgraph rooted at $j$, and $\mathbf{d}_{i|j}$ the encoding of the distance between
+    them (D2C), one layer of GNN-AK+ is
+
+    $$h_v' = \text{FUSE}\big(h_v^{\text{Centroid}},\,
+        h_v^{\text{Subgraph}},\, h_v^{\text{Context}}\big)$$
+
+    $$h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v]) \qquad
+      h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
+        \sigma(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v]) \qquad
+      h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
+        \sigma(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
+
+    GNN-AK is `hop_channels=0, encodings=("centroid", "subgraph")`: no distances, no
+    gates, no context.
+
+    Args:
+        gnn: The base GNN: any module that maps (x, edge_index[, edge_attr or
+            edge_weight][, batch]) to node states, of input width
+            `in_channels + hop_channels`, or `in_channels` with `hop="add"` or without
+            D2C. If its output is not `out_channels` wide, a Linear follows it.
+        in_channels: Width of the node states that come in.
+        out_channels: Width of the node states that go out.
+        hop_channels: Width of the encoding of D2C, h; 0 = no D2C.
+        max_hops: Largest distance the layer can be given.
+        encodings: Which encodings are fused.
+        reduce: POOL of the subgraph and the context encoding.
+        fuse: FUSE; "concat" ends in a Linear back to `out_channels`.
+        hop: How D2C augments the states: "concat", as in the paper, or "add" (through
+            a Linear), which leaves the base GNN's width alone.
+        departures: What the published experiments do beyond the equations above.
+
+    Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
+    `HopGate`), and the Linear that ends "concat".
+
+    >>> from torch_geometric.nn import GCNConv
+    >>> from gnnak import EgoNets
+    >>> cycle = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+    >>> layer = GNNAK(GCNConv(8 + 16, 24), in_channels=8, out_channels=32, max_hops=2)
+    >>> layer(torch.rand(4, 8), EgoNets(num_hops=2)(cycle, 4)).shape
+    torch.Size([4, 32])
+    """
+
+    def __init__(
+        self,
+        gnn: nn.Module,
+        in_channels: int,
+        out_channels: int,
+        hop_channels: int = 16,
+        max_hops: int = 10,
+        encodings: Sequence[Encoding] = ENCODINGS,
+        reduce: Reduce = "sum",
+        fuse: FuseMode = "concat",
+        hop: HopMode = "concat",
+        departures: Departures = PAPER,
+    ) -> None:
+        super().__init__()
+        self.in_channels = check_count("in_channels", in_channels, least=1)
+        self.out_channels = check_count("out_channels", out_channels, least=1)
+        self.hop_channels = check_count("hop_channels", hop_channels)
+        self.max_hops = check_count("max_hops", max_hops)
+        self.encodings = _check_encodings(encodings)
+        check_choice("reduce", reduce, ("sum", "mean"))
+        check_choice("fuse", fuse, ("concat", "sum"))
+        check_choice("hop", hop, ("concat", "add"))
+        self.reduce: Reduce = reduce
+        self.departures = departures
+
+        added = hop_channels if hop == "concat" else 0
+        made_of = f"in_channels {in_channels} + hop_channels {added}"
+        self.calling = try_out(gnn, in_channels + added, made_of)
+        self.gnn = gnn
+        width = self.calling.out_channels
+        self.project = (
+            nn.Linear(width, out_channels) if width != out_channels else nn.Identity()
+        )
+        self.hop_table = HopTable(max_hops, hop_channels) if hop_channels else None
+        self.hop_linear = (
+            nn.Linear(hop_channels, in_channels, bias=False)
+            if hop_channels and hop == "add"
+            else None
+        )
+        self.gates = nn.ModuleDict(
+            {
+                name: HopGate(hop_channels, out_channels)
+                for name in self.encodings
+                if hop_channels and (name != "centroid" or departures.gate_centroid)
+            }
+        )
+        self.transforms = nn.ModuleDict(
+            {
+                name: _transform(out_channels, departures.mlp_layers)
+                for name in self.encodings
+                if name != "centroid"
+                and departures.mlp_layers
+                and len(self.encodings) > 1
+            }
+        )
+        num_layers = max(departures.mlp_layers, 1)
+        self.fuse = (
+            SumFuse()
+            if fuse == "sum"
+            else ConcatFuse(
+                len(self.encodings), out_channels, num_layers, departures.dropout
+            )
+        )
+
+    def forward(
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """Compute every node's new state.
+
+        Args:
+            x: Node states, [n, in_channels].
+            subgraphs: A rooted subgraph for every node.
+            edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
+
+        Returns:
+            New node states, [n, out_channels].
+        """
+        self._check_input(x, subgraphs, edge_attr)
+        rows = self.hop_table.rows(subgraphs.hop) if self.hop_table else None
+        copies = self.lift(x, subgraphs, rows)
+        edges = None if edge_attr is None else gather(edge_attr, subgraphs.edge)
+        emb = self.project(
+            self.calling(
+                self.gnn, copies, subgraphs.edge_index, edges, subgraphs.subgraph
+            )
+        )
+        return self.fuse(
+            [
+                self.encode(name, emb, subgraphs, x.size(0), rows)
+                for name in self.encodings
+            ]
+        )
+
+    def lift(
+        self, x: Tensor, subgraphs: RootedSubgraphs, rows: Tensor | None
+    ) -> Tensor:
+        """Give every copy its node's state, augmented with its distance, [m, c]."""
+        copies = gather(x, subgraphs.node)
+        if self.hop_table is None or rows is None:
+            return copies
+        if self.hop_linear is not None:
+            return copies + lookup(self.hop_linear(self.hop_table.weight), rows)
+        return torch.cat([copies, lookup(self.hop_table.weight, rows)], dim=1)
+
+    def encode(
+        self,
+        name: Encoding,
+        emb: Tensor,
+        subgraphs: RootedSubgraphs,
+        num_nodes: int,
+        rows: Tensor | None,
+    ) -> Tensor:
+        """One encoding of every node, [n, c], from the copies' states `emb` [m, c]."""
+        if name in self.transforms:
+            emb = self.transforms[name](emb)
+        if name in self.gates and self.hop_table is not None and rows is not None:
+            emb = emb * lookup(self.gates[name](self.hop_table.weight), rows)
+        if name == "context":
+            return context_encoding(emb, subgraphs, num_nodes, self.reduce)
+        at_roots = (
+            centroid_encoding(emb, subgraphs)
+            if name == "centroid"
+            else subgraph_encoding(emb, subgraphs, self.reduce)
+        )
+        return at_nodes(at_roots, subgraphs, num_nodes)
+
+    def _check_input(
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+    ) -> None:
+        if x.dim() != 2 or x.size(1) != self.in_channels:
+            raise WidthError(
+                f"x has shape {list(x.shape)}; give [n, {self.in_channels}]."
+            )
+        if subgraphs.num_subgraphs != x.size(0):
+            raise SubgraphError(
+                f"there are {subgraphs.num_subgraphs} rooted subgraphs for {x.size(0)} "
+                "nodes; extract one for every node of this batch."
+            )
+        if edge_attr is not None:
+            subgraphs.check_edge_attr(edge_attr)
+        if torch.compiler.is_compiling():
+            return
+        if subgraphs.max_hop > self.max_hops and self.hop_table is not None:
+            raise SubgraphError(
+                f"a copy is {subgraphs.max_hop} hops from its root, but this layer has "
+                f"max_hops={self.max_hops}; build it with "
+                f"max_hops={subgraphs.max_hop}."
+            )
+
+    def extra_repr(self) -> str:
+        """Show the options in the order of the arguments."""
+        return (
+            f"in_channels={self.in_channels}, out_channels={self.out_channels}, "
+            f"hop_channels={self.hop_channels}, max_hops={self.max_hops}, "
+            f"encodings={self.encodings}, reduce={self.reduce!r}, {self.departures}"
+        )
+
+
+def _transform(channels: int, num_layers: int) -> nn.Sequential:
+    return nn.Sequential(*(dense_block(channels, channels) for _ in range(num_layers)))
+
+
+def _check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
+    if isinstance(encodings, str):
+        raise OptionError(
+            f"encodings is the string {encodings!r}; give a tuple of names."
+        )
+    for name in encodings:
+        check_choice("an encoding", name, ENCODINGS)
+    if not encodings or len(set(encodings)) != len(encodings):
+        raise OptionError(
+            f"encodings is {tuple(encodings)!r}; name at least one, each once."
+        )
+    return tuple(encodings)
