@@ -95,7 +95,13 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Sorted (row, value) entries without repeats; each value ranked with its count."""
     value = rank(value)
     size = int(value.max()) + 1
-    key, count = torch.unique(row * size + value, return_counts=True)
+    key = row * size + value
+    if int(row.max() + 1) * size <= 8 * key.numel():
+        count = torch.bincount(key)
+        key = count.nonzero().flatten()
+        count = count[key]
+    else:
+        key, count = torch.unique(key, return_counts=True)
     row = torch.div(key, size, rounding_mode="floor")
     return row, rank_pairs(key - row * size, count)
 

@@ -2,20 +2,20 @@
 
 Individualisation and refinement, batched over all graphs of a union:
 
-1. 1-WL splits the graphs into classes; isomorphic graphs stay together.
+1. 1-WL splits the graphs into kinds; isomorphic graphs stay together.
 2. In every graph one node of the first shared colour is singled out and 1-WL run again,
    until no colour is shared. Two graphs that end with the same colours are isomorphic:
-   matching the colours is the isomorphism. So each class keeps few unlike graphs.
-3. Those are told apart by singling out *every* node of the first shared colour, level
-   by level, following the rarest outcome. If that ends, it decides.
-4. What is too large for that is decided pair by pair, by a search with backtracking.
+   matching the colours is the isomorphism. One stands for both from here on.
+3. Graphs of one kind are split by singling out *every* node of the first shared colour;
+   each then follows its rarest outcome, again by steps 2 and 3. If that ends, it
+   decides, since the choices do not depend on the numbering of nodes.
+4. What grows too large is decided pair by pair, by a search with backtracking.
 """
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.ragged import counts_of
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 from gnnak.wl.refinement import color_refinement, stable
 from gnnak.wl.union import GraphUnion
@@ -46,18 +46,9 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
     refined, kind = _refine(union)
     if not kind.numel():
         return kind
-    leaf = rank_pairs(kind, _leaves(refined, kind))
-    chosen = _first_of_each(leaf)
-    rivals = chosen[counts_of(kind[chosen], int(kind.max()) + 1)[kind[chosen]] > 1]
-    if not rivals.numel():
-        return kind
-    group, doubt = _unfold(refined.select(rivals), kind[rivals])
-    settled = kind.clone()
-    settled[rivals] = group + int(kind.max()) + 1
-    _merge(refined, rivals[doubt], settled)
-    answer = torch.zeros(int(leaf.max()) + 1, dtype=torch.long)
-    answer[leaf[chosen]] = settled[chosen]
-    return rank(answer[leaf])
+    kind, like, doubt = _unfold(refined, kind)
+    _merge(refined, torch.unique(like[doubt[like]]), kind)
+    return rank(kind[like])
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
@@ -80,12 +71,6 @@ def _refine(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """The union in its stable colours, and the fingerprint of each graph."""
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
-
-
-def _first_of_each(kind: Tensor) -> Tensor:
-    """The first graph of every kind, ascending by kind."""
-    first = torch.full((int(kind.max()) + 1,), kind.numel(), dtype=torch.long)
-    return first.scatter_reduce_(0, kind, torch.arange(kind.numel()), "amin")
 
 
 def _first_shared(union: GraphUnion) -> Tensor:
@@ -135,35 +120,51 @@ def _branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
     return _single_out(copies, first + nodes - begin[union.graph[nodes]])
 
 
-def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor]:
-    """Split kinds by all choices of nodes, level by level, within `UNFOLD_LIMIT`.
-
-    At each level, graphs are split by the multiset of fingerprints over their branches;
-    then each keeps the branches of its rarest fingerprint only. Whether a branch is
-    kept does not depend on the numbering of nodes.
+def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Split kinds and join isomorphic graphs, level by level, within `UNFOLD_LIMIT`.
 
     Returns:
-        The finer kinds, and whether graphs of one kind may still differ, both [g].
+        Three tensors [g]: the finer kinds; a graph that each is isomorphic to and that
+        stands for it; whether graphs of its kind may still differ.
     """
-    owner = torch.arange(union.num_graphs)
+    owner = like = torch.arange(union.num_graphs)
     doubt = torch.zeros_like(kind, dtype=torch.bool)
+    fingerprint = kind
     while True:
-        alone = torch.bincount(kind)[kind[owner]] == 1
-        union, owner = _keep(union, owner, ~alone)
-        nodes = _first_shared(union).nonzero().flatten()
-        if not nodes.numel():
-            return kind, doubt
-        unsettled = torch.unique(union.graph[nodes])
-        union, owner = _keep(union, owner, torch.isin(owner, owner[unsettled]))
+        like = _join(union, owner, fingerprint, kind, like)
+        alive = torch.bincount(kind[torch.unique(like)])[kind[owner]] > 1
+        union, owner = _keep(union, owner, alive & (like[owner] == owner))
         nodes = _first_shared(union).nonzero().flatten()
         home = union.graph[nodes]
+        if not nodes.numel():
+            return kind, like, doubt
         if int(union.sizes[home].sum()) > UNFOLD_LIMIT:
             doubt[owner] = True
-            return kind, doubt
+            return kind, like, doubt
         union, fingerprint = _refine(_branches(union, nodes))
         owner = owner[home]
         kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
-        union, owner = _keep(union, owner, _rarest(owner, fingerprint))
+        rarest = _rarest(owner, fingerprint)
+        fingerprint = fingerprint[rarest]
+        union, owner = _keep(union, owner, rarest)
+
+
+def _join(
+    union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, like: Tensor
+) -> Tensor:
+    """Let the first graph of its kind with the same least leaf stand for each owner."""
+    if not owner.numel():
+        return like
+    leaf = rank_pairs(fingerprint, _leaves(union, fingerprint))
+    least = torch.full_like(kind, int(leaf.max()) + 1)
+    least.scatter_reduce_(0, owner, leaf, "amin")
+    owners = torch.unique(owner)
+    both = rank_pairs(kind[owners], least[owners])
+    first = torch.full((int(both.max()) + 1,), kind.numel(), dtype=torch.long)
+    first.scatter_reduce_(0, both, owners, "amin")
+    stands = torch.arange(kind.numel())
+    stands[owners] = first[both]
+    return stands[like]
 
 
 def _keep(union: GraphUnion, owner: Tensor, kept: Tensor) -> tuple[GraphUnion, Tensor]:
