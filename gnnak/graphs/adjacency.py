@@ -46,9 +46,8 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
     return Neighbors(ptr, source.index_select(0, edge), edge, key)
 
 
-def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raise `GraphError` unless `edge_index` is a [2, e] list over the nodes."""
-    check_count("num_nodes", num_nodes)
+def check_edge_shape(edge_index: Tensor) -> None:
+    """Raise `GraphError` unless `edge_index` is an int64 tensor of shape [2, e]."""
     if not isinstance(edge_index, Tensor):
         kind = type(edge_index).__name__
         raise GraphError(
@@ -63,6 +62,12 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
         raise GraphError(
             f"edge_index has dtype {edge_index.dtype}; convert it with .long()."
         )
+
+
+def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
+    """Raise `GraphError` unless `edge_index` is a [2, e] list over the nodes."""
+    check_count("num_nodes", num_nodes)
+    check_edge_shape(edge_index)
     if edge_index.numel() == 0:
         return
     low, high = (int(value) for value in edge_index.aminmax())

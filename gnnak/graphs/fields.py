@@ -1,0 +1,144 @@
+"""What a field of a record must look like, said once for stores and batches."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import check_edge_shape
+
+
+def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
+    """Return `value` if it is a tensor, on `device` if that matters, else raise."""
+    if not isinstance(value, Tensor):
+        raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
+    if device is not None and value.device != device:
+        raise GraphError(
+            f"{name} is on {value.device}, the other fields on {device}; move it there."
+        )
+    return value
+
+
+def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
+    """Raise `GraphError` unless `value` is an int64 vector without negatives.
+
+    >>> check_counts("num_nodes", torch.tensor([3, -1]))
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: num_nodes[1] is -1; give counts of at least 0.
+    """
+    tensor = check_tensor(name, value, device)
+    if tensor.dtype != torch.long or tensor.dim() != 1:
+        raise GraphError(
+            f"{name} is {_kind(tensor)}; give an int64 tensor with one dimension."
+        )
+    if not tensor.numel():
+        return
+    low, high = (int(end) for end in tensor.aminmax())
+    if low < 0:
+        at = int((tensor < 0).nonzero()[0])
+        raise GraphError(
+            f"{name}[{at}] is {int(tensor[at])}; give counts of at least 0."
+        )
+    if high * tensor.numel() >= 1 << 62:
+        raise GraphError(f"{name} goes up to {high}, too large to add up.")
+
+
+def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
+    """Raise `GraphError` unless every edge lies inside its own graph.
+
+    Args:
+        edge_index: Directed edges, graph by graph, counted from 0 in each, [2, e].
+        num_nodes: Number of nodes of each graph, [g].
+        num_edges: Number of edges of each graph, [g].
+    """
+    check_tensor("edge_index", edge_index, num_nodes.device)
+    check_edge_shape(edge_index)
+    total = int(num_edges.sum())
+    if edge_index.size(1) != total:
+        raise GraphError(
+            f"edge_index has {edge_index.size(1)} edges, but num_edges adds up to "
+            f"{total}; give one column for every edge."
+        )
+    size = num_nodes.repeat_interleave(num_edges, output_size=total)
+    wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
+    if wrong.numel():
+        edge = int(wrong[0])
+        ends = edge_index[:, edge].tolist()
+        graph = int(torch.searchsorted(num_edges.cumsum(0), edge, right=True))
+        raise GraphError(
+            f"edge_index joins nodes {ends[0]} and {ends[1]} in graph {graph}, which "
+            f"has {int(num_nodes[graph])} nodes; count nodes from 0 inside each graph."
+        )
+
+
+def check_rows(
+    name: str,
+    value: object,
+    rows: int,
+    owner: str,
+    columns: bool = True,
+    device: torch.device | None = None,
+) -> None:
+    """Raise `GraphError` unless `value` has `rows` rows, one for every `owner`.
+
+    Args:
+        name: How the sentence calls the field.
+        value: What must be a tensor, [rows, c], or [rows, ...] if not `columns`.
+        rows: How many rows are wanted.
+        owner: What a row belongs to: node, edge or graph.
+        columns: Whether exactly two dimensions are wanted.
+        device: The device the field must be on, if that matters.
+
+    >>> check_rows("x", torch.zeros(4, 1), 3, "node")
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: x has 4 rows; give 3, one for every node.
+    """
+    tensor = check_tensor(name, value, device)
+    if tensor.dim() < 1 or (columns and tensor.dim() != 2):
+        letter = owner[0]
+        shape = f"[{letter}, c]" if columns else f"[{letter}, ...]"
+        raise GraphError(
+            f"{name} has shape {list(tensor.shape)}; give {shape}, one row for "
+            f"every {owner}."
+        )
+    if tensor.size(0) != rows:
+        raise GraphError(
+            f"{name} has {tensor.size(0)} rows; give {rows}, one for every {owner}."
+        )
+
+
+def check_alike(name: str, values: Sequence[object], owner: str, axis: int = 0) -> None:
+    """Raise `GraphError` unless all values can be joined along one axis.
+
+    Tensors must agree in dtype, device and all other axes; anything else in value.
+
+    >>> check_alike("x", [torch.zeros(3, 1), torch.zeros(3, 2)], "graph")
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: x is torch.float32 [*, 1] on cpu in graph 0 but \
+torch.float32 [*, 2] on cpu in graph 1; make them alike.
+    """
+    kinds = [_joinable(value, axis) for value in values]
+    for position, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise GraphError(
+                f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}; "
+                "make them alike."
+            )
+
+
+def describe(value: Tensor | None) -> str:
+    """Shape of a field for a `repr`: `[5, 1]`, or `None`."""
+    return "None" if value is None else str(list(value.shape))
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tensor.dtype} of shape {list(tensor.shape)}"
+
+
+def _joinable(value: object, axis: int) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    shape = [str(length) for length in value.shape]
+    shape[axis : axis + 1] = "*"
+    return f"{value.dtype} [{', '.join(shape)}] on {value.device}"

@@ -1,0 +1,82 @@
+"""Which graphs a caller asks for, as one int64 tensor."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+
+Indices = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
+"""What selects graphs: an int, a slice, a list, a mask of bools or whole numbers."""
+
+KINDS = "an int, a slice, a list, or a tensor of bools or whole numbers"
+
+
+def as_indices(indices: Indices, size: int) -> Tensor:
+    """Positions in 0..size-1 that `indices` names, as an int64 tensor [k].
+
+    Args:
+        indices: An int (one position), a slice, or a list, array or tensor of ints
+            or, as a mask [size], of bools. Negative ints count from the end, a
+            position may be named twice, and order is kept.
+        size: How many positions there are.
+
+    Raises:
+        GraphError: If a position is out of range or `indices` is none of these.
+
+    >>> as_indices([-1, 0, 0], 5)
+    tensor([4, 0, 0])
+    >>> as_indices(slice(1, None, 2), 5)
+    tensor([1, 3])
+    >>> as_indices(7, 5)
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: index 7 is out of range; there are 5 graphs.
+    """
+    chosen = (
+        _from_slice(indices, size) if isinstance(indices, slice) else _flat(indices)
+    )
+    if chosen.dtype == torch.bool:
+        if chosen.numel() != size:
+            raise GraphError(
+                f"the mask has {chosen.numel()} entries; give {size}, one a graph."
+            )
+        return chosen.nonzero().flatten()
+    chosen = chosen.long()
+    if not chosen.numel():
+        return chosen
+    low, high = (int(value) for value in chosen.aminmax())
+    if low < -size or high >= size:
+        wrong = low if low < -size else high
+        raise GraphError(f"index {wrong} is out of range; there are {size} graphs.")
+    return torch.where(chosen < 0, chosen + size, chosen) if low < 0 else chosen
+
+
+def _from_slice(part: slice, size: int) -> Tensor:
+    try:
+        span = range(size)[part]
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{part} cannot select graphs: {error}.") from error
+    if not span:
+        return torch.empty(0, dtype=torch.long)
+    return torch.arange(span.start, span.stop, span.step)
+
+
+def _flat(indices: object) -> Tensor:
+    """One vector of bools or whole numbers, from anything that may be one."""
+    try:
+        chosen = torch.as_tensor(indices)
+    except (TypeError, ValueError, RuntimeError) as error:
+        kind = type(indices).__name__
+        raise GraphError(f"this {kind} cannot select graphs; give {KINDS}.") from error
+    if chosen.dim() == 0 and chosen.dtype != torch.bool:
+        chosen = chosen.reshape(1)
+    if not chosen.numel() and chosen.is_floating_point():
+        chosen = chosen.long()
+    if chosen.dim() != 1 or chosen.is_floating_point() or chosen.is_complex():
+        raise GraphError(
+            f"a {chosen.dtype} tensor of shape {list(chosen.shape)} cannot select "
+            f"graphs; give {KINDS}, with one dimension."
+        )
+    return chosen

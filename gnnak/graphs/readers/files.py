@@ -1,0 +1,50 @@
+"""Whole files in and out, with every failure a sentence."""
+
+import os
+import secrets
+from pathlib import Path
+
+from gnnak.errors import FileFormatError
+
+FilePath = str | os.PathLike[str]
+"""Where a file is."""
+
+
+def read_bytes(path: FilePath) -> bytes:
+    """Return what the file holds.
+
+    Raises:
+        FileFormatError: If there is no such file, or it cannot be read.
+    """
+    where = Path(path)
+    if where.is_dir():
+        raise FileFormatError(f"{where} is a folder; give the path of a file.")
+    try:
+        return where.read_bytes()
+    except FileNotFoundError as error:
+        raise FileFormatError(f"there is no file {where}; check the path.") from error
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{where} cannot be read: {error}.") from error
+
+
+def write_bytes(path: FilePath, content: bytes) -> None:
+    """Write a whole file or nothing: readers never see half of it.
+
+    The content goes to a new file beside `path`, which then takes its place.
+
+    Raises:
+        FileFormatError: If the folder does not exist or cannot be written to.
+    """
+    where = Path(path)
+    draft = where.with_name(f".{where.name}.{secrets.token_hex(8)}.part")
+    try:
+        with open(draft, "xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, where)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise FileFormatError(
+            f"{where} cannot be written: {error.strerror}; check its folder."
+        ) from error

@@ -1,0 +1,164 @@
+r"""The graph6 format: one simple undirected graph a line, in printable characters.
+
+A line is $N(n)$, the number of nodes, then the upper triangle of the adjacency matrix
+column by column, $(0,1), (0,2), (1,2), (0,3), \ldots$, six bits a character, padded
+with zeros, 63 added to each six bits. $N(n)$ is one character up to 62, else `~` and
+three, or `~~` and six. Brendan McKay's description is the reference:
+https://users.cecs.anu.edu.au/~bdm/data/formats.txt
+"""
+
+import numpy as np
+import torch
+
+from gnnak.errors import FileFormatError, GraphError
+from gnnak.graphs.mirror import mirrored, unmirrored
+from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
+from gnnak.graphs.store import GraphStore
+
+HEADER = b">>graph6<<"
+OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
+
+
+def read_graph6(path: FilePath) -> GraphStore:
+    """Read a graph6 file: one graph a line, blank lines and the header skipped.
+
+    Raises:
+        FileFormatError: If the file is missing or a line is not graph6; the sentence
+            names the file and the line.
+    """
+    return parse_graph6(read_bytes(path), name=str(path))
+
+
+def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
+    """Read graph6 from a string: one graph a line, blank lines and header skipped.
+
+    Both directions of every edge come out, the mirror right behind its edge.
+
+    Args:
+        text: The lines.
+        name: How a sentence calls the text.
+
+    Raises:
+        FileFormatError: If a line is not graph6; the sentence names the line.
+
+    >>> parse_graph6("Bw").edge_index
+    tensor([[0, 1, 0, 2, 1, 2],
+            [1, 0, 2, 0, 2, 1]])
+    """
+    content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    sizes, edges = [], [np.zeros((2, 0), np.int64)]
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        line = line.strip()
+        if number == 1:
+            line = line.removeprefix(HEADER).strip()
+        if not line:
+            continue
+        try:
+            size, ends = _decode(line)
+        except ValueError as error:
+            raise FileFormatError(f"{name}, line {number}: {error}.") from error
+        sizes.append(size)
+        edges.append(ends)
+    counts = [ends.shape[1] for ends in edges[1:]]
+    store = GraphStore(
+        torch.tensor(sizes, dtype=torch.long),
+        torch.tensor(counts, dtype=torch.long),
+        torch.from_numpy(np.concatenate(edges, axis=1)),
+    )
+    return mirrored(store)
+
+
+def format_graph6(store: GraphStore) -> str:
+    r"""The graphs of a store as graph6, one a line; features are left out.
+
+    Raises:
+        GraphError: If a graph is not simple and undirected.
+
+    >>> format_graph6(parse_graph6("Bw\n?\n@"))
+    'Bw\n?\n@\n'
+    """
+    bare = GraphStore(store.num_nodes, store.num_edges, store.edge_index).check()
+    once = unmirrored(bare.to("cpu"))
+    if once is None:
+        raise GraphError("an edge has no mirror; graph6 holds undirected graphs only.")
+    sizes = once.num_nodes.tolist()
+    columns = np.split(once.edge_index.numpy(), once.edge_ptr[1:-1].tolist(), axis=1)
+    lines = []
+    for graph, (size, ends) in enumerate(zip(sizes, columns, strict=False)):
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        place = high * (high - 1) // 2 + low
+        if (low == high).any() or np.unique(place).size != place.size:
+            raise GraphError(
+                f"graph {graph} has a self loop or an edge twice; graph6 holds simple "
+                "graphs only."
+            )
+        lines.append(_encode(size, place) + "\n")
+    return "".join(lines)
+
+
+def write_graph6(path: FilePath, store: GraphStore) -> None:
+    """Write the graphs of a store as a graph6 file; features are left out.
+
+    Raises:
+        GraphError: If a graph is not simple and undirected.
+        FileFormatError: If the file cannot be written.
+    """
+    write_bytes(path, format_graph6(store).encode("ascii"))
+
+
+def _decode(line: bytes) -> tuple[int, np.ndarray]:
+    """Number of nodes and edges [2, e] of one line; `ValueError` says what is wrong."""
+    if line[:1] in OTHERS:
+        raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
+    value = np.frombuffer(line, np.uint8)
+    wrong = np.flatnonzero((value < 63) | (value > 126))
+    if wrong.size:
+        at = int(wrong[0])
+        raise ValueError(
+            f"byte {at + 1} is {int(value[at])}; graph6 has only 63 to 126 ('?' to '~')"
+        )
+    size, rest = _decode_size(value - 63)
+    pairs = size * (size - 1) // 2
+    if rest.size != -(-pairs // 6):
+        raise ValueError(
+            f"{size} nodes need {-(-pairs // 6)} characters behind their number, got "
+            f"{rest.size}; the line is cut or damaged"
+        )
+    bits = np.unpackbits(rest[:, None], axis=1)[:, 2:].reshape(-1)
+    place = np.flatnonzero(bits)
+    if place.size and place[-1] >= pairs:
+        raise ValueError("the padding bits are not zero; the line is damaged")
+    return size, _ends(place)
+
+
+def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
+    """The number of nodes and the six-bit values behind it."""
+    start, stop = (0, 1) if six[0] < 63 else (1, 4)
+    if six[:2].tolist() == [63, 63]:
+        start, stop = 2, 8
+    if six.size < stop:
+        raise ValueError("the number of nodes is cut off; the line is truncated")
+    size = 0
+    for digit in six[start:stop].tolist():
+        size = size * 64 + digit
+    return size, six[stop:]
+
+
+def _ends(place: np.ndarray) -> np.ndarray:
+    """The two ends, low and high, of places in the upper triangle, [2, e]."""
+    high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
+    high -= high * (high - 1) // 2 > place
+    high += high * (high + 1) // 2 <= place
+    return np.stack([place - high * (high - 1) // 2, high])
+
+
+def _encode(size: int, place: np.ndarray) -> str:
+    """One line from the number of nodes and the places of edges."""
+    digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
+    number = "".join(
+        chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))
+    )
+    bits = np.zeros((-(-(size * (size - 1) // 2) // 6), 6), np.uint8)
+    bits.reshape(-1)[place] = 1
+    six = bits @ np.array([32, 16, 8, 4, 2, 1], np.uint8) + np.uint8(63)
+    return prefix + number + six.tobytes().decode("ascii")

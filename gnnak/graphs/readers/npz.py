@@ -1,0 +1,165 @@
+"""The npz layout: a data set in a few plain arrays, without pickles.
+
+==========================  ======================================================
+`num_nodes`, `num_edges`    [g], whole numbers; every undirected edge counts once
+`edge_index`                [2, e], counted from 0 inside each graph; a self loop,
+                            too, is written once
+`x`                         [n, c]; absent = one constant feature
+`edge_attr`                 [e, c]; absent = none
+`y`                         [g, ...], or [n, ...] with `node_targets`; absent = none
+`node_targets`              true if `y` has one row for every node; absent = false
+`directed`                  true if edges have no mirrors; absent = false
+`split`                     [g]: 0 train, 1 validation, 2 test; absent = none
+`folds`                     [k, g]: 0 train, 1 test, -1 not used; absent = none
+`*_names`                   what categories are called; absent = none
+==========================  ======================================================
+"""
+
+import difflib
+import io
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnnak.errors import FileFormatError, GraphError
+from gnnak.graphs.mirror import mirrored, unmirrored
+from gnnak.graphs.readers.arrays import to_array, to_flag, to_names, to_tensor
+from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
+from gnnak.graphs.readers.graph_file import GraphFile
+from gnnak.graphs.store import GraphStore
+
+COUNTS = ("num_nodes", "num_edges", "edge_index", "split", "folds")
+VALUES = ("x", "edge_attr", "y")
+FLAGS = ("node_targets", "directed")
+
+
+def read_npz(path: FilePath, allow_no_edges: bool = False) -> GraphFile:
+    """Read a data set in the npz layout; both directions of every edge come out.
+
+    Whole numbers and bools become int64; other numbers keep their type. The mirror of
+    an edge stands right behind it; a graph without `x` gets one column of zeros.
+
+    Args:
+        path: The file.
+        allow_no_edges: Read a file without edges as graphs without edges, rather than
+            refuse it.
+
+    Raises:
+        FileFormatError: If the file is missing, damaged or not in this layout; the
+            sentence names the file and the key.
+    """
+    arrays = _load(path)
+    try:
+        file, directed = _assemble(arrays, allow_no_edges)
+        file.check()
+    except GraphError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+    return file if directed else replace(file, store=mirrored(file.store))
+
+
+def write_npz(path: FilePath, file: GraphFile) -> None:
+    """Write a data set in the npz layout; `read_npz` is the inverse.
+
+    If every edge has a mirror with the same attributes, edges are written once, and
+    may come back in another order; else all are written, as `directed`. Whole numbers
+    are written in as few bytes as they need and come back as int64. The file is there
+    as a whole or not at all.
+
+    Args:
+        path: The file; one that is there is replaced.
+        file: The graphs and their splits.
+
+    Raises:
+        GraphError: If `file` is not sound.
+        FileFormatError: If the file cannot be written.
+    """
+    store = file.check().store
+    once = unmirrored(store)
+    arrays = {key: np.array(value) for key, value in file.names.items()}
+    for key in ("num_nodes", "num_edges", "edge_index", *VALUES):
+        value = getattr(store if once is None else once, key)
+        if value is not None:
+            arrays[key] = to_array(key, value)
+    for key in ("split", "folds"):
+        value = getattr(file, key)
+        if value is not None:
+            arrays[key] = to_array(key, value)
+    for key, flag in zip(FLAGS, (store.node_targets, once is None), strict=True):
+        if flag:
+            arrays[key] = np.array(True)
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    write_bytes(path, content.getvalue())
+
+
+def _load(path: FilePath) -> dict[str, np.ndarray]:
+    """Every array of the file, by key."""
+    content = io.BytesIO(read_bytes(path))
+    opened = _try(
+        f"{path} is not an npz file", lambda: np.load(content, allow_pickle=False)
+    )
+    if not isinstance(opened, np.lib.npyio.NpzFile):
+        raise FileFormatError(f"{path} holds one array; give an npz file.")
+    arrays = {}
+    for key in opened.files:
+        if key not in (*COUNTS, *VALUES, *FLAGS) and not key.endswith("_names"):
+            near = difflib.get_close_matches(key, (*COUNTS, *VALUES, *FLAGS), n=1)
+            hint = f"did you mean {near[0]}?" if near else "see the npz layout."
+            raise FileFormatError(f"{path} has an unknown key {key}; {hint}")
+        what = f"{path}: {key} cannot be read"
+        arrays[key] = _try(what, lambda key=key: opened[key])  # type: ignore[misc]
+        if not isinstance(arrays[key], np.ndarray):
+            raise FileFormatError(f"{path}: {key} is not an array.")
+    return arrays
+
+
+def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
+    try:
+        return action()
+    except Exception as error:  # damaged bytes make zipfile and numpy raise anything
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise FileFormatError(f"{what}: {reason or type(error).__name__}.") from error
+
+
+def _assemble(
+    arrays: dict[str, np.ndarray], allow_no_edges: bool
+) -> tuple[GraphFile, bool]:
+    """The file with every edge as written, and whether edges are directed."""
+    no_edges = "edge_index" not in arrays and "num_edges" not in arrays
+    if no_edges and allow_no_edges:
+        zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)
+        empty = np.zeros((2, 0), np.int64)
+        arrays = {**arrays, "num_edges": zeros, "edge_index": empty}
+    for key in ("num_nodes", "num_edges", "edge_index"):
+        if key not in arrays:
+            hint = " or pass allow_no_edges=True" if no_edges and "edge" in key else ""
+            raise GraphError(f"the key {key} is missing; add it{hint}.")
+    tensors = {
+        key: to_tensor(key, arrays[key], whole=key in COUNTS)
+        for key in (*COUNTS, *VALUES)
+        if key in arrays
+    }
+    split, folds = tensors.pop("split", None), tensors.pop("folds", None)
+    node_targets, directed = (to_flag(key, arrays.get(key)) for key in FLAGS)
+    store = GraphStore(**tensors, node_targets=node_targets).check()
+    if store.x is None:
+        store = replace(store, x=_constant(int(store.node_ptr[-1])))
+    names = {
+        key: to_names(key, value)
+        for key, value in arrays.items()
+        if key.endswith("_names")
+    }
+    return GraphFile(store, split, folds, names), directed
+
+
+def _constant(num_nodes: int) -> Tensor:
+    """[n, 1] zeros: the feature of nodes that have none."""
+    try:
+        return torch.from_numpy(np.zeros((num_nodes, 1), np.int64))
+    except (MemoryError, ValueError) as error:
+        raise GraphError(
+            f"num_nodes adds up to {num_nodes}, more than fits in memory."
+        ) from error

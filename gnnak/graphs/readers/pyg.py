@@ -1,0 +1,133 @@
+"""PyG `Data` objects into a store, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import check_edge_shape
+from gnnak.graphs.fields import check_alike, check_rows
+from gnnak.graphs.store import GraphStore
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
+    """A store with the `x`, `edge_index`, `edge_attr` and `y` of PyG graphs.
+
+    Args:
+        data_list: Graphs that agree on which fields they have, on widths and on
+            dtypes; a `Dataset` will do. Without `edge_index` a graph has no edges.
+        node_targets: Whether `y` has one row for every node, rather than one row, or
+            one number, for the graph.
+
+    Raises:
+        GraphError: If a graph is malformed or unlike the first; the sentence names it.
+
+    >>> from torch_geometric.data import Data
+    >>> edge_index = torch.tensor([[0, 1], [1, 0]])
+    >>> from_pyg([Data(edge_index=edge_index, num_nodes=2), Data(num_nodes=3)])
+    GraphStore(graphs=2, nodes=5, edges=2, x=None, edge_attr=None, y=None, device='cpu')
+    """
+    sizes, parts = _collect(data_list, node_targets)
+    if not sizes:
+        none = torch.zeros(0, dtype=torch.long)
+        return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
+    for name, values in parts.items():
+        check_alike(name, values, "graph", axis=1 if name == "edge_index" else 0)
+    joined = {name: _join(name, values) for name, values in parts.items()}
+    edges = [value.size(1) for value in parts["edge_index"] if value is not None]
+    device = parts["edge_index"][0].device  # type: ignore[union-attr]
+    return GraphStore(
+        torch.tensor(sizes, device=device),
+        torch.tensor(edges, device=device),
+        **joined,  # type: ignore[arg-type]
+        node_targets=node_targets,
+    ).check()
+
+
+def to_pyg(store: GraphStore) -> list[Data]:
+    """Every graph of a store as a PyG `Data`; the inverse of `from_pyg`.
+
+    >>> from gnnak.graphs.readers.graph6 import parse_graph6
+    >>> to_pyg(parse_graph6("A_"))
+    [Data(edge_index=[2, 2], num_nodes=2)]
+    """
+    from torch_geometric.data import Data
+
+    nodes, edges = store.num_nodes.tolist(), store.num_edges.tolist()
+    targets = nodes if store.node_targets else [1] * len(store)
+    parts: dict[str, Sequence[object]] = {"num_nodes": nodes}
+    parts["edge_index"] = store.edge_index.split(edges, dim=1)
+    for name, sizes in (("x", nodes), ("edge_attr", edges), ("y", targets)):
+        if getattr(store, name) is not None:
+            parts[name] = getattr(store, name).split(sizes)
+    rows = zip(*parts.values(), strict=True)
+    return [Data(**dict(zip(parts, row, strict=True))) for row in rows]
+
+
+def _collect(
+    data_list: Iterable[Data], node_targets: bool
+) -> tuple[list[int], dict[str, list[Tensor | None]]]:
+    """Number of nodes of every graph, and each field of every graph."""
+    from torch_geometric.data import Data  # takes seconds to import
+
+    if isinstance(data_list, Data):
+        raise GraphError("this is one Data; give a list of them.")
+    sizes: list[int] = []
+    parts: dict[str, list[Tensor | None]] = {}
+    for graph, data in enumerate(data_list):
+        if not isinstance(data, Data):
+            kind = type(data).__name__
+            raise GraphError(f"graph {graph} is a {kind}; give PyG Data objects.")
+        try:
+            size, fields = _one(data, node_targets)
+        except GraphError as error:
+            raise GraphError(f"graph {graph}: {error}") from error
+        sizes.append(size)
+        for name, value in fields.items():
+            parts.setdefault(name, []).append(value)
+    return sizes, parts
+
+
+def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
+    """Number of nodes and checked fields of one graph."""
+    size = _num_nodes(data)
+    device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
+    edge_index = data.edge_index
+    if edge_index is None:
+        edge_index = torch.zeros(2, 0, dtype=torch.long, device=device)
+    check_edge_shape(edge_index)
+    y = data.y
+    if y is not None and (not isinstance(y, Tensor) or y.dim() == 0):
+        y = torch.as_tensor(y, device=device).reshape(-1)
+    if data.x is not None:
+        check_rows("x", data.x, size, "node")
+    if data.edge_attr is not None:
+        check_rows("edge_attr", data.edge_attr, edge_index.size(1), "edge")
+    if y is not None:
+        rows, owner = (size, "node") if node_targets else (1, "graph")
+        check_rows("y", y, rows, owner, columns=False)
+    fields = {"x": data.x, "edge_index": edge_index, "edge_attr": data.edge_attr}
+    return size, {**fields, "y": y}
+
+
+def _num_nodes(data: Data) -> int:
+    """What the graph says, never what its edges happen to touch."""
+    if "num_nodes" in data and data["num_nodes"] is not None:
+        return int(data["num_nodes"])
+    if not isinstance(data.x, Tensor) or data.x.dim() == 0:
+        raise GraphError("neither x nor num_nodes tells its size; set num_nodes.")
+    return data.x.size(0)
+
+
+def _join(name: str, values: list[Tensor | None]) -> Tensor | None:
+    if values[0] is None:
+        return None
+    axis = 1 if name == "edge_index" else 0
+    return torch.cat([value for value in values if value is not None], dim=axis)

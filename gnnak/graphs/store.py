@@ -1,0 +1,196 @@
+"""A whole data set as flat tensors on one device, and batches cut out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.batch import GraphBatch
+from gnnak.graphs.fields import (
+    check_alike,
+    check_counts,
+    check_local_edges,
+    check_rows,
+    describe,
+)
+from gnnak.graphs.indices import Indices, as_indices
+from gnnak.graphs.ragged import pointers, ragged_ranges
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphStore:
+    """Many graphs, one after the other, in a handful of tensors.
+
+    `store[indices]` is a `GraphBatch`, put together on the store's device without a
+    loop over graphs. All fields are on one device; every axis may be empty: a store
+    may have no graph, a graph no node, no edge, or both.
+
+    >>> path = GraphStore(torch.tensor([2]), torch.tensor([2]),
+    ...                   torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([7.0]))
+    >>> store = GraphStore.concatenate([path, path])
+    >>> store
+    GraphStore(graphs=2, nodes=4, edges=4, x=None, edge_attr=None, y=[2], device='cpu')
+    >>> store[[1, 0]].edge_index
+    tensor([[0, 1, 2, 3],
+            [1, 0, 3, 2]])
+    """
+
+    num_nodes: Tensor
+    """[g], int64: number of nodes of each graph."""
+    num_edges: Tensor
+    """[g], int64: number of directed edges of each graph."""
+    edge_index: Tensor
+    """[2, e], int64: directed edges, graph by graph; counted from 0 inside each graph.
+    Self loops and parallel edges may stand in it."""
+    x: Tensor | None = None
+    """[n, c]: node features, graph by graph (int64 if categorical), or None."""
+    edge_attr: Tensor | None = None
+    """[e, c]: edge features in the order of `edge_index`, or None."""
+    y: Tensor | None = None
+    """[g, ...] targets of the graphs, or [n, ...] of the nodes, or None."""
+    node_targets: bool = False
+    """Whether `y` has one row for every node, rather than for every graph."""
+
+    def __len__(self) -> int:
+        return self.num_nodes.numel()
+
+    @property
+    def device(self) -> torch.device:
+        """The device all fields are on."""
+        return self.num_nodes.device
+
+    @cached_property
+    def node_ptr(self) -> Tensor:
+        """[g + 1]: where the nodes of each graph start; the last entry is n."""
+        return pointers(self.num_nodes)
+
+    @cached_property
+    def edge_ptr(self) -> Tensor:
+        """[g + 1]: where the edges of each graph start; the last entry is e."""
+        return pointers(self.num_edges)
+
+    def __getitem__(self, indices: Indices) -> GraphBatch:
+        """The graphs that `indices` names, as one batch; see `as_indices`."""
+        return self.subset(indices).union()
+
+    def __iter__(self) -> Iterator[GraphBatch]:
+        """One batch for every graph: handy, but slow; prefer `store[indices]`."""
+        return (self[index] for index in range(len(self)))
+
+    def subset(self, indices: Indices) -> GraphStore:
+        """The graphs that `indices` names, in that order, as a store of their own.
+
+        Args:
+            indices: An int, a slice, a list, or a tensor of bools or whole numbers.
+
+        Raises:
+            GraphError: If an index is out of range.
+        """
+        graph = as_indices(indices, len(self)).to(self.device)
+        num_nodes = self.num_nodes.index_select(0, graph)
+        num_edges = self.num_edges.index_select(0, graph)
+        start = self.edge_ptr.index_select(0, graph)
+        edge = ragged_ranges(start, num_edges)[1]
+        node = None
+        if self.x is not None or self.node_targets:
+            start = self.node_ptr.index_select(0, graph)
+            node = ragged_ranges(start, num_nodes)[1]
+        return GraphStore(
+            num_nodes,
+            num_edges,
+            self.edge_index.index_select(1, edge),
+            _take(self.x, node),
+            _take(self.edge_attr, edge),
+            _take(self.y, node if self.node_targets else graph),
+            self.node_targets,
+        )
+
+    def union(self) -> GraphBatch:
+        """All graphs as one batch; features and targets are shared, not copied."""
+        graph = torch.arange(len(self), device=self.device)
+        nodes = None if self.x is None else self.x.size(0)
+        offset = self.node_ptr[:-1].repeat_interleave(
+            self.num_edges, output_size=self.edge_index.size(1)
+        )
+        return GraphBatch(
+            self.x,
+            self.edge_index + offset,
+            self.edge_attr,
+            self.y,
+            batch=graph.repeat_interleave(self.num_nodes, output_size=nodes),
+            ptr=self.node_ptr,
+        )
+
+    def to(self, device: torch.device | str | int) -> GraphStore:
+        """Return this store on another device."""
+        moved = {
+            field.name: getattr(self, field.name).to(device)
+            for field in fields(self)
+            if isinstance(getattr(self, field.name), Tensor)
+        }
+        return replace(self, **moved)
+
+    def __repr__(self) -> str:
+        node_targets = ", node_targets=True" if self.node_targets else ""
+        return (
+            f"GraphStore(graphs={len(self)}, nodes={int(self.node_ptr[-1])}, "
+            f"edges={self.edge_index.size(1)}, x={describe(self.x)}, "
+            f"edge_attr={describe(self.edge_attr)}, y={describe(self.y)}"
+            f"{node_targets}, device='{self.device}')"
+        )
+
+    def check(self) -> GraphStore:
+        """Verify every sentence of the fields above and return the store.
+
+        Raises:
+            GraphError: In one sentence, the first thing that is wrong.
+        """
+        check_counts("num_nodes", self.num_nodes)
+        check_counts("num_edges", self.num_edges, self.device)
+        if len(self) != self.num_edges.numel():
+            raise GraphError(
+                f"num_nodes has {len(self)} entries and num_edges "
+                f"{self.num_edges.numel()}; give one a graph in both."
+            )
+        check_local_edges(self.edge_index, self.num_nodes, self.num_edges)
+        nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
+        if self.x is not None:
+            check_rows("x", self.x, nodes, "node", device=self.device)
+        if self.edge_attr is not None:
+            check_rows("edge_attr", self.edge_attr, edges, "edge", device=self.device)
+        if self.y is not None:
+            rows, owner = (nodes, "node") if self.node_targets else (len(self), "graph")
+            check_rows("y", self.y, rows, owner, columns=False, device=self.device)
+        elif self.node_targets:
+            raise GraphError("node_targets is set but y is None; give y or unset it.")
+        return self
+
+    @staticmethod
+    def concatenate(stores: Iterable[GraphStore]) -> GraphStore:
+        """One store with the graphs of all `stores`, in order.
+
+        Raises:
+            GraphError: If there is no store, or two of them differ in which fields
+                they have, in widths, in dtypes or in device.
+        """
+        stores = list(stores)
+        if not stores:
+            raise GraphError("there is no store to concatenate; give at least one.")
+        joined: dict[str, Any] = {}
+        for field in fields(GraphStore):
+            values = [getattr(store, field.name) for store in stores]
+            axis = 1 if field.name == "edge_index" else 0
+            check_alike(field.name, values, "store", axis)
+            same = not isinstance(values[0], Tensor)
+            joined[field.name] = values[0] if same else torch.cat(values, dim=axis)
+        return GraphStore(**joined)
+
+
+def _take(value: Tensor | None, index: Tensor | None) -> Tensor | None:
+    return None if value is None or index is None else value.index_select(0, index)

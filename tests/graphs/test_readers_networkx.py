@@ -1,0 +1,109 @@
+import copy
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from graph_strategies import stores
+from hypothesis import given, settings
+
+from gnnak.errors import GraphError
+from gnnak.graphs import from_networkx, to_networkx
+
+
+def test_from_networkx_all_fields_by_hand():
+    labelled = nx.Graph()
+    labelled.add_node("b", kind=1, place=[0.5, 2])
+    labelled.add_node(("a", 1), kind=0, place=[1.5, 3])
+    labelled.add_edge("b", ("a", 1), bond=7)
+    labelled.add_edge("b", "b", bond=8)
+    directed = nx.DiGraph()
+    directed.add_node(0, kind=True, place=(np.float64(1), 1))
+    directed.add_node(1, kind=2, place=np.array([2.0, 2.0]))
+    directed.add_edge(1, 0, bond=9)
+    before = copy.deepcopy(labelled)
+    store = from_networkx([labelled, directed], ["kind", "place"], "bond").check()
+    assert store.num_nodes.tolist() == [2, 2]
+    assert store.num_edges.tolist() == [3, 1]
+    assert store.edge_index.tolist() == [[0, 1, 0, 1], [1, 0, 0, 0]]
+    assert store.x.tolist() == [[1, 0.5, 2], [0, 1.5, 3], [1, 1, 1], [2, 2, 2]]
+    assert store.edge_attr.tolist() == [[7], [7], [8], [9]]
+    assert (store.x.dtype, store.edge_attr.dtype) == (torch.float, torch.long)
+    assert nx.utils.graphs_equal(before, labelled)
+
+
+def test_from_networkx_multigraph_keeps_parallel_edges():
+    store = from_networkx([nx.MultiGraph([(0, 1), (0, 1), (1, 1)])])
+    assert store.edge_index.tolist() == [[0, 1, 0, 1, 1], [1, 0, 1, 0, 1]]
+    two_way = from_networkx([nx.MultiDiGraph([(0, 1), (0, 1), (1, 0)])])
+    assert two_way.edge_index.tolist() == [[0, 0, 1], [1, 1, 0]]
+
+
+def test_from_networkx_empty_things():
+    assert len(from_networkx([]).check()) == 0
+    store = from_networkx([nx.Graph(), nx.empty_graph(2), nx.Graph()]).check()
+    assert store.num_nodes.tolist() == [0, 2, 0]
+    assert store.x is None
+    empty = from_networkx([nx.Graph()], ["a", "b"], "c").check()
+    assert (empty.x.shape, empty.edge_attr.shape) == ((0, 2), (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({}, "node 'v' of graph 0 has no attribute 'a'; set it."),
+        ({"a": "red"}, "the attributes 'a' are not numbers"),
+        ({"a": None}, "the attributes 'a' are not numbers"),
+        ({"a": 1j}, "the attributes 'a' are complex"),
+        ({"a": 1 << 80}, "the attributes 'a' are not numbers"),
+        ({"a": [1, 2]}, "the attributes 'a' are not numbers, equally many each"),
+    ],
+    ids=str,
+)
+def test_from_networkx_says_what_is_wrong(value, sentence):
+    graph = nx.Graph()
+    graph.add_node("v", **value)
+    graph.add_node("w", a=1)
+    with pytest.raises(GraphError) as caught:
+        from_networkx([graph], node_attr="a")
+    assert sentence in str(caught.value)
+
+
+def test_from_networkx_names_edges_and_foreign_things():
+    with pytest.raises(GraphError, match=r"edge \(0, 1\) of graph 1 has no"):
+        from_networkx([nx.Graph(), nx.path_graph(2)], edge_attr="weight")
+    with pytest.raises(GraphError, match="graph 1 is a str; give networkx graphs"):
+        from_networkx([nx.Graph(), "graph"])
+    with pytest.raises(GraphError, match="this is one networkx graph"):
+        from_networkx(nx.path_graph(3))
+
+
+def test_to_networkx_keeps_features_and_parallel_edges():
+    graph = nx.MultiGraph([(0, 1, {"w": 1}), (0, 1, {"w": 2})])
+    nx.set_node_attributes(graph, 3, "a")
+    back = to_networkx(from_networkx([graph], "a", "w"), -1)
+    assert dict(back.nodes(data=True)) == {0: {"x": [3]}, 1: {"x": [3]}}
+    rows = sorted((u, v, data["edge_attr"]) for u, v, data in back.edges(data=True))
+    assert rows == [(0, 1, [1]), (0, 1, [2]), (1, 0, [1]), (1, 0, [2])]
+
+
+@given(stores())
+@settings(deadline=None)
+def test_networkx_round_trip(store):
+    graphs = [to_networkx(store, index) for index in range(len(store))]
+    node_attr = None if store.x is None else "x"
+    back = from_networkx(graphs, node_attr).check()
+    assert back.num_nodes.tolist() == store.num_nodes.tolist()
+    assert back.num_edges.tolist() == store.num_edges.tolist()
+    if store.x is not None and store.x.numel():
+        assert back.x.tolist() == store.x.tolist()
+    for ours, theirs in zip(back, store, strict=True):
+        first, second = (sorted(one.edge_index.t().tolist()) for one in (ours, theirs))
+        assert first == second
+
+
+def test_from_networkx_order_is_iteration_order():
+    graph = nx.Graph()
+    graph.add_nodes_from([5, 3, 9])
+    graph.add_edge(9, 5)
+    assert from_networkx([graph]).edge_index.tolist() == [[0, 2], [2, 0]]

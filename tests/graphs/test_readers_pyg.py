@@ -1,0 +1,96 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from graph_strategies import assert_same, int_tensor, stores
+from hypothesis import given, settings
+from torch_geometric.data import Data
+
+from gnnak.errors import GraphError
+from gnnak.graphs import from_pyg, to_pyg
+
+EDGE = int_tensor([[0, 1], [1, 0]])
+
+
+def test_from_pyg_all_fields_by_hand():
+    first = Data(x=torch.ones(2, 1), edge_index=EDGE, edge_attr=EDGE, y=1.5)
+    last = Data(
+        x=torch.zeros(1, 1),
+        edge_index=EDGE[:, :0],
+        edge_attr=int_tensor([], 2),
+        y=torch.tensor(2.5),
+    )
+    store = from_pyg([first, last])
+    assert store.num_nodes.tolist() == [2, 1]
+    assert store.num_edges.tolist() == [2, 0]
+    assert store.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert store.x.tolist() == [[1], [1], [0]]
+    assert store.edge_attr.tolist() == [[0, 1], [1, 0]]
+    assert store.y.tolist() == [1.5, 2.5]
+    assert first.y == 1.5
+
+
+def test_from_pyg_empty_things():
+    assert len(from_pyg([]).check()) == 0
+    store = from_pyg([Data(num_nodes=0), Data(num_nodes=2)])
+    assert store.num_nodes.tolist() == [0, 2]
+    assert store.num_edges.tolist() == [0, 0]
+
+
+def test_from_pyg_node_targets():
+    graphs = [
+        Data(num_nodes=1, y=int_tensor([4])),
+        Data(num_nodes=1, y=int_tensor([5])),
+    ]
+    assert not from_pyg(graphs).node_targets
+    assert from_pyg(graphs, node_targets=True)[[1]].y.tolist() == [5]
+
+
+@pytest.mark.parametrize(
+    ("second", "sentence"),
+    [
+        (
+            {"x": None, "num_nodes": 2},
+            "x is torch.float32 [*, 1] on cpu in graph 0 but",
+        ),
+        ({"x": torch.ones(2, 3)}, "torch.float32 [*, 3] on cpu in graph 1"),
+        ({"x": torch.ones(2, 1).double()}, "torch.float64 [*, 1] on cpu in graph 1"),
+        ({"x": torch.ones(2)}, "graph 1: x has shape [2]; give [n, c]"),
+        ({"x": None}, "graph 1: neither x nor num_nodes tells its size"),
+        ({"num_nodes": 3}, "graph 1: x has 2 rows; give 3"),
+        ({"edge_attr": None}, "edge_attr is"),
+        ({"edge_attr": EDGE[:1]}, "graph 1: edge_attr has 1 rows; give 2"),
+        ({"edge_index": EDGE.int()}, "graph 1: edge_index has dtype torch.int32"),
+        ({"edge_index": EDGE + 1}, "joins nodes 1 and 2 in graph 1, which has 2"),
+        ({"y": None}, "y is torch.float32 [*] on cpu in graph 0 but None in graph 1"),
+        ({"y": torch.zeros(3)}, "graph 1: y has 3 rows; give 1, one for every graph."),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_from_pyg_names_the_graph(second, sentence):
+    fields = {"x": torch.ones(2, 1), "edge_index": EDGE, "edge_attr": EDGE, "y": 1.0}
+    with pytest.raises(GraphError) as caught:
+        from_pyg([Data(**fields), Data(**{**fields, **second})])
+    assert sentence in str(caught.value)
+
+
+def test_from_pyg_foreign_things():
+    with pytest.raises(GraphError, match="this is one Data; give a list of them"):
+        from_pyg(Data(num_nodes=1))
+    with pytest.raises(GraphError, match="graph 0 is a int; give PyG Data"):
+        from_pyg([3])
+
+
+@given(stores())
+@settings(deadline=None)
+def test_to_pyg_round_trip(store):
+    back = from_pyg(to_pyg(store), node_targets=store.node_targets)
+    if len(store):
+        assert_same(back, store)
+
+
+def test_to_pyg_graph_targets_keep_their_row():
+    store = replace(from_pyg([Data(num_nodes=1)]), y=int_tensor([[1, 2]]))
+    (data,) = to_pyg(store)
+    assert data.y.tolist() == [[1, 2]]
+    assert (data.num_nodes, data.x, data.edge_attr) == (1, None, None)
