@@ -19,9 +19,7 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
     check_memory(test, union, options)
     if test in REFINEMENTS:
         return REFINEMENTS[test](union)
-    reading = Reading(
-        options.d2c, options.root_mark, options.centroid, options.context
-    )
+    reading = Reading(options.d2c, options.root_mark, options.centroid, options.context)
     return subgraph_refinement(union, options.hash, options.num_hops, reading)
 
 

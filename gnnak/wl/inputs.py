@@ -1,19 +1,21 @@
 """Graphs as people hold them become the one record that the tests run on."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import networkx as nx
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from gnnak.errors import FileFormatError, GraphError
+from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import pointers
+from gnnak.graphs.readers import from_pyg, parse_graph6
+from gnnak.graphs.store import GraphStore
 from gnnak.wl.union import GraphUnion, union_of_arcs
 
-Graph = nx.Graph | Data | tuple[Tensor, int] | str | bytes
+Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
 """A networkx graph, PyG data, `(edge_index, num_nodes)` or a graph6 string."""
 
 
@@ -37,14 +39,14 @@ def read_graph(graph: Graph) -> LabeledGraph:
     and `edge_attr` of PyG data.
 
     >>> read_graph("Bw").edge_index.tolist()
-    [[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]]
+    [[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]
     """
     if isinstance(graph, nx.Graph):
         return _from_networkx(graph)
     if isinstance(graph, Data):
         return _from_data(graph)
     if isinstance(graph, str | bytes):
-        return _from_networkx(_parse(graph))
+        return _from_store(parse_graph6(graph))
     if isinstance(graph, tuple) and len(graph) == 2:
         edge_index, num_nodes = graph
         check_edge_index(edge_index, num_nodes)
@@ -55,14 +57,12 @@ def read_graph(graph: Graph) -> LabeledGraph:
     )
 
 
-def _parse(text: str | bytes) -> nx.Graph:
-    try:
-        raw = text.encode("ascii") if isinstance(text, str) else text
-        return nx.from_graph6_bytes(raw.strip())
-    except (nx.NetworkXException, ValueError, IndexError) as error:
-        raise FileFormatError(
-            f"{text[:40]!r} is no graph6 string ({error}); give one graph a line."
-        ) from None
+def _from_store(store: GraphStore) -> LabeledGraph:
+    if len(store) != 1:
+        raise GraphError(
+            f"a graph6 string holds {len(store)} graphs; give one string a graph."
+        )
+    return LabeledGraph(store.edge_index, int(store.num_nodes), None, None)
 
 
 def _from_networkx(graph: nx.Graph) -> LabeledGraph:
@@ -85,29 +85,24 @@ def _known(labels: list[Any]) -> list[Hashable] | None:
 
 
 def _from_data(data: Data) -> LabeledGraph:
-    if data.edge_index is None:
-        raise GraphError("this data has no edge_index; give it one, if empty [2, 0].")
-    num_nodes = int(data.num_nodes or 0)
-    check_edge_index(data.edge_index, num_nodes)
+    bare = Data(data.x, data.edge_index, data.edge_attr)
+    if "num_nodes" in data:
+        bare.num_nodes = data.num_nodes
+    store = from_pyg([bare]).to("cpu")
     return LabeledGraph(
-        data.edge_index.cpu(),
-        num_nodes,
-        _rows("x", data.x, num_nodes),
-        _rows("edge_attr", data.edge_attr, data.edge_index.size(1)),
+        store.edge_index,
+        int(store.num_nodes),
+        _rows("x", store.x),
+        _rows("edge_attr", store.edge_attr),
     )
 
 
-def _rows(name: str, value: Tensor | None, length: int) -> list[Hashable] | None:
+def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
     if value is None:
         return None
-    if value.size(0) != length:
-        raise GraphError(
-            f"{name} has {value.size(0)} rows, but the graph needs {length}; "
-            f"give one row each."
-        )
     if value.is_floating_point() and bool(value.isnan().any()):
         raise GraphError(f"{name} holds NaN, which equals no label; replace it.")
-    return [tuple(row) for row in value.reshape(length, -1).tolist()]
+    return [tuple(row) for row in value.flatten(1).tolist()]
 
 
 def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:

@@ -39,9 +39,10 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
     >>> from gnnak.wl.inputs import read_union
     >>> import networkx as nx
-    >>> hexagon, triangles = nx.cycle_graph(6), nx.disjoint_union(*[nx.complete_graph(3)] * 2)
-    >>> isomorphism_classes(read_union([hexagon, triangles, "E?~o", hexagon])).tolist()
-    [1, 2, 0, 1]
+    >>> triangle, ring = nx.cycle_graph(3), nx.cycle_graph(6)
+    >>> graphs = [ring, nx.disjoint_union(triangle, triangle), ring, triangle]
+    >>> isomorphism_classes(read_union(graphs)).tolist()
+    [2, 1, 2, 0]
     """
     refined, kind = _refine(union)
     if not kind.numel():
@@ -49,6 +50,17 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
     kind, like, doubt = _unfold(refined, kind)
     _merge(refined, torch.unique(like[doubt[like]]), kind)
     return rank(kind[like])
+
+
+def representatives(union: GraphUnion) -> Tensor:
+    """A graph of the union, [g], that each is isomorphic to and that stands for it.
+
+    Found by step 2 alone: fast and never given up, but some isomorphic graphs may be
+    left with representatives of their own.
+    """
+    refined, kind = _refine(union)
+    own = torch.arange(union.num_graphs)
+    return _join(refined, own, kind, kind, own)
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
@@ -62,9 +74,7 @@ def pointed_classes(union: GraphUnion) -> Tensor:
     marked = first + torch.arange(union.num_nodes) - begin[union.graph]
     mark = torch.zeros_like(pointed.graph)
     mark[marked] = 1
-    return isomorphism_classes(
-        pointed.recolored(rank_pairs(pointed.node_color, mark))
-    )
+    return isomorphism_classes(pointed.recolored(rank_pairs(pointed.node_color, mark)))
 
 
 def _refine(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
@@ -183,7 +193,7 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _merge(union: GraphUnion, rivals: Tensor, settled: Tensor) -> None:
-    """Compare the rivals that share a number in `settled`; unlike ones get a new one."""
+    """Compare rivals that share a number in `settled`; unlike ones get a new one."""
     fresh = int(settled.max()) + 1
     known: dict[int, list[int]] = {}
     for graph in rivals.tolist():

@@ -87,9 +87,9 @@ def read_options(test: str, **options: object) -> Options:
     Raises:
         OptionError: If the test, or one of its options, is unknown or out of range.
 
-    >>> read_options("1-wl", num_hops=2)
+    >>> read_options("1-wl", d2c=True)
     Traceback (most recent call last):
-    gnnak.errors.OptionError: 1-wl has no option 'num_hops'; it takes labels, max_memory.
+    gnnak.errors.OptionError: 1-wl has no option 'd2c'; it takes labels, max_memory.
     """
     known = known_options(test)
     for name in options:

@@ -10,7 +10,11 @@ from gnnak.graphs.adjacency import incoming
 from gnnak.subgraphs import RootedSubgraphs, egonets
 from gnnak.subgraphs.induce import induced_edges
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs, rank_rows
-from gnnak.wl.isomorphism import isomorphism_classes, pointed_classes
+from gnnak.wl.isomorphism import (
+    isomorphism_classes,
+    pointed_classes,
+    representatives,
+)
 from gnnak.wl.refinement import Coloring, color_refinement, stable
 from gnnak.wl.tuples import folklore_refinement, tuple_refinement
 from gnnak.wl.union import GraphUnion
@@ -111,6 +115,8 @@ def _read(
             seen = pointed_classes(inside)
             columns.append(rank_multisets(subs.node, seen, inside.num_graphs))
         return columns
+    if not reading.centroid and not reading.context:
+        return [_fingerprints(inside, hash)]
     coloring = stable(REFINEMENTS[hash](inside))
     columns = [coloring.fingerprints(inside.num_graphs)]
     copy = coloring.color[coloring.node]
@@ -119,3 +125,12 @@ def _read(
     if reading.context:
         columns.append(rank_multisets(subs.node, copy, inside.num_graphs))
     return columns
+
+
+def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
+    """The fingerprint of every egonet; the costly tests see isomorphic ones once."""
+    if hash == "1-wl":
+        return stable(color_refinement(inside)).fingerprints(inside.num_graphs)
+    chosen, place = torch.unique(representatives(inside), return_inverse=True)
+    coloring = stable(REFINEMENTS[hash](inside.select(chosen)))
+    return coloring.fingerprints(chosen.numel())[place]

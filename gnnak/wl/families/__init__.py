@@ -1,4 +1,4 @@
-"""Graphs that are hard to tell apart, built from scratch, with what is known of them."""
+"""Graphs that are hard to tell apart, built here, with what is known of them."""
 
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.wl.families.cfi import cfi_pair

@@ -16,7 +16,7 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Shifted by 0 to 12 they hold each pair of points once: differences 1,3,4 and 2,5,6."""
+"""Shifted by 0 to 12 they hold each pair once: differences 1, 3, 4 and 2, 5, 6."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
 """A Latin square of order 5 with a 2x2 subsquare, which the cyclic one has not."""

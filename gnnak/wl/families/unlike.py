@@ -15,7 +15,7 @@ def unlike(graphs: Sequence[Graph]) -> list[Graph]:
     >>> len(unlike([path, same]))
     1
     """
-    kept = {}
+    kept: dict[int, Graph] = {}
     for graph, kind in zip(graphs, classes(graphs), strict=True):
         kept.setdefault(kind, graph)
     return list(kept.values())
