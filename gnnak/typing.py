@@ -51,3 +51,16 @@ def check_count(option: str, value: object, least: int = 0) -> int:
             f"{option} is {value!r}; give a whole number of at least {least}."
         )
     return value
+
+
+def check_share(option: str, value: object) -> None:
+    """Raise `OptionError` unless `value` is a number with 0 <= value < 1.
+
+    >>> check_share("dropout", 1.5)
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: dropout is 1.5; give a number with 0 <= dropout < 1.
+    """
+    if not isinstance(value, int | float) or not 0 <= value < 1:
+        raise OptionError(
+            f"{option} is {value!r}; give a number with 0 <= {option} < 1."
+        )

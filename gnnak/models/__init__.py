@@ -1,8 +1,9 @@
 """The paper's networks, and the names they go by."""
 
-from gnnak.models.factory import ModelOptions, build_model, model_names
+from gnnak.models.factory import build_model, model_names
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.network import Network
+from gnnak.models.options import ModelOptions
 
 __all__ = [
     "Kernel",

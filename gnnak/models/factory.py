@@ -1,61 +1,23 @@
 """From names to networks: the only place where a name becomes a module."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 
 from gnnak.errors import OptionError
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.network import Network
+from gnnak.models.options import ModelOptions
 from gnnak.nn import convs
-from gnnak.nn.departures import PUBLISHED, Departures
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.pna import PNAStarConv
 from gnnak.nn.ppgn import PPGN
 from gnnak.nn.stack import Stack
 from gnnak.nn.uplift import GNNAK
-from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.shared import Extractor
-from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce, check_count
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """Every option of the paper's network beyond its name; defaults are ZINC's."""
-
-    num_layers: int = 6
-    """Outer layers, the paper's L."""
-    base_layers: int = 1
-    """Convs of the base GNN inside one outer layer, m."""
-    channels: int = 128
-    """Width of the node states, d."""
-    hop_channels: int = 16
-    """Width of the D2C encoding, h; GNN-AK has none, whatever stands here."""
-    extractor: Extractor = field(default_factory=lambda: EgoNets(num_hops=3))
-    """What makes the rooted subgraphs."""
-    encodings: Sequence[Encoding] | None = None
-    """The encodings fused; None = those that define GNN-AK and GNN-AK+."""
-    reduce: Reduce = "sum"
-    """Pool of the subgraph and context encodings and of the readout."""
-    fuse: FuseMode = "concat"
-    """How encodings are fused."""
-    dropout: float = 0.0
-    """Dropout in the base GNN, after each outer layer and before the head."""
-    departures: Departures = PUBLISHED
-    """What the published runs add; its dropout is the one above."""
-    plain_conv: bool = False
-    """Whether each outer layer adds a plain conv on the whole graph (PATTERN)."""
-    node_task: bool = False
-    """Whether there is an output per node instead of per graph."""
-    degrees: Tensor | None = None
-    """For `pna`: how many training nodes have each in-degree, [max + 1]."""
-
-    def __post_init__(self) -> None:
-        check_count("num_layers", self.num_layers, least=1)
-        check_count("base_layers", self.base_layers, least=1)
-        check_count("channels", self.channels, least=1)
+from gnnak.typing import ENCODINGS, check_count
 
 
 @dataclass(frozen=True)
@@ -69,7 +31,7 @@ class _Base:
 def _pna(channels: int, options: ModelOptions) -> nn.Module:
     if options.degrees is None:
         raise OptionError("model 'pna' needs degrees, the histogram of in-degrees.")
-    return convs.pna(channels, options.degrees)
+    return convs.pna(channels, torch.tensor(options.degrees))
 
 
 BASES: dict[str, _Base] = {
@@ -103,7 +65,8 @@ def build_model(
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
             `ppgn`), alone or with `-ak` or `-ak+` behind it.
         node_features: Kind and sizes of the node features; see `describe`.
-        edge_features: The same for edges; None = a learned constant.
+        edge_features: The same for edges; None = a learned constant. `gcn` and `sage`
+            read no edge features: their networks leave them out.
         out_channels: Outputs per graph, or per node.
         options: Everything else.
 
@@ -116,6 +79,11 @@ def build_model(
     base, form = _parse(name)
     options = options or ModelOptions()
     check_count("out_channels", out_channels, least=1)
+    if not isinstance(node_features, Features):
+        raise OptionError(
+            f"node_features is {node_features!r}; give Categorical or Continuous, and "
+            "for graphs without features Categorical((1,)) and x = 0 for every node."
+        )
     num_layers = options.num_layers
     if base == "ppgn" and not form:
         # Plain PPGN is one outer layer around a PPGN of depth L.
@@ -178,14 +146,16 @@ def _uplifted(base: str, form: str, hop_channels: int, options: ModelOptions) ->
     else:
         stack = [make(width, options) for _ in range(options.base_layers)]
         gnn = Stack(stack, width, options.dropout)
-    by_form: tuple[Encoding, ...] = ENCODINGS if form == "-ak+" else ENCODINGS[:2]
+    encodings = options.encodings
+    if encodings is None:
+        encodings = ENCODINGS if form == "-ak+" else ("centroid", "subgraph")
     return GNNAK(
         gnn,
         options.channels,
         options.channels,
         hop_channels=hop_channels,
         max_hops=options.extractor.max_hops,
-        encodings=options.encodings or by_form,
+        encodings=encodings,
         reduce=options.reduce,
         fuse=options.fuse,
         departures=replace(options.departures, dropout=options.dropout),

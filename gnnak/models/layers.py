@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from gnnak.errors import SubgraphError
+from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.mlp import batch_norm
 from gnnak.nn.uplift import GNNAK
@@ -19,7 +19,7 @@ class Kernel(nn.Module):
             whole graph.
         channels: Width of the node states, in and out.
         edge_encoder: From raw edge attributes to edge states; None for GNNs that read
-            none.
+            none: edge attributes then stay outside, by the choice of who builds it.
     """
 
     def __init__(
@@ -28,11 +28,19 @@ class Kernel(nn.Module):
         super().__init__()
         self.gnn = gnn
         self.edge_encoder = edge_encoder
-        self.calling = (
-            None
-            if isinstance(gnn, GNNAK)
-            else try_out(gnn, channels, f"channels of the network, {channels}")
-        )
+        if isinstance(gnn, GNNAK):
+            self.calling = None
+            widths = gnn.in_channels, gnn.out_channels
+        else:
+            made_of = f"channels of the network, {channels}"
+            self.calling = try_out(gnn, channels, made_of)
+            widths = channels, self.calling.out_channels
+        if widths != (channels, channels):
+            raise WidthError(
+                f"{type(gnn).__name__} maps width {widths[0]} to {widths[1]} in a "
+                f"network of width {channels}; build it with {channels} channels, in "
+                "and out."
+            )
 
     def forward(
         self,
@@ -42,7 +50,15 @@ class Kernel(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """New node states, [n, c]."""
+        """Compute new node states, [n, c].
+
+        Args:
+            x: Node states, [n, c].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Raw edge features; None if there are none.
+            batch: The graph each node is in, [n].
+            subgraphs: Rooted subgraphs, for a `GNNAK` layer.
+        """
         edges = None
         if self.edge_encoder is not None:
             edges = self.edge_encoder(edge_attr, edge_index.size(1))
@@ -57,11 +73,11 @@ class Kernel(nn.Module):
 
 
 class OuterLayer(nn.Module):
-    r"""$x \leftarrow x + \text{dropout}(\text{ReLU}(\text{BN}(\sum_b \text{b}(x))))$.
+    r"""$x \leftarrow x + \text{dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$.
 
     Args:
-        kernels: What is summed: as a rule one kernel; an uplifted one and a plain one
-            where the experiment adds a plain conv on the whole graph.
+        kernels: The $K_i$ that are summed: as a rule one kernel; an uplifted one and a
+            plain one where the experiment adds a plain conv on the whole graph.
         channels: Width of the node states.
         dropout: Share of entries dropped after the ReLU.
     """
@@ -70,6 +86,8 @@ class OuterLayer(nn.Module):
         self, kernels: Sequence[Kernel], channels: int, dropout: float = 0.0
     ) -> None:
         super().__init__()
+        if not kernels:
+            raise OptionError("an OuterLayer has no kernels; give at least one.")
         self.kernels = nn.ModuleList(kernels)
         self.after = nn.Sequential(batch_norm(channels), nn.ReLU(), nn.Dropout(dropout))
 
@@ -81,7 +99,7 @@ class OuterLayer(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """New node states, [n, c]."""
+        """Compute new node states, [n, c]; arguments as of `Kernel`."""
         out = sum(
             kernel(x, edge_index, edge_attr, batch, subgraphs)
             for kernel in self.kernels

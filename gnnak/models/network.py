@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import GraphError, SubgraphError
+from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
 from gnnak.nn.segment import segment_reduce
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -65,7 +66,7 @@ class Network(nn.Module):
 
         Args:
             x: Raw node features, [n, c] or [n]; or a whole PyG `Data`, `Batch` or
-                `GraphBatch`, and then nothing else but `subgraphs`.
+                `GraphBatch`, and then nothing else but `subgraphs` and `num_graphs`.
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features, [e, c] or [e].
             batch: The graph each node is in, [n]; one graph if not given.
@@ -76,7 +77,8 @@ class Network(nn.Module):
             One row per graph, [g, out], or for node tasks per node, [n, out].
         """
         if x is not None and not isinstance(x, Tensor):
-            num_graphs = getattr(x, "num_graphs", None)
+            if num_graphs is None:
+                num_graphs = getattr(x, "num_graphs", None)
             x, edge_index, edge_attr, batch = _unpack(x)
         if x is None or edge_index is None:
             raise GraphError(
@@ -86,6 +88,7 @@ class Network(nn.Module):
         num_nodes = x.size(0)
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
+        _check_graph(edge_index, batch, num_nodes, num_graphs)
         if subgraphs is None and self.shared is not None:
             self.shared.begin_pass()
             subgraphs = self.shared.get(edge_index, num_nodes, self.training)
@@ -102,6 +105,28 @@ class Network(nn.Module):
                 num_graphs = int(batch.max()) + 1 if batch.numel() else 1
             states = segment_reduce(states, batch, num_graphs, self.reduce)
         return self.head(states)
+
+
+def _check_graph(
+    edge_index: Tensor, batch: Tensor, num_nodes: int, num_graphs: int | None
+) -> None:
+    """Raise `GraphError` for a malformed graph; on a GPU, look at shapes only."""
+    if batch.shape != (num_nodes,) or batch.dtype != torch.long:
+        raise GraphError(
+            f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "
+            f"as an int64 tensor [{num_nodes}]."
+        )
+    if edge_index.is_cuda or torch.compiler.is_compiling():
+        return
+    check_edge_index(edge_index, num_nodes)
+    if num_graphs is None or not batch.numel():
+        return
+    low, high = (int(graph) for graph in batch.aminmax())
+    if low < 0 or high >= num_graphs:
+        raise GraphError(
+            f"batch names graph {low if low < 0 else high}, but there are {num_graphs} "
+            f"graphs (0 to {num_graphs - 1})."
+        )
 
 
 def _unpack(

@@ -1,5 +1,6 @@
 """Base GNNs ready to use, all at one constant width and with one call signature."""
 
+import torch
 from torch import Tensor
 from torch_geometric.nn import (
     GATConv,
@@ -11,6 +12,7 @@ from torch_geometric.nn import (
     SAGEConv,
 )
 
+from gnnak.errors import OptionError
 from gnnak.nn.mlp import mlp
 
 
@@ -45,13 +47,20 @@ def pna(channels: int, degrees: Tensor) -> MessagePassing:
 
     Args:
         channels: Width, in and out.
-        degrees: How many nodes of the training set have each in-degree, [max + 1].
+        degrees: How many nodes of the training set have each in-degree, [max + 1];
+            the scalers divide by the mean of log(degree + 1), which must not be 0.
     """
+    whole = not degrees.is_floating_point() and not degrees.is_complex()
+    if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):
+        raise OptionError(
+            f"degrees is {degrees.dtype} {list(degrees.shape)}; give the histogram of "
+            "in-degrees as whole numbers [max + 1], with a node of degree 1 or more."
+        )
     return PNAConv(
         channels,
         channels,
         aggregators=["mean", "min", "max", "std"],
         scalers=["identity", "amplification", "attenuation"],
-        deg=degrees,
+        deg=degrees.to(torch.long),
         edge_dim=channels,
     )

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from gnnak.errors import OptionError
-from gnnak.typing import check_count
+from gnnak.typing import check_count, check_share
 
 
 @dataclass(frozen=True)
@@ -25,8 +24,7 @@ class Departures:
 
     def __post_init__(self) -> None:
         check_count("mlp_layers", self.mlp_layers)
-        if not 0 <= self.dropout < 1:
-            raise OptionError(f"dropout is {self.dropout!r}; give 0 <= dropout < 1.")
+        check_share("dropout", self.dropout)
 
 
 PAPER = Departures()

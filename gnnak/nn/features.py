@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
 from gnnak.nn.mlp import dense_block
+from gnnak.typing import check_count
 
 
 @dataclass(frozen=True)
@@ -15,12 +16,21 @@ class Categorical:
 
     sizes: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            raise OptionError("categorical features have no column; give at least one.")
+        for size in self.sizes:
+            check_count("the number of categories of a column", size, least=1)
+
 
 @dataclass(frozen=True)
 class Continuous:
     """Real numbers, `channels` columns of them."""
 
     channels: int
+
+    def __post_init__(self) -> None:
+        check_count("the number of continuous features", self.channels, least=1)
 
 
 Features = Categorical | Continuous
@@ -38,6 +48,10 @@ def describe(values: Tensor | None) -> Features | None:
     if values is None:
         return None
     values = values[:, None] if values.dim() == 1 else values
+    if values.dim() != 2 or values.is_complex():
+        raise OptionError(
+            f"features are {_shown(values)}; give real or whole numbers [rows, c]."
+        )
     if values.is_floating_point():
         return Continuous(values.size(1))
     if not values.numel():
@@ -103,21 +117,27 @@ class CategoricalEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of categories [num_rows] or [num_rows, columns]."""
-        columns = self.limit.numel()
-        if values is not None and values.dim() == 1:
-            values = values[:, None]
-        if values is None or values.is_floating_point() or values.size(1) != columns:
-            got = "None" if values is None else f"{values.dtype} {list(values.shape)}"
+        shape = (num_rows, self.limit.numel())
+        values = _as_columns(values)
+        if values is None or values.shape != shape or values.is_floating_point():
             raise WidthError(
-                f"categorical features are {got}; give whole numbers of shape "
-                f"[{num_rows}, {columns}]."
+                f"categorical features are {_shown(values)}; give whole numbers of "
+                f"shape {list(shape)}."
             )
-        if not values.is_cuda and bool(((values < 0) | (values >= self.limit)).any()):
+        self._check_range(values)
+        return self.tables(values.long() + self.first).sum(dim=1)
+
+    def _check_range(self, values: Tensor) -> None:
+        """Every category has a row of its own table, never one of the next table."""
+        inside = ((values >= 0) & (values < self.limit)).all()
+        if values.is_cuda or torch.compiler.is_compiling():
+            # Checked on the device: the host need not wait for the answer.
+            torch._assert_async(inside, "a category lies outside of its table")
+        elif not inside:
             raise WidthError(
                 f"a category lies outside of the {self.limit.tolist()} categories this "
                 "model was built for (column by column); build it for this data."
             )
-        return self.tables(values.long() + self.first).sum(dim=1)
 
 
 class ContinuousEncoder(nn.Module):
@@ -135,11 +155,20 @@ class ContinuousEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of values [num_rows, columns]."""
-        if values is not None and values.dim() == 1:
-            values = values[:, None]
-        if values is None or values.size(1) != self.in_channels:
-            got = "None" if values is None else f"of shape {list(values.shape)}"
+        shape = (num_rows, self.in_channels)
+        values = _as_columns(values)
+        if values is None or values.shape != shape or values.is_complex():
             raise WidthError(
-                f"continuous features are {got}; give [{num_rows}, {self.in_channels}]."
+                f"continuous features are {_shown(values)}; give real numbers of shape "
+                f"{list(shape)}."
             )
         return self.block(values.to(next(self.block.parameters()).dtype))
+
+
+def _as_columns(values: Tensor | None) -> Tensor | None:
+    """A single feature [rows] as a column [rows, 1]."""
+    return values[:, None] if values is not None and values.dim() == 1 else values
+
+
+def _shown(values: Tensor | None) -> str:
+    return "None" if values is None else f"{values.dtype} {list(values.shape)}"

@@ -3,9 +3,11 @@
 import torch
 from torch import Tensor, nn
 
+from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.mlp import mlp
 from gnnak.nn.segment import gather, lookup, segment_reduce
+from gnnak.typing import check_count
 
 
 class PNAStarConv(nn.Module):
@@ -29,8 +31,9 @@ class PNAStarConv(nn.Module):
         self, channels: int, edge_channels: int = 0, max_degree: int = 63
     ) -> None:
         super().__init__()
-        self.in_channels = self.out_channels = channels
-        self.edge_channels = edge_channels
+        self.in_channels = self.out_channels = check_count("channels", channels, 1)
+        self.edge_channels = check_count("edge_channels", edge_channels)
+        check_count("max_degree", max_degree)
         width = 2 * channels + edge_channels
         self.message = mlp([width, width, channels])
         self.update = mlp([6 * channels, 6 * channels, channels])
@@ -39,7 +42,14 @@ class PNAStarConv(nn.Module):
     def forward(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None
     ) -> Tensor:
-        """Compute new node states, [n, w]."""
+        """Compute new node states, [n, w].
+
+        Args:
+            x: Node states, [n, w].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Edge states, [e, edge_channels]; None without `edge_channels`.
+        """
+        self._check_edge_attr(edge_attr)
         source, target = edge_index
         ends = [gather(x, target), gather(x, source)]
         if edge_attr is not None:
@@ -55,8 +65,23 @@ class PNAStarConv(nn.Module):
         blocks += [std, lookup(self.degree.weight, degree)]
         return self.update(torch.cat(blocks, dim=1))
 
+    def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
+        if edge_attr is None:
+            got = "None"
+            fits = self.edge_channels == 0
+        else:
+            got = f"of shape {list(edge_attr.shape)}"
+            fits = edge_attr.dim() == 2 and 0 < self.edge_channels == edge_attr.size(1)
+        if not fits:
+            wanted = f"[e, {self.edge_channels}]" if self.edge_channels else "None"
+            raise EdgeAttrError(
+                f"edge_attr is {got}, but this PNAStarConv was built with "
+                f"edge_channels={self.edge_channels}; give {wanted}."
+            )
+
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
     """Smallest or largest row entries per index; zero where there are none."""
+    rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))
-    return out.index_reduce(0, index, values, which, include_self=False)
+    return out.scatter_reduce(0, rows, values, which, include_self=False)

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.nn.mlp import batch_norm
+from gnnak.typing import check_count
 
 BUCKET_GROWTH = 1.2
 """How much larger than its smallest graph the largest of a bucket may be."""
@@ -32,7 +34,8 @@ class PPGN(nn.Module):
 
     def __init__(self, channels: int, num_layers: int = 2) -> None:
         super().__init__()
-        self.in_channels = self.out_channels = channels
+        self.in_channels = self.out_channels = check_count("channels", channels, 1)
+        check_count("num_layers", num_layers, least=1)
         self.blocks = nn.ModuleList(PPGNBlock(channels) for _ in range(num_layers))
         self.norm = batch_norm(2 * channels)
         self.readout = nn.Sequential(
@@ -53,10 +56,15 @@ class PPGN(nn.Module):
             edge_index: Directed edges, [2, e]; a duplicate adds to its pair's entry, a
                 self loop to its node's.
             edge_attr: Edge states, [e, w]; ones if not given.
-            batch: Which graph each node is in, [n], sorted; one graph if not given.
+            batch: Which graph each node is in, [n]; one graph if not given.
         """
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
+        elif edge_attr.shape != (edge_index.size(1), x.size(1)):
+            raise EdgeAttrError(
+                f"edge_attr has shape {list(edge_attr.shape)}; give a PPGN edge states "
+                f"as wide as node states, [{edge_index.size(1)}, {x.size(1)}]."
+            )
         if batch is None:
             batch = x.new_zeros(x.size(0), dtype=torch.long)
         pairs = x.new_zeros(x.size(0), 2 * x.size(1))
@@ -109,8 +117,10 @@ def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
     if not batch.numel():
         return
     sizes = counts_of(batch, int(batch.max()) + 1)
-    place = torch.arange(batch.numel(), device=batch.device)
-    place = place - pointers(sizes).index_select(0, batch)
+    order = torch.argsort(batch, stable=True)
+    place = torch.empty_like(batch)
+    place[order] = torch.arange(batch.numel(), device=batch.device)
+    place -= pointers(sizes).index_select(0, batch)
     for low, high in _size_ranges(sizes):
         inside = (sizes >= low) & (sizes <= high)
         rank = torch.cumsum(inside, 0) - 1

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from gnnak.errors import OptionError
+from gnnak.errors import OptionError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.mlp import batch_norm
 
@@ -12,10 +12,11 @@ from gnnak.nn.mlp import batch_norm
 class Stack(nn.Module):
     r"""Convs of one width: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$.
 
-    All convs read the same edge attributes.
+    All convs read the same edge attributes, or weights.
 
     Args:
-        convs: GNNs that map (x, edge_index[, edge_attr]) at one constant width.
+        convs: GNNs that map (x, edge_index[, edge_attr or edge_weight]) to states, at
+            one constant width.
         channels: That width.
         dropout: Share of entries dropped after each ReLU.
 
@@ -38,6 +39,13 @@ class Stack(nn.Module):
             try_out(conv, channels, f"channels of the Stack, {channels}")
             for conv in convs
         ]
+        for calling in self.callings:
+            if calling.out_channels != channels:
+                raise WidthError(
+                    f"{calling.name} in a Stack of width {channels} gives states of "
+                    f"width {calling.out_channels}; build it with {channels} output "
+                    "channels."
+                )
 
     @property
     def num_layers(self) -> int:
@@ -49,12 +57,26 @@ class Stack(nn.Module):
         x: Tensor,
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Run all convs; `batch` goes to those that want it."""
+        """Compute new node states, [n, c].
+
+        Args:
+            x: Node states, [n, c].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Edge states, [e, c'], for convs that read them.
+            edge_weight: In place of `edge_attr`: one weight per edge, [e].
+            batch: Which graph each node is in, [n]; goes to convs that want it.
+        """
+        if edge_attr is not None and edge_weight is not None:
+            raise OptionError(
+                "a Stack got edge_attr and edge_weight; give one of them."
+            )
+        edges = edge_weight if edge_attr is None else edge_attr
         for conv, norm, calling in zip(
             self.convs, self.norms, self.callings, strict=True
         ):
-            out = calling(conv, x, edge_index, edge_attr, batch)
+            out = calling(conv, x, edge_index, edges, batch)
             x = x + self.after(norm(out))
         return x

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from gnnak.errors import GraphError, OptionError
+from gnnak.errors import GraphError, OptionError, WidthError
 from gnnak.nn.calling import EDGE_ARGUMENTS, argument_names, declared_width, try_out
 from gnnak.nn.departures import PAPER, Departures
 from gnnak.nn.uplift import GNNAK
@@ -75,7 +75,7 @@ def uplift(
     else:
         _replace_convs(model, wrap)
         uplifted = model
-    uplifted.register_forward_pre_hook(lambda *_: shared.begin_pass())
+    uplifted.register_forward_pre_hook(shared.begin_pass)
     return uplifted
 
 
@@ -103,6 +103,7 @@ def _replace_convs(
 
 
 def _widths(conv: MessagePassing) -> tuple[int, int]:
+    """Input and output width of a conv."""
     name, width = type(conv).__name__, declared_width(conv)
     if width is None:
         raise OptionError(
@@ -114,7 +115,14 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
             f"{name} has cached=True and would keep the first batch's subgraphs for "
             "ever; build it with cached=False."
         )
-    return width, try_out(conv, width, f"as {name} declares").out_channels
+    try:
+        return width, try_out(conv, width, f"as {name} declares").out_channels
+    except WidthError:
+        # Convs that begin with a Linear over both ends of an edge, such as EdgeConv.
+        if width % 2:
+            raise
+        half = width // 2
+        return half, try_out(conv, half, f"half of what {name} declares").out_channels
 
 
 class UpliftedConv(nn.Module):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from gnnak.subgraphs.distances import hops_to_root
 
 if TYPE_CHECKING:
     from torch_geometric.transforms.rooted_subgraph import RootedSubgraphData
+
+T = TypeVar("T")
 
 TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
 """The fields of the record that are tensors."""
@@ -71,21 +73,38 @@ class RootedSubgraphs:
         """The device all fields are on."""
         return self.root.device
 
-    @cached_property
+    @property
     def centroid(self) -> Tensor:
-        """[s]: the copy of each root in its own subgraph."""
+        """[s]: the copy of each root in its own subgraph; computed once."""
+        return self._once("centroid", self._find_centroid)
+
+    def _find_centroid(self) -> Tensor:
         is_centroid = self.node == self.root.index_select(0, self.subgraph)
-        return is_centroid.nonzero().flatten()
+        return torch.nonzero_static(is_centroid, size=self.num_subgraphs).flatten()
 
-    @cached_property
+    @property
     def max_hop(self) -> int:
-        """The largest hop of any copy; -1 if there is no copy."""
-        return int(self.hop.max()) if self.num_copies else -1
+        """The largest hop of any copy, -1 if there is no copy; computed once."""
+        return self._once(
+            "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
+        )
 
-    @cached_property
+    @property
     def sizes(self) -> Tensor:
         """[s]: number of copies in each subgraph."""
         return counts_of(self.subgraph, self.num_subgraphs)
+
+    def _once(self, name: str, compute: Callable[[], T]) -> T:
+        """Compute a derived value at its first use and keep it with the record.
+
+        Compiled code computes it where it stands: a kept value would break the graph.
+        """
+        if torch.compiler.is_compiling():
+            return compute()
+        kept = self.__dict__.setdefault("_kept", {})
+        if name not in kept:
+            kept[name] = compute()
+        return kept[name]
 
     def to(self, device: torch.device | str) -> RootedSubgraphs:
         """Return this record on another device."""
@@ -167,7 +186,7 @@ class RootedSubgraphs:
             raise SubgraphError(
                 "copies must be sorted by (subgraph, node), a node once a subgraph."
             )
-        if self.centroid.numel() != self.num_subgraphs:
+        if (self.centroid < 0).any():
             raise SubgraphError("a subgraph does not hold its own root.")
 
     def _check_edges(self) -> None:

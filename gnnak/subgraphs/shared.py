@@ -49,8 +49,11 @@ class SharedSubgraphs:
         self._kept = self._of = self._version = None
 
     @torch.compiler.disable
-    def begin_pass(self) -> None:
-        """Say that a forward pass begins: random subgraphs are then drawn anew."""
+    def begin_pass(self, *_: object) -> None:
+        """Say that a forward pass begins: random subgraphs are then drawn anew.
+
+        Takes and ignores the arguments of a PyTorch forward pre-hook.
+        """
         if self.extractor.random:
             self.forget()
 

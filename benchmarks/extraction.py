@@ -1,0 +1,143 @@
+"""Egonet extraction: gnnak against PyG's `RootedEgoNets`, in one run.
+
+Times are the best of a few interleaved repeats; peak memory is what a fresh process
+grows by during one extraction. Run with `make bench`, or
+
+    python -m benchmarks.extraction [--record]
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import torch
+from torch_geometric.data import Data
+from torch_geometric.transforms import RootedEgoNets
+
+from gnnak.graphs import GraphBatch, GraphStore, from_networkx, read_npz, to_pyg
+from gnnak.subgraphs import egonets
+from gnnak.training.results import append_record, environment
+
+RESULTS = Path("results/extraction.jsonl")
+REPEATS = 3
+
+
+def molecules(count: int) -> GraphStore:
+    """ZINC molecules from GNNAK_DATA, else random trees with a few rings."""
+    folder = os.environ.get("GNNAK_DATA")
+    if folder and (path := Path(folder) / "zinc12k.npz").exists():
+        return read_npz(path).store.subset(slice(count))
+    graphs = []
+    for seed in range(count):
+        graph = nx.random_labeled_tree(23, seed=seed)
+        graph.add_edges_from((i, i + 5) for i in (0, 7, 14))
+        graphs.append(graph)
+    return from_networkx(graphs)
+
+
+def sparse_graph(num_nodes: int) -> GraphStore:
+    """One random graph with four directed edges a node."""
+    generator = torch.Generator().manual_seed(0)
+    once = torch.randint(num_nodes, (2, 2 * num_nodes), generator=generator)
+    both = torch.cat([once, once.flip(0)], dim=1)
+    return GraphStore(torch.tensor([num_nodes]), torch.tensor([both.size(1)]), both)
+
+
+CASES: dict[str, tuple[Callable[[], GraphStore], int, bool]] = {
+    "1 000 molecules, k=3": (lambda: molecules(1000), 3, True),
+    "10 000 molecules, k=3": (lambda: molecules(10_000), 3, True),
+    "sparse graph, 4 000 nodes, k=1": (lambda: sparse_graph(4_000), 1, True),
+    "sparse graph, 100 000 nodes, k=1": (lambda: sparse_graph(100_000), 1, False),
+}
+"""What is extracted, from which graphs, how many hops, and whether PyG can."""
+
+
+def with_gnnak(batch: GraphBatch, num_hops: int) -> int:
+    """All egonets of the batch in one call; returns the number of copies."""
+    return egonets(batch.edge_index, batch.num_nodes, num_hops).num_copies
+
+
+def with_pyg(graphs: list[Data], num_hops: int) -> int:
+    """PyG's transform, graph by graph; returns the number of copies."""
+    transform = RootedEgoNets(num_hops)
+    return sum(transform(data).n_id.numel() for data in graphs)
+
+
+def contestants(case: str) -> dict[str, Callable[[], int]]:
+    """The two extractions of a case, ready to be called."""
+    make, num_hops, pyg_can = CASES[case]
+    store = make()
+    batch = store.union()
+    both: dict[str, Callable[[], int]] = {"gnnak": lambda: with_gnnak(batch, num_hops)}
+    if pyg_can:
+        graphs = to_pyg(store)
+        for graph, size in zip(graphs, store.num_nodes.tolist(), strict=True):
+            graph.num_nodes = size
+        both["pyg"] = lambda: with_pyg(graphs, num_hops)
+    return both
+
+
+def seconds(case: str) -> dict[str, float]:
+    """Best time of each contestant, taken in turns."""
+    both = contestants(case)
+    counts = {name: extract() for name, extract in both.items()}
+    if len(set(counts.values())) != 1:
+        raise SystemExit(f"{case}: the two do not agree on the copies: {counts}")
+    best = dict.fromkeys(both, float("inf"))
+    for _ in range(REPEATS):
+        for name, extract in both.items():
+            begin = time.perf_counter()
+            extract()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    return best
+
+
+def peak_megabytes(case: str, name: str) -> float:
+    """What a fresh process grows by during one extraction."""
+    command = [sys.executable, "-m", "benchmarks.extraction", "--peak", case, name]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(told.stdout)
+
+
+def measure_peak(case: str, name: str) -> float:
+    """Growth of this process's peak memory in one extraction, in MB."""
+    extract = contestants(case)[name]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    extract()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main() -> None:
+    """Measure all cases; print a line each and, with --record, write them down."""
+    warnings.filterwarnings("ignore", message="Sparse")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--record", action="store_true", help=f"append to {RESULTS}")
+    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peak:
+        print(json.dumps(measure_peak(*options.peak)))
+        return
+    for case in CASES:
+        taken = seconds(case)
+        peak = {name: peak_megabytes(case, name) for name in taken}
+        ours, theirs = taken["gnnak"], taken.get("pyg")
+        ratio = "PyG cannot" if theirs is None else f"{theirs / ours:.0f} times faster"
+        print(
+            f"{case:34} {ours:8.3f} s {peak['gnnak']:6.0f} MB  {ratio}"
+            + ("" if theirs is None else f" ({theirs:.3f} s, {peak['pyg']:.0f} MB)")
+        )
+        if options.record:
+            told = {"case": case, "seconds": taken, "peak_mb": peak}
+            append_record(RESULTS, told | environment())
+
+
+if __name__ == "__main__":
+    main()

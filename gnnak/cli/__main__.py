@@ -1,0 +1,5 @@
+"""`python -m gnnak.cli` is `gnnak`."""
+
+from gnnak.cli import main
+
+main()

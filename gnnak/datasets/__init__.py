@@ -1,0 +1,1 @@
+"""Data sets, built or read."""

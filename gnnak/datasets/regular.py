@@ -1,0 +1,91 @@
+"""4-regular graphs with and without triangles: a task no message-passing GNN can do.
+
+In a regular graph without features every node looks the same to message passing, in
+every graph of one size; whether there is a triangle shows in the 1-hop egonets alone.
+"""
+
+import networkx as nx
+import numpy as np
+import torch
+
+from gnnak.errors import OptionError
+from gnnak.graphs import GraphStore, from_networkx
+from gnnak.typing import check_count
+
+DEGREE = 4
+SIZES = tuple(range(12, 17))
+
+
+def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
+    """Build pairs of 4-regular graphs of one size: label 0 triangle-free, 1 not.
+
+    Both labels have the same sizes, so that whoever sees only stars (and so only the
+    number of nodes) is at chance, exactly.
+
+    Args:
+        num_pairs: Half the number of graphs.
+        seed: Fixes the graphs.
+
+    Returns:
+        Graphs (2i, 2i + 1) of labels (0, 1), one constant categorical node feature.
+
+    >>> regular_triangles(2).y.tolist()
+    [0, 1, 0, 1]
+    """
+    check_count("num_pairs", num_pairs)
+    random = np.random.default_rng(seed)
+    graphs = []
+    for pair in range(num_pairs):
+        size = SIZES[pair % len(SIZES)]
+        graphs.append(_without_triangles(size, random))
+        graphs.append(_with_triangles(size, random))
+    store = from_networkx(graphs)
+    return GraphStore(
+        store.num_nodes,
+        store.num_edges,
+        store.edge_index,
+        x=torch.zeros(int(store.num_nodes.sum()), 1, dtype=torch.long),
+        y=torch.arange(len(graphs)) % 2,
+    )
+
+
+def count_triangles(graph: nx.Graph) -> int:
+    """Number of triangles."""
+    return sum(nx.triangles(graph).values()) // 3
+
+
+def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
+    for _ in range(1000):
+        graph = nx.random_regular_graph(DEGREE, size, seed=int(random.integers(2**31)))
+        if count_triangles(graph):
+            return graph
+    raise OptionError(
+        f"found no {DEGREE}-regular graph on {size} nodes with triangles."
+    )
+
+
+def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
+    """Switch pairs of edges (degrees stay) while triangles do not grow in number."""
+    for _ in range(100):
+        graph = _with_triangles(size, random)
+        left = count_triangles(graph)
+        for _ in range(400):
+            switched = _switch(graph, random)
+            count = left if switched is None else count_triangles(switched)
+            if switched is not None and count <= left:
+                graph, left = switched, count
+            if not left:
+                return graph
+    raise OptionError(f"found no triangle-free {DEGREE}-regular graph on {size} nodes.")
+
+
+def _switch(graph: nx.Graph, random: np.random.Generator) -> nx.Graph | None:
+    """Replace edges a-b, c-d by a-c, b-d; None where that is not a simple graph."""
+    edges = list(graph.edges)
+    (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
+    if len({a, b, c, d}) < 4 or graph.has_edge(a, c) or graph.has_edge(b, d):
+        return None
+    switched = graph.copy()
+    switched.remove_edges_from([(a, b), (c, d)])
+    switched.add_edges_from([(a, c), (b, d)])
+    return switched

@@ -1,0 +1,81 @@
+"""Records of what was measured: JSON lines, appended, never overwritten."""
+
+import fcntl
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gnnak.errors import FileFormatError
+
+Record = dict[str, Any]
+
+
+def environment(device: torch.device | str = "cpu") -> Record:
+    """What a figure depends on beside its config: device, versions, commit, time."""
+    device = torch.device(device)
+    name = platform.processor() or platform.machine()
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    return {
+        "device": name,
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "versions": {
+            package: version(package)
+            for package in ("gnnak", "torch", "torch_geometric", "numpy")
+        },
+        "commit": _commit(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Append one record as one line, in one write under a lock."""
+    line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_records(path: Path) -> list[Record]:
+    """All records of a file, oldest first; none if there is no file."""
+    if not path.exists():
+        return []
+    records = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise FileFormatError(
+                f"{path}, line {number}: not a JSON record ({error.msg}); mend or "
+                "remove that line."
+            ) from error
+    return records
+
+
+def _commit() -> str | None:
+    """The commit of the source tree, with a plus if it was changed since."""
+    here = Path(__file__).parent
+    try:
+        told = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip()

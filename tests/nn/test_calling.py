@@ -1,0 +1,284 @@
+import copy
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from torch import nn
+
+from gnnak import GNNAK, EgoNets
+from gnnak.errors import EdgeAttrError, OptionError, WidthError
+from gnnak.nn.calling import argument_names, declared_width, try_out
+from gnnak.testing import small_graphs
+
+PATH = small_graphs(channels=8, edge_channels=3)["path"]
+HISTOGRAM = {
+    "aggregators": ["mean", "std"],
+    "scalers": ["identity"],
+    "deg": torch.tensor([1, 4, 2]),
+}
+
+# name: (GNN, width of its states, the edge arguments it reads)
+GNNS = {
+    "GCNConv": (lambda: pyg.GCNConv(8, 5), 5, ("edge_weight",)),
+    "SAGEConv": (lambda: pyg.SAGEConv(8, 5), 5, ()),
+    "GraphConv": (lambda: pyg.GraphConv(8, 5), 5, ("edge_weight",)),
+    "GATConv": (lambda: pyg.GATConv(8, 5, heads=3), 15, ()),
+    "GATConv of mean heads": (
+        lambda: pyg.GATConv(8, 5, heads=3, concat=False),
+        5,
+        (),
+    ),
+    "GATConv with edges": (lambda: pyg.GATConv(8, 5, edge_dim=3), 5, ("edge_attr",)),
+    "GATv2Conv": (lambda: pyg.GATv2Conv(8, 5, heads=2, edge_dim=3), 10, ("edge_attr",)),
+    "TransformerConv": (
+        lambda: pyg.TransformerConv(8, 5, heads=2, edge_dim=3),
+        10,
+        ("edge_attr",),
+    ),
+    "GINConv": (lambda: pyg.GINConv(nn.Linear(8, 5)), 5, ()),
+    "GINEConv": (lambda: pyg.GINEConv(nn.Linear(8, 5)), 5, ("edge_attr",)),
+    "GINEConv with edges": (
+        lambda: pyg.GINEConv(nn.Linear(8, 5), edge_dim=3),
+        5,
+        ("edge_attr",),
+    ),
+    "PNAConv": (lambda: pyg.PNAConv(8, 5, **HISTOGRAM, edge_dim=3), 5, ("edge_attr",)),
+    "ChebConv": (lambda: pyg.ChebConv(8, 5, K=2), 5, ("edge_weight",)),
+    "TAGConv": (lambda: pyg.TAGConv(8, 5), 5, ("edge_weight",)),
+    "SGConv": (lambda: pyg.SGConv(8, 5), 5, ("edge_weight",)),
+    "ARMAConv": (lambda: pyg.ARMAConv(8, 5), 5, ("edge_weight",)),
+    "LEConv": (lambda: pyg.LEConv(8, 5), 5, ("edge_weight",)),
+    "EdgeConv": (lambda: pyg.EdgeConv(nn.Linear(16, 5)), 5, ()),
+    "GENConv": (lambda: pyg.GENConv(8, 5, edge_dim=3), 5, ("edge_attr",)),
+    "ResGatedGraphConv": (
+        lambda: pyg.ResGatedGraphConv(8, 5, edge_dim=3),
+        5,
+        ("edge_attr",),
+    ),
+    "NNConv": (lambda: pyg.NNConv(8, 5, nn.Linear(3, 40)), 5, ("edge_attr",)),
+    "CGConv": (lambda: pyg.CGConv(8, dim=3), 8, ("edge_attr",)),
+    "GIN": (lambda: pyg.GIN(8, 6, 2, 5), 5, ()),
+    "GCN": (lambda: pyg.GCN(8, 6, 2, 5), 5, ("edge_weight",)),
+    "GAT": (lambda: pyg.GAT(8, 6, 2, 5, edge_dim=3), 5, ("edge_attr",)),
+    "GraphSAGE": (lambda: pyg.GraphSAGE(8, 6, 2), 6, ()),
+    "PNA": (lambda: pyg.PNA(8, 6, 2, **HISTOGRAM), 6, ("edge_attr",)),
+    "EdgeCNN": (lambda: pyg.EdgeCNN(8, 6, 2), 6, ()),
+    "Sequential": (
+        lambda: pyg.Sequential(
+            "x, edge_index, edge_attr",
+            [
+                (pyg.GATConv(8, 5, edge_dim=3), "x, edge_index, edge_attr -> x"),
+                nn.ReLU(),
+                nn.Linear(5, 7),
+            ],
+        ),
+        7,
+        ("edge_attr",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GNNS)
+def test_try_out_finds_width_and_edge_arguments(name):
+    make, width, edge_arguments = GNNS[name]
+    calling = try_out(make(), 8, "eight")
+    assert calling.out_channels == width
+    assert calling.edge_arguments == edge_arguments
+
+
+def test_try_out_knows_who_wants_the_batch():
+    assert try_out(pyg.GIN(8, 6, 2), 8, "eight").takes_batch
+    assert not try_out(pyg.GCNConv(8, 6), 8, "eight").takes_batch
+    batched = [(pyg.GCNConv(8, 5), "x, edge_index -> x")]
+    sequence = pyg.Sequential("x, edge_index, batch", batched)
+    assert try_out(sequence, 8, "eight").takes_batch
+
+
+def test_try_out_changes_nothing():
+    gnn = nn.ModuleList([pyg.GIN(8, 6, 3, 5, norm="batch_norm", dropout=0.5)])[0]
+    gnn.convs[1].eval()
+    state = copy.deepcopy(gnn.state_dict())
+    modes = [part.training for part in gnn.modules()]
+    random_state = torch.get_rng_state()
+    try_out(gnn, 8, "eight")
+    assert all(torch.equal(state[name], v) for name, v in gnn.state_dict().items())
+    assert [part.training for part in gnn.modules()] == modes
+    assert True in modes
+    assert False in modes
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert all(p.grad is None for p in gnn.parameters())
+
+
+class Random(nn.Module):
+    """Draws in evaluation mode, too, and fails at any other width than 8."""
+
+    def forward(self, x, edge_index):
+        return nn.functional.dropout(x.view(-1, 8)[: x.size(0)], 0.5)
+
+
+def test_try_out_gives_the_random_state_and_the_mode_back_after_a_failure():
+    gnn, random_state = Random(), torch.get_rng_state()
+    try_out(gnn, 8, "eight")
+    assert torch.equal(torch.get_rng_state(), random_state)
+    with pytest.raises(WidthError):
+        try_out(gnn, 9, "nine")
+    assert gnn.training
+    assert torch.equal(torch.get_rng_state(), random_state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double, torch.bfloat16])
+def test_try_out_takes_the_type_of_the_weights(dtype):
+    assert try_out(pyg.SAGEConv(8, 5).to(dtype), 8, "eight").out_channels == 5
+
+
+@pytest.mark.parametrize(
+    "gnn",
+    [
+        pyg.GCNConv(7, 5),
+        pyg.GATConv(7, 5, heads=2),
+        pyg.GINEConv(nn.Linear(7, 5)),
+        pyg.GIN(7, 5, 2),
+        pyg.SAGEConv((7, 7), 5),
+    ],
+    ids=lambda gnn: type(gnn).__name__,
+)
+def test_try_out_answers_a_wrong_width_with_the_number_to_use(gnn):
+    wanted = r"takes width 7, but gets 8 \(4 \+ 4\); build it with 8 input channels"
+    with pytest.raises(WidthError, match=wanted):
+        try_out(gnn, 8, "4 + 4")
+
+
+class Returns(nn.Module):
+    """Returns what it is told to; its Linear is no measure of its width."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.linear = nn.Linear(3, 5)
+        self.function = function
+
+    def forward(self, x, edge_index, edge_attr=None):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: (x, x), "it returns a tuple, not states"),
+        (lambda x: None, "it returns a NoneType, not states"),
+        (lambda x: x.sum(dim=0), r"it returns a tensor of shape \[8\], not states"),
+        (lambda x: x[:1], r"it returns a tensor of shape \[1, 8\], not states"),
+        (lambda x: 1 / 0, "division by zero"),
+    ],
+)
+def test_try_out_says_what_is_wrong_with_the_output(function, wanted):
+    with pytest.raises(WidthError, match=wanted) as caught:
+        try_out(Returns(function), 8, "eight")
+    assert "\n" not in str(caught.value)
+    assert "build it with" not in str(caught.value)
+
+
+def test_try_out_of_a_gnn_that_needs_more_arguments_says_so():
+    with pytest.raises(
+        WidthError, match=r"RGCNConv failed .* called as gnn\(x, edge_index\)"
+    ):
+        try_out(pyg.RGCNConv(8, 5, num_relations=2), 8, "eight")
+
+
+def test_try_out_refuses_a_cached_conv():
+    """Its cache would hold the graph of the trial, and be used for all others."""
+    with pytest.raises(OptionError, match="GCNConv has cached=True"):
+        try_out(pyg.GCNConv(8, 5, cached=True), 8, "eight")
+    with pytest.raises(OptionError, match="GCNConv has cached=True"):
+        try_out(pyg.GCN(8, 5, 2, cached=True), 8, "eight")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pyg.GCNConv(-1, 8),
+        lambda: pyg.GATConv(-1, 4, heads=2),
+        lambda: pyg.SAGEConv(-1, 8),
+        lambda: pyg.GINConv(nn.LazyLinear(8)),
+    ],
+)
+def test_try_out_initialises_lazy_convs_to_the_width_they_get(make):
+    gnn = make()
+    assert try_out(gnn, 6, "six").out_channels == 8
+    assert gnn(torch.rand(3, 6), PATH.edge_index).shape == (3, 8)
+    with pytest.raises(WidthError, match="takes width 6, but gets 7"):
+        try_out(gnn, 7, "seven")
+
+
+def test_try_out_gives_two_lazy_convs_different_weights():
+    one, two = pyg.SAGEConv(-1, 8), pyg.SAGEConv(-1, 8)
+    try_out(one, 6, "six")
+    try_out(two, 6, "six")
+    assert not torch.equal(one.lin_l.weight, two.lin_l.weight)
+
+
+def uplifted(gnn, edge_attr):
+    layer = GNNAK(gnn, 8, 8, hop_channels=0).double().eval()
+    return layer(PATH.x, EgoNets(1)(PATH.edge_index, 3), edge_attr)
+
+
+@pytest.mark.parametrize(
+    ("gnn", "wanted"),
+    [
+        (pyg.GATConv(8, 8), "GATConv does not read edge attributes"),
+        (pyg.SAGEConv(8, 8), "SAGEConv does not read edge attributes"),
+        (pyg.GIN(8, 8, 2), "GIN does not read edge attributes"),
+        (pyg.GCNConv(8, 8), r"GCNConv reads one weight per edge.*\[8, 3\]"),
+    ],
+)
+def test_calling_does_not_drop_edge_attributes(gnn, wanted):
+    """Fault of the published code: edge attributes dropped silently by convs."""
+    with pytest.raises(EdgeAttrError, match=wanted):
+        uplifted(gnn, PATH.edge_attr)
+
+
+@pytest.mark.parametrize(
+    "gnn",
+    [pyg.GATConv(8, 8, edge_dim=3), pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)],
+    ids=lambda gnn: type(gnn).__name__,
+)
+def test_calling_hands_edge_attributes_to_those_that_read_them(gnn):
+    out = uplifted(gnn, PATH.edge_attr)
+    assert not torch.allclose(out, uplifted(gnn, 2 * PATH.edge_attr))
+
+
+def test_calling_hands_weights_to_edge_weight():
+    conv = pyg.GCNConv(8, 5).double()
+    weight = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.double)
+    got = try_out(conv, 8, "eight")(conv, PATH.x, PATH.edge_index, weight, None)
+    assert torch.equal(got, conv(PATH.x, PATH.edge_index, weight))
+
+
+def test_calling_hands_weights_to_edge_attr_as_one_column():
+    """As a row they would be broadcast where there are as many edges as channels."""
+    conv = pyg.GINEConv(nn.Linear(4, 5), edge_dim=1).double()
+    x, weight = PATH.x[:, :4], torch.arange(4, dtype=torch.double)
+    got = try_out(conv, 4, "four")(conv, x, PATH.edge_index, weight, None)
+    assert torch.equal(got, conv(x, PATH.edge_index, weight[:, None]))
+
+
+def test_argument_names_reads_signatures_and_those_of_pyg_sequential():
+    assert argument_names(pyg.SAGEConv(8, 5)) == ("x", "edge_index", "size")
+    sequence = pyg.Sequential(
+        "x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index->x")]
+    )
+    assert argument_names(sequence) == ("x", "edge_index")
+
+
+@pytest.mark.parametrize(
+    ("gnn", "width"),
+    [
+        (pyg.GCNConv(8, 5), 8),
+        (pyg.SAGEConv((8, 8), 5), 8),
+        (pyg.GINConv(nn.Linear(7, 5)), 7),
+        (pyg.GIN(6, 5, 2), 6),
+        (pyg.GCNConv(-1, 5), None),
+        (nn.ReLU(), None),
+    ],
+)
+def test_declared_width_is_that_of_the_gnn_or_its_first_linear(gnn, width):
+    assert declared_width(gnn) == width

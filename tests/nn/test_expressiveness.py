@@ -1,0 +1,50 @@
+"""Random weights, float64: who tells which graphs apart."""
+
+import pytest
+import torch
+
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.models import ModelOptions, build_model
+from gnnak.nn import Categorical
+from gnnak.subgraphs import EgoNets
+
+PAIRS = {"4-regular": four_regular_pair(), "rook, Shrikhande": (rook(), shrikhande())}
+
+
+def difference(model: str, pair: str, num_hops: int = 1, seed: int = 0) -> float:
+    """Largest relative difference of the two graphs' embeddings."""
+    torch.manual_seed(seed)
+    options = ModelOptions(
+        num_layers=2, base_layers=2, channels=16, extractor=EgoNets(num_hops)
+    )
+    net = build_model(model, Categorical((1,)), None, 8, options).double().eval()
+    net.requires_grad_(False)
+    first, second = (
+        net(torch.zeros(num_nodes, 1, dtype=torch.long), edge_index)
+        for edge_index, num_nodes in PAIRS[pair]
+    )
+    return float((first - second).abs().max() / first.abs().max())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", ["gin-ak", "gin-ak+"])
+def test_gin_ak_tells_the_regular_pair_apart(model, seed):
+    assert difference(model, "4-regular", seed=seed) > 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", ["gin", "gcn", "pna*", "sage", "gat"])
+def test_message_passing_does_not_tell_the_regular_pair_apart(model, seed):
+    assert difference(model, "4-regular", seed=seed) < 1e-11
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", ["ppgn-ak", "ppgn-ak+"])
+def test_ppgn_ak_tells_rook_from_shrikhande(model, seed):
+    assert difference(model, "rook, Shrikhande", seed=seed) > 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("model", ["gin", "gin-ak", "gin-ak+", "ppgn"])
+def test_what_3wl_bounds_does_not_tell_rook_from_shrikhande(model, seed):
+    assert difference(model, "rook, Shrikhande", seed=seed) < 1e-11

@@ -1,0 +1,34 @@
+import torch
+
+from gnnak.nn.gates import HopGate, HopTable
+
+
+def test_hop_table_has_a_row_per_hop_and_one_for_not_reached():
+    """Fault of the published code: hop tables of 20 rows that crash beyond."""
+    table = HopTable(max_hops=30, channels=4)
+    assert table.weight.shape == (32, 4)
+    hops = torch.tensor([0, 1, 30, -1])
+    assert table.rows(hops).tolist() == [0, 1, 30, 31]
+    assert repr(table) == "HopTable(max_hops=30, channels=4)"
+
+
+def test_hop_table_without_hops_has_the_root_and_not_reached():
+    assert HopTable(0, 4).rows(torch.tensor([0, -1])).tolist() == [0, 1]
+
+
+def test_hop_gate_is_the_sigmoid_of_a_linear():
+    table, gate = HopTable(2, 3).double(), HopGate(3, 5).double()
+    linear = table.weight @ gate.linear.weight.t() + gate.linear.bias
+    wanted = 1 / (1 + torch.exp(-linear))
+    got = gate(table.weight)
+    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
+    assert got.shape == (4, 5)
+
+
+def test_reset_parameters_draws_anew():
+    table, gate = HopTable(2, 3), HopGate(3, 5)
+    before = [p.clone() for p in [*table.parameters(), *gate.parameters()]]
+    table.reset_parameters()
+    gate.reset_parameters()
+    after = [*table.parameters(), *gate.parameters()]
+    assert not any(map(torch.equal, before, after))

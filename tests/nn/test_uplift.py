@@ -1,0 +1,322 @@
+import copy
+from itertools import chain, combinations, product
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch
+from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
+
+from gnnak import GNNAK, PAPER, PUBLISHED, Departures, EgoNets, RandomWalks
+from gnnak.errors import EdgeAttrError, OptionError, SubgraphError, WidthError
+from gnnak.subgraphs import egonets
+from gnnak.testing import (
+    assert_batching_consistent,
+    assert_permutation_equivariant,
+    small_graphs,
+)
+from gnnak.typing import ENCODINGS
+
+CHANNELS, HOPS, OUT = 4, 5, 6
+SUBSETS = list(chain.from_iterable(combinations(ENCODINGS, r) for r in (1, 2, 3)))
+
+
+def linear(layer: nn.Linear, vector: torch.Tensor) -> torch.Tensor:
+    out = layer.weight @ vector
+    return out if layer.bias is None else out + layer.bias
+
+
+def by_the_equations(layer: GNNAK, x, edge_index, edge_attr, num_hops):
+    """The paper's section 4 written out in Python loops over nodes and subgraphs."""
+    num_nodes = x.size(0)
+    into = {v: set() for v in range(num_nodes)}
+    for u, v in edge_index.t().tolist():
+        into[v].add(u)
+
+    def distances(root):  # breadth-first, against the edges
+        far, frontier = {root: 0}, [root]
+        for step in range(1, num_hops + 1):
+            frontier = sorted({u for v in frontier for u in into[v]} - far.keys())
+            far.update(dict.fromkeys(frontier, step))
+        return far
+
+    def d2c(hop):
+        return layer.hop_table.weight[hop]
+
+    def gate(name, hop):
+        if name not in layer.gates:
+            return 1.0
+        return torch.sigmoid(linear(layer.gates[name].linear, d2c(hop)))
+
+    emb, hops = {}, {}
+    for root in range(num_nodes):
+        far = distances(root)
+        inside = sorted(far)
+        at = {v: i for i, v in enumerate(inside)}
+        edges = [
+            i
+            for i, (u, v) in enumerate(edge_index.t().tolist())
+            if u in far and v in far
+        ]
+        ends = [[at[int(edge_index[row, i])] for i in edges] for row in (0, 1)]
+        rows = []
+        for v in inside:
+            state = x[v]
+            if layer.hop_table is not None and layer.hop_linear is not None:
+                state = state + linear(layer.hop_linear, d2c(far[v]))
+            elif layer.hop_table is not None:
+                state = torch.cat([state, d2c(far[v])])
+            rows.append(state)
+        states = layer.gnn(
+            torch.stack(rows),
+            torch.tensor(ends, dtype=torch.long).reshape(2, -1),
+            edge_attr[edges],
+        )
+        for v in inside:
+            state = states[at[v]]
+            if isinstance(layer.project, nn.Linear):
+                state = linear(layer.project, state)
+            emb[v, root], hops[v, root] = state, far[v]
+
+    def pool(values):
+        return sum(values) / (len(values) if layer.reduce == "mean" else 1)
+
+    def transform(name, state):
+        if name not in layer.transforms:
+            return state
+        return layer.transforms[name](state[None])[0]
+
+    out = []
+    for v in range(num_nodes):
+        own = {
+            "centroid": [(v, v)],
+            "subgraph": [pair for pair in emb if pair[1] == v],
+            "context": [pair for pair in emb if pair[0] == v],
+        }
+        encodings = [
+            pool(
+                [
+                    transform(name, emb[pair]) * gate(name, hops[pair])
+                    for pair in own[name]
+                ]
+            )
+            for name in layer.encodings
+        ]
+        out.append(layer.fuse([encoding[None] for encoding in encodings])[0])
+    return torch.stack(out) if out else x.new_zeros(0, layer.out_channels)
+
+
+def make_layer(hop_channels=HOPS, hop="concat", max_hops=3, **options) -> GNNAK:
+    width = CHANNELS + (hop_channels if hop == "concat" else 0)
+    conv = GINEConv(nn.Sequential(nn.Linear(width, 7), nn.ReLU()), edge_dim=3)
+    layer = GNNAK(
+        conv, CHANNELS, OUT, hop_channels=hop_channels, hop=hop, max_hops=max_hops,
+        **options,
+    )  # fmt: skip
+    return layer.double().eval()
+
+
+def graph(seed=0, num_nodes=7, num_edges=16):
+    generator = torch.Generator().manual_seed(seed)
+    edge_index = torch.randint(num_nodes, (2, num_edges), generator=generator)
+    x = torch.randn(num_nodes, CHANNELS, generator=generator, dtype=torch.double)
+    edge_attr = torch.randn(num_edges, 3, generator=generator, dtype=torch.double)
+    return x, edge_index, edge_attr
+
+
+@pytest.mark.parametrize("departures", [PAPER, PUBLISHED, Departures(mlp_layers=2)])
+@pytest.mark.parametrize(
+    ("hop_channels", "hop"), [(0, "concat"), (5, "concat"), (5, "add")]
+)
+@pytest.mark.parametrize("encodings", SUBSETS)
+def test_gnnak_equals_the_equations_in_loops(encodings, hop_channels, hop, departures):
+    for reduce, fuse in product(("sum", "mean"), ("concat", "sum")):
+        layer = make_layer(
+            hop_channels,
+            hop,
+            encodings=encodings,
+            reduce=reduce,
+            fuse=fuse,
+            departures=departures,
+        )
+        for seed, num_hops in ((0, 1), (1, 2)):
+            x, edge_index, edge_attr = graph(seed)
+            out = layer(x, egonets(edge_index, x.size(0), num_hops), edge_attr)
+            literal = by_the_equations(layer, x, edge_index, edge_attr, num_hops)
+            torch.testing.assert_close(out, literal, rtol=1e-10, atol=1e-10)
+
+
+def test_gnnak_of_corner_cases_equals_the_equations(corner_case):
+    layer = make_layer(departures=PUBLISHED)
+    x, edge_index, edge_attr = (
+        corner_case[k] for k in ("x", "edge_index", "edge_attr")
+    )
+    out = layer(x, egonets(edge_index, x.size(0), 2), edge_attr)
+    literal = by_the_equations(layer, x, edge_index, edge_attr, 2)
+    torch.testing.assert_close(out, literal, rtol=1e-10, atol=1e-10)
+
+
+def test_gnnak_of_a_triangle_equals_values_done_by_hand():
+    """No D2C, an identity GIN (x_i + sum of neighbours), all encodings summed."""
+    layer = GNNAK(GINConv(nn.Identity()), 1, 1, hop_channels=0, fuse="sum")
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    out = layer(torch.tensor([[1.0], [2.0], [4.0]]), egonets(path, 3, 1))
+    # Sub[0] = {0, 1}: 3, 3. Sub[1] = {0, 1, 2}: 3, 7, 6. Sub[2] = {1, 2}: 6, 6.
+    centroid = [3, 7, 6]
+    subgraph = [3 + 3, 3 + 7 + 6, 6 + 6]
+    context = [3 + 3, 3 + 7 + 6, 6 + 6]
+    expected = [sum(row) for row in zip(centroid, subgraph, context, strict=True)]
+    assert out.flatten().tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_gnnak_is_equivariant_and_batching_consistent(dtype):
+    layer = make_layer(departures=PUBLISHED).to(dtype)
+    tolerance = 1e-9 if dtype == torch.double else 1e-4
+
+    def function(data):
+        subs = EgoNets(2)(data.edge_index, data.num_nodes)
+        return layer(data.x, subs, data.edge_attr)
+
+    graphs = list(small_graphs(CHANNELS, 3, dtype).values())
+    for data in graphs:
+        assert_permutation_equivariant(function, data, tolerance)
+    assert_batching_consistent(function, graphs, tolerance)
+
+
+def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
+    layer = make_layer(departures=PUBLISHED).train()
+    x, edge_index, edge_attr = graph()
+    subs = egonets(edge_index, x.size(0), 2)
+    before = [copy.deepcopy(value) for value in (x, edge_index, edge_attr, subs.hop)]
+    layer(x, subs, edge_attr).square().sum().backward()
+    after = (x, edge_index, edge_attr, subs.hop)
+    assert all(map(torch.equal, before, after))
+    without = [name for name, p in layer.named_parameters() if p.grad is None]
+    assert without == []
+
+
+@pytest.mark.parametrize("departures", [PAPER, PUBLISHED])
+def test_gnnak_compiled_equals_eager(departures):
+    layer = make_layer(departures=departures).train()
+    compiled = torch.compile(copy.deepcopy(layer), dynamic=True, fullgraph=True)
+    for seed, num_nodes in ((0, 7), (1, 9)):
+        x, edge_index, edge_attr = graph(seed, num_nodes)
+        subs = egonets(edge_index, x.size(0), 2)
+        grads, outs = [], []
+        for module in (layer, compiled):
+            module.zero_grad()
+            out = module(x, subs, edge_attr)
+            out.square().sum().backward()
+            outs.append(out.detach())
+            grads.append([p.grad.clone() for p in module.parameters()])
+        torch.testing.assert_close(*outs)
+        torch.testing.assert_close(*grads)
+
+
+def test_gnnak_runs_in_bf16_autocast():
+    layer = make_layer(departures=PUBLISHED).float().train()
+    x, edge_index, edge_attr = graph()
+    subs = egonets(edge_index, x.size(0), 2)
+    full = layer(x.float(), subs, edge_attr.float())
+    with torch.autocast("cpu", torch.bfloat16):
+        out = layer(x.float(), subs, edge_attr.float())
+    out.float().square().sum().backward()
+    torch.testing.assert_close(out.float(), full, rtol=0.1, atol=0.3)
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_gnnak_state_dict_round_trips(tmp_path):
+    layer, other = make_layer(departures=PUBLISHED), make_layer(departures=PUBLISHED)
+    torch.save(layer.state_dict(), tmp_path / "layer.pt")
+    other.load_state_dict(torch.load(tmp_path / "layer.pt", weights_only=True))
+    x, edge_index, edge_attr = graph()
+    subs = egonets(edge_index, x.size(0), 2)
+    assert torch.equal(layer(x, subs, edge_attr), other(x, subs, edge_attr))
+
+
+def test_gnnak_has_no_weights_that_it_does_not_use():
+    names = {name.split(".")[0] for name, _ in make_layer(0).named_parameters()}
+    assert names == {"gnn", "project", "fuse"}
+    alone = make_layer(encodings=("subgraph",), departures=PUBLISHED)
+    assert len(alone.transforms) == 0
+
+
+def test_gnnak_repr_tells_its_options():
+    text = repr(make_layer(departures=PUBLISHED))
+    for part in ("in_channels=4", "hop_channels=5", "reduce='sum'", "mlp_layers=1"):
+        assert part in text
+
+
+def test_gnnak_not_reached_copies_have_a_row_of_their_own():
+    cycle = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
+    subs = RandomWalks(length=4, repeats=1, max_hops=2)(cycle, 6)
+    layer = GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=2)
+    layer(torch.rand(6, 4), subs).sum().backward()
+    assert layer.hop_table.weight.grad[-1].abs().sum() > 0
+
+
+class TestBadInput:
+    def test_wrong_width_is_answered_with_the_number_to_use(self):
+        with pytest.raises(WidthError, match=r"takes width 64, but gets 80 .*64 .*16"):
+            GNNAK(GCNConv(64, 64), 64, 64)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"encodings": ("root",)}, "use one of: centroid, subgraph, context"),
+            ({"encodings": ()}, "name at least one"),
+            ({"encodings": ("context", "context")}, "each once"),
+            ({"encodings": "context"}, "give a tuple"),
+            ({"reduce": "median"}, "use one of: sum, mean"),
+            ({"fuse": "gate"}, "use one of: concat, sum"),
+            ({"hop": "mul"}, "use one of: concat, add"),
+            ({"hop_channels": -1}, "hop_channels is -1"),
+            ({"max_hops": 2.5}, "max_hops is 2.5"),
+        ],
+    )
+    def test_wrong_option_names_what_is_known(self, options, message):
+        with pytest.raises(OptionError, match=message):
+            GNNAK(GCNConv(8, 8), 8, 8, **({"hop_channels": 0} | options))
+
+    def test_hop_beyond_max_hops_says_what_to_build(self):
+        path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        layer = GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=1)
+        with pytest.raises(SubgraphError, match=r"2 hops .* build it with max_hops=2"):
+            layer(torch.rand(3, 4), egonets(path, 3, 2))
+
+    def test_subgraphs_of_another_graph_are_named(self):
+        layer, (x, edge_index, edge_attr) = make_layer(), graph()
+        with pytest.raises(SubgraphError, match="9 rooted subgraphs for 7 nodes"):
+            layer(x, egonets(edge_index, 9, 1), edge_attr)
+
+    def test_edge_attr_of_the_wrong_length_is_named(self):
+        layer, (x, edge_index, edge_attr) = make_layer(), graph()
+        with pytest.raises(EdgeAttrError, match=r"shape \[15, 3\]; give \[16, c\]"):
+            layer(x, egonets(edge_index, 7, 1), edge_attr[1:])
+
+    def test_x_of_the_wrong_width_is_named(self):
+        layer, (x, edge_index, edge_attr) = make_layer(), graph()
+        with pytest.raises(WidthError, match=r"shape \[7, 3\]; give \[n, 4\]"):
+            layer(x[:, 1:], egonets(edge_index, 7, 1), edge_attr)
+
+    @pytest.mark.parametrize("conv", [GCNConv(8, 8), GATConv(8, 8)])
+    def test_edge_attr_that_a_conv_cannot_read_is_not_dropped(self, conv):
+        layer = GNNAK(conv, 8, 8, hop_channels=0)
+        x, (_, edge_index, edge_attr) = torch.rand(7, 8), graph()
+        with pytest.raises(EdgeAttrError, match=r"does not read|one weight per edge"):
+            layer(x, egonets(edge_index, 7, 1), edge_attr.float())
+
+
+def test_gnnak_reads_edge_weights():
+    layer = GNNAK(GCNConv(4, 6), 4, 6, hop_channels=0).double()
+    x, edge_index, edge_attr = graph()
+    subs, weight = egonets(edge_index, 7, 1), edge_attr[:, 0].abs()
+    assert not torch.equal(layer(x, subs, weight), layer(x, subs))
+
+
+def test_gnnak_reads_a_batch_from_pyg():
+    batch = Batch.from_data_list(list(small_graphs(CHANNELS, 3).values()))
+    subs = EgoNets(2)(batch.edge_index, batch.num_nodes)
+    out = make_layer()(batch.x, subs, batch.edge_attr)
+    assert out.shape == (batch.num_nodes, OUT)

@@ -1,0 +1,222 @@
+import copy
+import gc
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+from gnnak import RandomWalks, uplift
+from gnnak.errors import EdgeAttrError, GraphError, OptionError
+from gnnak.nn import UpliftedConv
+from gnnak.subgraphs import shared
+from gnnak.testing import small_graphs
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+class TheirModel(nn.Module):
+    """A model as users write them: embedding, named convs, readout, own signature."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 8)
+        self.first = pyg.GATConv(8, 4, heads=2, edge_dim=3)
+        self.rest = nn.ModuleList(
+            [pyg.GINEConv(nn.Linear(8, 8), edge_dim=3) for _ in range(2)]
+        )
+        self.last = pyg.GraphConv(8, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, batch: Data, weight=None):
+        x = self.embed(batch.x)
+        x = self.first(x, batch.edge_index, edge_attr=batch.edge_attr).relu()
+        for conv in self.rest:
+            x = conv(x, batch.edge_index, batch.edge_attr).relu()
+        x = self.last(x, batch.edge_index, weight)
+        return self.head(pyg.global_add_pool(x, batch.batch))
+
+
+def loader(count=6):
+    graphs = [
+        Data(
+            x=torch.randint(5, (3,)),
+            edge_index=PATH,
+            edge_attr=torch.rand(4, 3),
+        )
+        for _ in range(count)
+    ]
+    return DataLoader(graphs, batch_size=3)
+
+
+def test_uplift_runs_a_users_model_on_a_pyg_loader():
+    net = uplift(TheirModel(), num_hops=2)
+    assert isinstance(net, TheirModel)
+    assert sum(isinstance(part, UpliftedConv) for part in net.modules()) == 4
+    for batch in loader():
+        out = net(batch, weight=torch.rand(batch.num_edges))
+        assert out.shape == (3, 2)
+        out.sum().backward()
+    assert all(p.grad is not None for p in net.parameters())
+
+
+def test_uplift_leaves_the_model_alone_and_keeps_its_weights():
+    model = TheirModel()
+    before = copy.deepcopy(model.state_dict())
+    net = uplift(model)
+    assert not any(isinstance(part, UpliftedConv) for part in model.modules())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    assert torch.equal(net.rest[1].layer.gnn.lin.weight, model.rest[1].lin.weight)
+
+
+@pytest.fixture
+def extractions(monkeypatch):
+    """Counts the extractions that happen."""
+    calls = []
+    for cls in (shared.EgoNets, shared.RandomWalks):
+        original = cls.__call__
+
+        def counting(self, *args, original=original):
+            calls.append(self)
+            return original(self, *args)
+
+        monkeypatch.setattr(cls, "__call__", counting)
+    return calls
+
+
+def test_uplift_extracts_once_a_pass(extractions):
+    net = uplift(TheirModel(), num_hops=1)
+    for passes, batch in enumerate(loader(), start=1):
+        net(batch)
+        assert len(extractions) == passes
+
+
+def test_uplift_keeps_egonets_of_the_same_graph_but_not_of_a_changed_one(extractions):
+    net, x = uplift(pyg.GCN(4, 4, 2), num_hops=1), torch.rand(3, 4)
+    edge_index = PATH.clone()
+    first = net(x, edge_index)
+    net(x, edge_index)
+    assert len(extractions) == 1
+    edge_index[:, 3] = torch.tensor([2, 0])
+    assert not torch.equal(net(x, edge_index), first)
+    assert len(extractions) == 2
+    net(torch.rand(5, 4), edge_index)
+    assert len(extractions) == 3
+
+
+def test_uplift_keeps_no_graph_alive():
+    net = uplift(pyg.GCN(4, 4, 2), num_hops=1)
+    edge_index = PATH.clone()
+    net(torch.rand(3, 4), edge_index)
+    holder = net.convs[0].shared
+    assert holder._kept is not None
+    del edge_index
+    gc.collect()
+    assert holder._kept is None
+
+
+def test_uplift_draws_walks_anew_in_training_and_fixed_ones_in_evaluation(extractions):
+    clique = torch.combinations(torch.arange(9)).t()
+    clique = torch.cat([clique, clique.flip(0)], dim=1)
+    net = uplift(pyg.GIN(4, 4, 2), RandomWalks(length=2, repeats=1))
+    x = torch.rand(9, 4)
+    assert not torch.equal(net(x, clique), net(x, clique))
+    assert len(extractions) == 2
+    net.eval()
+    assert torch.equal(net(x, clique), net(x, clique))
+
+
+def test_uplift_of_one_conv_and_of_pyg_sequential():
+    conv = uplift(pyg.SAGEConv(4, 6), num_hops=1)
+    assert conv(torch.rand(3, 4), PATH).shape == (3, 6)
+    assert (conv.in_channels, conv.out_channels) == (4, 6)
+    layers = [(pyg.GCNConv(4, 8), "x, edge_index -> x"), nn.ReLU(), nn.Linear(8, 2)]
+    net = uplift(pyg.Sequential("x, edge_index", layers))
+    assert net(torch.rand(3, 4), PATH).shape == (3, 2)
+
+
+def test_uplift_keeps_a_shared_conv_shared():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = self.two = pyg.GCNConv(4, 4)
+
+        def forward(self, x, edge_index):
+            return self.two(self.one(x, edge_index), edge_index)
+
+    net = uplift(Tied())
+    assert net.one is net.two
+    net(torch.rand(3, 4), PATH)
+
+
+def test_uplifted_model_copies_and_round_trips(tmp_path):
+    net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(3, 4)
+    out = net(x, PATH)
+    assert torch.equal(copy.deepcopy(net)(x, PATH), out)
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    other = uplift(pyg.GIN(4, 4, 2)).eval()
+    other.load_state_dict(torch.load(tmp_path / "net.pt", weights_only=True))
+    assert torch.equal(other(x, PATH), out)
+
+
+def test_uplifted_model_pickles_whole(tmp_path):
+    net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(3, 4)
+    out = net(x, PATH)
+    torch.save(net, tmp_path / "net.pt")
+    again = torch.load(tmp_path / "net.pt", weights_only=False)
+    assert torch.equal(again(x, PATH), out)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+def test_uplifted_model_compiled_equals_eager():
+    net = uplift(pyg.GIN(4, 4, 2)).double().eval()
+    data = small_graphs(4)["star"]
+    compiled = torch.compile(net)
+    torch.testing.assert_close(
+        compiled(data.x, data.edge_index), net(data.x, data.edge_index)
+    )
+
+
+def test_uplifted_model_resets_its_weights():
+    net = uplift(pyg.GIN(4, 4, 2)).eval()
+    before = copy.deepcopy(net.state_dict())
+    net.reset_parameters()
+    after = net.state_dict()
+    changed = [k for k in before if not torch.equal(before[k], after[k])]
+    assert any("gnn" in key for key in changed)
+    assert any("hop_table" in key for key in changed)
+
+
+class TestBadInput:
+    def test_nothing_to_uplift_is_said(self):
+        with pytest.raises(OptionError, match="no PyG MessagePassing inside"):
+            uplift(nn.Linear(3, 3))
+
+    def test_negative_radius_is_said(self):
+        with pytest.raises(OptionError, match="num_hops is -1"):
+            uplift(pyg.GCN(4, 4, 2), num_hops=-1)
+
+    def test_unknown_width_is_said(self):
+        with pytest.raises(OptionError, match="cannot tell the input width of APPNP"):
+            uplift(pyg.APPNP(K=2, alpha=0.1))
+
+    def test_cached_conv_is_refused(self):
+        with pytest.raises(OptionError, match="cached=True"):
+            uplift(pyg.GCNConv(4, 4, cached=True))
+
+    def test_edge_attributes_are_not_dropped(self):
+        net = uplift(pyg.GAT(4, 4, 2))
+        with pytest.raises(EdgeAttrError, match="does not read edge attributes"):
+            net(torch.rand(3, 4), PATH, edge_attr=torch.rand(4, 3))
+
+    def test_bipartite_input_is_refused(self):
+        net, x = uplift(pyg.SAGEConv(4, 4)), torch.rand(3, 4)
+        with pytest.raises(GraphError, match="x is a tuple"):
+            net((x, x), PATH)
+
+    def test_further_arguments_are_refused(self):
+        net = uplift(pyg.GATConv(4, 4))
+        with pytest.raises(OptionError, match="but got return_attention_weights"):
+            net(torch.rand(3, 4), PATH, return_attention_weights=True)

@@ -1,0 +1,112 @@
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+import torch
+from torch_geometric.data import Batch
+from torch_geometric.transforms import RootedEgoNets
+
+from gnnak import RootedSubgraphs
+from gnnak.errors import EdgeAttrError, SubgraphError
+from gnnak.subgraphs import egonets
+from gnnak.subgraphs.rooted import TENSORS
+from gnnak.testing import small_graphs
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+@pytest.fixture
+def subs() -> RootedSubgraphs:
+    return egonets(PATH, 3, 1)
+
+
+def test_record_cannot_be_changed(subs):
+    with pytest.raises(FrozenInstanceError):
+        subs.root = subs.node
+
+
+def test_record_tells_its_sizes(subs):
+    assert repr(subs) == (
+        "RootedSubgraphs(subgraphs=3, node_copies=7, edge_copies=8, device='cpu')"
+    )
+    assert subs.sizes.tolist() == [2, 3, 2]
+    assert subs.max_hop == 1
+
+
+def test_to_keeps_every_field(subs):
+    moved = subs.to("cpu")
+    for name in TENSORS:
+        assert torch.equal(getattr(moved, name), getattr(subs, name))
+    assert (moved.num_nodes, moved.num_edges) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"root": [0, 0, 2]}, "root of two"),
+        ({"root": [0, 1, 3]}, r"root must lie in 0\.\.2"),
+        ({"node": [1, 0, 0, 1, 2, 1, 2]}, "sorted by"),
+        ({"node": [0, 1, 0, 1, 2, 0, 1]}, "does not hold its own root"),
+        ({"subgraph": [0, 0, 1, 1, 1, 2, 3]}, r"subgraph must lie in 0\.\.2"),
+        ({"hop": [0, 1, 1, 0, 1, 1]}, "one shape"),
+        ({"hop": [0, 1, 1, 0, 2, 1, 0]}, "hop is not the distance"),
+        ({"edge": [1, 0, 1, 0, 3, 2, 3]}, "one length"),
+        ({"edge": [1, 0, 1, 0, 2, 3, 3, 2]}, "another edge than it says"),
+        ({"edge": [1, 0, 1, 0, 3, 2, 3, 4]}, r"edge must lie in 0\.\.3"),
+        (
+            {"edge_index": [[1, 0, 3, 2, 4, 3, 6, 0], [0, 1, 2, 3, 3, 4, 5, 6]]},
+            "joins two",
+        ),
+        (
+            {"edge_index": [[0, 1, 3, 2, 4, 3, 6, 5], [1, 0, 2, 3, 3, 4, 5, 6]]},
+            "edge copies must be sorted",
+        ),
+    ],
+)
+def test_check_finds_each_broken_sentence(subs, broken, message):
+    wrong = replace(subs, **{k: torch.tensor(v) for k, v in broken.items()})
+    with pytest.raises(SubgraphError, match=message):
+        wrong.check(PATH, 3)
+
+
+def test_check_finds_a_missing_edge_copy(subs):
+    # Without the rim of a triangle's egonet all distances stay the same.
+    triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
+    full = egonets(triangle, 3, 1)
+    source, target = full.edge_index
+    rim = (
+        (full.hop[source] == 1) & (full.hop[target] == 1) & (full.subgraph[source] == 0)
+    )
+    partial = replace(full, edge_index=full.edge_index[:, ~rim], edge=full.edge[~rim])
+    partial.check()
+    with pytest.raises(SubgraphError, match="has no copy"):
+        partial.check(triangle, 3)
+
+
+def test_check_wants_int64(subs):
+    with pytest.raises(SubgraphError, match="hop must be an int64 tensor"):
+        replace(subs, hop=subs.hop.float()).check()
+
+
+def test_check_edge_attr_wants_one_row_per_edge(subs):
+    subs.check_edge_attr(torch.rand(4, 2))
+    subs.check_edge_attr(torch.rand(4))
+    with pytest.raises(EdgeAttrError, match=r"shape \[5, 2\]; give \[4, c\]"):
+        subs.check_edge_attr(torch.rand(5, 2))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("num_hops", [1, 2])
+def test_from_pyg_equals_our_egonets(num_hops):
+    graphs = [g for name, g in small_graphs(edge_channels=2).items()]
+    symmetric = [g for g in graphs if g.num_nodes and g.is_undirected()]
+    transform = RootedEgoNets(num_hops)
+    batch = Batch.from_data_list([transform(g) for g in symmetric])
+    theirs = RootedSubgraphs.from_pyg(batch).check(batch.edge_index, batch.num_nodes)
+    ours = egonets(batch.edge_index, batch.num_nodes, num_hops)
+    for name in TENSORS:
+        assert torch.equal(getattr(theirs, name), getattr(ours, name)), name
+
+
+def test_from_pyg_wants_rooted_subgraphs():
+    with pytest.raises(SubgraphError, match="apply PyG's RootedEgoNets first"):
+        RootedSubgraphs.from_pyg(small_graphs()["path"])
