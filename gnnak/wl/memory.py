@@ -60,7 +60,7 @@ def check_memory(test: str, union: GraphUnion, options: Options) -> None:
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(
-            f"{test} needs about {needed:.1f} GiB for {union.num_graphs} graphs of up "
+            f"{test} needs about {needed:.2g} GiB for {union.num_graphs} graphs of up "
             f"to {int(union.sizes.max())} nodes, more than max_memory = "
             f"{options.max_memory:g}; take smaller graphs, a weaker test or fewer hops."
         )
