@@ -1,4 +1,4 @@
-"""Slow, plain forms of the tests, by dictionaries of whole tuples; and random graphs."""
+"""Slow, plain forms of the tests, by dictionaries of tuples; and random graphs."""
 
 from collections import Counter
 from itertools import combinations, product
@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 def graphs(draw, max_nodes=7, directed=False, labeled=False):
     """A random networkx graph; with labels, two kinds of nodes and of edges."""
     size = draw(st.integers(1, max_nodes))
-    pairs = list(
-        product(range(size), repeat=2) if directed else combinations(range(size), 2)
-    )
+    nodes = range(size)
+    pairs = list(product(nodes, repeat=2) if directed else combinations(nodes, 2))
     kept = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
     graph = nx.DiGraph() if directed else nx.Graph()
     graph.add_nodes_from(range(size))
@@ -128,11 +127,9 @@ def plain_subgraph_1_wl(graphs, num_hops, root_mark=False):
 
 def classes(marks):
     """Number equal entries of a list by first appearance."""
-    found = []
-    return [
-        found.index(m) if m in found else (found.append(m), len(found) - 1)[1]
-        for m in marks
-    ]
+    first = [marks.index(mark) for mark in marks]
+    numbers = {place: number for number, place in enumerate(sorted(set(first)))}
+    return [numbers[place] for place in first]
 
 
 def finer(fine, coarse):

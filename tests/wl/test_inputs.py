@@ -91,7 +91,7 @@ def test_wrong_graphs_are_one_clear_sentence():
         read_graph("Bo\nBo")
     with pytest.raises(GraphError, match="x holds NaN"):
         read_graph(Data(torch.tensor([[float("nan")]]), PATH[:, :0]))
+    bad = nx.path_graph(2)
+    bad.nodes[0]["label"] = [1]
     with pytest.raises(GraphError, match="label that cannot be hashed"):
-        bad = nx.path_graph(2)
-        bad.nodes[0]["label"] = [1]
         read_union([bad])

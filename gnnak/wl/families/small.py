@@ -85,7 +85,7 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
     """
     check_count("degree", degree, least=3)
     drawn: list[Graph] = []
-    for attempt in range(100):
+    for attempt in range(30):
         graph = nx.random_regular_graph(degree, num_nodes, seed=1000 * seed + attempt)
         drawn = unlike([*drawn, (read_graph(graph).edge_index, num_nodes)])
         if len(drawn) == 2:
