@@ -34,7 +34,7 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 """The networks of the standard table."""
 
-TRAINING_GRAPHS = 8
+TRAINING_GRAPHS = 4
 """Graphs of a family that the trained networks are trained on."""
 
 
