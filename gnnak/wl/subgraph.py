@@ -59,32 +59,38 @@ def subgraph_refinement(
         num_hops: Radius k of the egonets.
         reading: What else is seen of an egonet.
     """
-    subs, inside = egonet_union(union, num_hops)
     items = torch.arange(union.num_nodes)
-    color = rank(union.node_color)
+    color, roots = rank(union.node_color), items
+    subs, inside = egonet_union(union, num_hops, roots)
     while True:
         coloring = Coloring(color, union.graph, items)
         yield coloring
+        if not reading.context:
+            # A node whose colour is its alone needs no HASH any more.
+            crowded = (torch.bincount(color)[color] > 1).nonzero().flatten()
+            if crowded.numel() < roots.numel():
+                roots = crowded
+                subs, inside = egonet_union(union, num_hops, roots)
         start = rank_pairs(color[subs.node], _marks(subs, hash, reading))
         columns = _read(subs, inside.recolored(start), hash, reading)
-        color = rank_rows(color, *columns)
+        color = rank_rows(color, *(_at_nodes(c, subs, color) for c in columns))
         if not color.numel() or int(color.max()) + 1 == coloring.num_colors:
             return
 
 
 def egonet_union(
-    union: GraphUnion, num_hops: int
+    union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """The egonets of all nodes, as the record and as a union of one graph each."""
+    """The egonets of some nodes, as the record and as a union of one graph each."""
     arcs = union.edge_index[:, union.forward]
-    subs = egonets(arcs, union.num_nodes, num_hops)
+    subs = egonets(arcs, union.num_nodes, num_hops, roots)
     if bool(union.forward.all()):
         ends, edge = subs.edge_index, subs.edge
     else:
         pairs = incoming(union.edge_index, union.num_nodes)
-        ends, edge = induced_edges(subs.node, subs.subgraph, union.num_nodes, pairs)
+        ends, edge = induced_edges(subs.node, subs.subgraph, roots.numel(), pairs)
     inside = GraphUnion(
-        num_graphs=union.num_nodes,
+        num_graphs=roots.numel(),
         graph=subs.subgraph,
         node_color=union.node_color[subs.node],
         edge_index=ends,
@@ -92,6 +98,13 @@ def egonet_union(
         forward=union.forward[edge],
     )
     return subs, inside
+
+
+def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
+    """Spread a value of every egonet, [s], over the nodes, [n]; 0 without egonet."""
+    values = torch.zeros_like(color)
+    values[subs.root] = column + 1
+    return values
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
@@ -108,7 +121,7 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """The columns, [n] each, that a round adds to the colour of the nodes."""
+    """What a round adds to the colour of the roots, as columns [s]."""
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
         if reading.context:

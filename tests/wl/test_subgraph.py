@@ -2,6 +2,7 @@ from itertools import product
 
 import networkx as nx
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,8 @@ def all_options():
 
 
 def test_egonet_union_of_a_directed_path_follows_paths_towards_the_root():
-    subs, inside = egonet_union(read_union([nx.DiGraph([(0, 1), (1, 2)])]), 1)
+    union = read_union([nx.DiGraph([(0, 1), (1, 2)])])
+    subs, inside = egonet_union(union, 1, torch.arange(3))
     assert subs.node.tolist() == [0, 0, 1, 1, 2]
     assert inside.graph.tolist() == [0, 1, 1, 2, 2]
     assert inside.edge_index.tolist() == [[2, 1, 4, 3], [1, 2, 3, 4]]
