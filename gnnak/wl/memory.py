@@ -10,7 +10,7 @@ from gnnak.wl.union import GraphUnion
 
 GIB = 1 << 30
 
-_NUMBERS_PER_ITEM = 10
+_NUMBERS_PER_ITEM = 14
 """Int64 numbers alive at once for each item that a round looks at (measured)."""
 
 

@@ -111,7 +111,7 @@ WRONG = {
     "negative hops": (["explain", "{A}", "{B}", "--num-hops", "-1"], "num_hops is -1"),
     "too large": (
         ["explain", "{A}", "{B}", "--test", "3-fwl", "--max-memory", "0.0001"],
-        "3-fwl needs about 0.00061 GiB for 2 graphs of up to 8 nodes",
+        "3-fwl needs about 0.00085 GiB for 2 graphs of up to 8 nodes",
     ),
     "three graphs": (["explain", "{A}", "{three}"], "the files hold 4 graphs"),
     "picture": (["explain", "{A}", "{B}", "--picture", "a.txt"], "end it in .png"),

@@ -20,7 +20,7 @@ def test_run_lab_gives_a_result_for_each_test_and_family():
 def test_run_lab_leaves_out_what_is_too_large_with_a_note():
     (result,) = run_lab(["csl"], [Contender("3-fwl")], max_memory=0.1)
     assert (result.pairs, result.apart, result.rounds) == (45, None, None)
-    assert "3-fwl needs about 2.1 GiB" in result.note
+    assert "3-fwl needs about 2.9 GiB" in result.note
 
 
 def test_contender_checks_its_options_at_once():
