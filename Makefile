@@ -2,8 +2,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Real data sets for tests and benchmarks, where they lie beside the project.
+export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: help setup demo test lint types unit slow gpu bench format clean
+.PHONY: help setup demo test lint types unit slow gpu bench tables format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -37,8 +39,12 @@ slow: $(READY)  ## the tests that take minutes
 gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/pytest -m gpu
 
-bench: $(READY)  ## the benchmarks, one table each
-	$(BIN)/python -m benchmarks.extraction
+bench: $(READY)  ## run the benchmarks and write their records to results/
+	$(BIN)/python -m benchmarks.extraction --record
+	$(MAKE) tables
+
+tables: $(READY)  ## render the README's tables from results/
+	$(BIN)/python -m benchmarks.tables
 
 format: $(READY)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

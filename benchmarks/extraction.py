@@ -8,8 +8,6 @@ grows by during one extraction. Run with `make bench`, or
 
 import argparse
 import json
-import os
-import resource
 import subprocess
 import sys
 import time
@@ -17,38 +15,17 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import networkx as nx
-import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import RootedEgoNets
 
-from gnnak.graphs import GraphBatch, GraphStore, from_networkx, read_npz, to_pyg
+from benchmarks.data import molecules, sparse_graph
+from benchmarks.memory import PeakMemory
+from gnnak.graphs import GraphBatch, GraphStore, to_pyg
 from gnnak.subgraphs import egonets
 from gnnak.training.results import append_record, environment
 
 RESULTS = Path("results/extraction.jsonl")
 REPEATS = 3
-
-
-def molecules(count: int) -> GraphStore:
-    """ZINC molecules from GNNAK_DATA, else random trees with a few rings."""
-    folder = os.environ.get("GNNAK_DATA")
-    if folder and (path := Path(folder) / "zinc12k.npz").exists():
-        return read_npz(path).store.subset(slice(count))
-    graphs = []
-    for seed in range(count):
-        graph = nx.random_labeled_tree(23, seed=seed)
-        graph.add_edges_from((i, i + 5) for i in (0, 7, 14))
-        graphs.append(graph)
-    return from_networkx(graphs)
-
-
-def sparse_graph(num_nodes: int) -> GraphStore:
-    """One random graph with four directed edges a node."""
-    generator = torch.Generator().manual_seed(0)
-    once = torch.randint(num_nodes, (2, 2 * num_nodes), generator=generator)
-    both = torch.cat([once, once.flip(0)], dim=1)
-    return GraphStore(torch.tensor([num_nodes]), torch.tensor([both.size(1)]), both)
 
 
 CASES: dict[str, tuple[Callable[[], GraphStore], int, bool]] = {
@@ -66,9 +43,10 @@ def with_gnnak(batch: GraphBatch, num_hops: int) -> int:
 
 
 def with_pyg(graphs: list[Data], num_hops: int) -> int:
-    """PyG's transform, graph by graph; returns the number of copies."""
+    """PyG's transform, graph by graph, all kept; returns the number of copies."""
     transform = RootedEgoNets(num_hops)
-    return sum(transform(data).n_id.numel() for data in graphs)
+    rooted = [transform(data) for data in graphs]
+    return sum(data.n_id.numel() for data in rooted)
 
 
 def contestants(case: str) -> dict[str, Callable[[], int]]:
@@ -110,9 +88,9 @@ def peak_megabytes(case: str, name: str) -> float:
 def measure_peak(case: str, name: str) -> float:
     """Growth of this process's peak memory in one extraction, in MB."""
     extract = contestants(case)[name]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    extract()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    with PeakMemory() as peak:
+        extract()
+    return peak.megabytes
 
 
 def main() -> None:

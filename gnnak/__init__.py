@@ -2,6 +2,7 @@
 
 from gnnak.errors import GnnakError
 from gnnak.nn import GNNAK, PAPER, PUBLISHED, Departures, uplift
+from gnnak.sampling import SubgraphDrop
 from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
 
 __version__ = "0.1.0"
@@ -15,5 +16,6 @@ __all__ = [
     "GnnakError",
     "RandomWalks",
     "RootedSubgraphs",
+    "SubgraphDrop",
     "uplift",
 ]

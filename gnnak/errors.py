@@ -18,6 +18,10 @@ class SubgraphError(GnnakError, ValueError):
     """A record of rooted subgraphs breaks one of its invariants."""
 
 
+class CoverageError(GnnakError, ValueError):
+    """Subgraphs cannot be sampled as asked."""
+
+
 class OptionError(GnnakError, ValueError):
     """An option has a value that it cannot take."""
 

@@ -14,7 +14,7 @@ Shapes are written with these letters in every docstring:
 ====  =====================================================
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from gnnak.errors import OptionError
@@ -64,3 +64,20 @@ def check_share(option: str, value: object) -> None:
         raise OptionError(
             f"{option} is {value!r}; give a number with 0 <= {option} < 1."
         )
+
+
+def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
+    """Return `encodings` as a tuple if they are known names, each once, else raise.
+
+    >>> check_encodings(["subgraph", "context"])
+    ('subgraph', 'context')
+    """
+    if isinstance(encodings, str) or not isinstance(encodings, Sequence):
+        raise OptionError(f"encodings is {encodings!r}; give a tuple of names.")
+    for name in encodings:
+        check_choice("an encoding", name, ENCODINGS)
+    if not encodings or len(set(encodings)) != len(encodings):
+        raise OptionError(
+            f"encodings is {tuple(encodings)!r}; name at least one, each once."
+        )
+    return tuple(encodings)

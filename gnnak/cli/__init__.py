@@ -1,9 +1,9 @@
 """The command line: one file a command."""
 
 import sys
+from typing import NoReturn
 
 import typer
-from rich.console import Console
 
 from gnnak import __version__
 from gnnak.cli import demo
@@ -43,7 +43,24 @@ app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
 def main() -> None:
     """Run the command line; a wrong input is one line and exit code 2."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except GnnakError as error:
-        Console(stderr=True).print(f"[red]error:[/red] {error}", soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error), 2)
+    except OSError as error:
+        _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except typer.Abort:
+        _fail("interrupted", 130)
+    except Exception as error:
+        # What typer raises for a wrong option or command knows its own sentence.
+        tell = getattr(error, "format_message", None)
+        if tell is None:
+            raise
+        _fail(tell(), getattr(error, "exit_code", 2))
+    sys.exit(code)
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    """Say what is wrong, if anything is to be said beside the help, and exit."""
+    if sentence.strip():
+        typer.echo(f"error: {sentence}", err=True)
+    sys.exit(code)

@@ -53,7 +53,7 @@ class GraphClassifier(nn.Module):
 
 def demo(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of each model.")] = 30,
-    seed: Annotated[int, typer.Option(help="Fixes data, weights and order.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes data and weights.")] = 0,
     picture: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path(
         "demo/gnnak-demo.png"
     ),
@@ -69,6 +69,7 @@ def demo(
     """
     if picture.suffix not in (".png", ".pdf", ".svg"):
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
+    picture.parent.mkdir(parents=True, exist_ok=True)
     console, begin = Console(stderr=as_json), time.perf_counter()
     train, test = regular_triangles(100, seed), regular_triangles(50, seed + 10_000)
     torch.manual_seed(seed)

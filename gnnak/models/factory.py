@@ -44,7 +44,7 @@ BASES: dict[str, _Base] = {
     "pna*": _Base(lambda width, _: PNAStarConv(width, edge_channels=width)),
     "ppgn": _Base(lambda width, options: PPGN(width, options.base_layers)),
 }
-FORMS = ("", "-ak", "-ak+")
+FORMS = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 
 
 def model_names() -> list[str]:
@@ -63,7 +63,8 @@ def build_model(
 
     Args:
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), alone or with `-ak` or `-ak+` behind it.
+            `ppgn`), alone or with `-ak` or `-ak+` behind it; `-s` behind that trains
+            with SubgraphDrop.
         node_features: Kind and sizes of the node features; see `describe`.
         edge_features: The same for edges; None = a learned constant. `gcn` and `sage`
             read no edge features: their networks leave them out.
@@ -104,6 +105,7 @@ def build_model(
         head,
         reduce=None if options.node_task else options.reduce,
         extractor=options.extractor if form else None,
+        drop=options.drop if form.endswith("-s") else None,
     )
 
 
@@ -115,7 +117,8 @@ def _parse(name: str) -> tuple[str, str]:
             return base, form
     known = ", ".join(BASES)
     raise OptionError(
-        f"unknown model {name!r}; use one of {known}, alone or with -ak or -ak+."
+        f"unknown model {name!r}; use one of {known}, alone or with -ak, -ak+,"
+        " -ak-s or -ak+-s."
     )
 
 
@@ -130,7 +133,7 @@ def _kernels(
 
     kernels, width = [], options.channels
     if form:
-        hop_channels = options.hop_channels if form == "-ak+" else 0
+        hop_channels = options.hop_channels if form.startswith("-ak+") else 0
         uplifted = _uplifted(base, form, hop_channels, options)
         kernels.append(kernel(uplifted, width + hop_channels))
     if options.plain_conv or not form:
@@ -148,7 +151,7 @@ def _uplifted(base: str, form: str, hop_channels: int, options: ModelOptions) ->
         gnn = Stack(stack, width, options.dropout)
     encodings = options.encodings
     if encodings is None:
-        encodings = ENCODINGS if form == "-ak+" else ("centroid", "subgraph")
+        encodings = ENCODINGS if form.startswith("-ak+") else ("centroid", "subgraph")
     return GNNAK(
         gnn,
         options.channels,

@@ -10,8 +10,11 @@ from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
 from gnnak.nn.segment import segment_reduce
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.sampling.shared import SharedSubgraphs
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.shared import Extractor, SharedSubgraphs
 from gnnak.typing import Reduce, check_choice
 
 
@@ -34,6 +37,8 @@ class Network(nn.Module):
         reduce: The readout pool; None for node tasks.
         extractor: Makes the rooted subgraphs where none are handed in; None where no
             layer needs them.
+        drop: Which subgraphs are used in training, drawn anew each pass; None = all.
+            Evaluation uses all.
     """
 
     def __init__(
@@ -43,6 +48,7 @@ class Network(nn.Module):
         head: nn.Module,
         reduce: Reduce | None = "sum",
         extractor: Extractor | None = None,
+        drop: SubgraphDrop | None = None,
     ) -> None:
         super().__init__()
         if reduce is not None:
@@ -51,7 +57,8 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.head = head
         self.reduce: Reduce | None = reduce
-        self.shared = None if extractor is None else SharedSubgraphs(extractor)
+        self.drop = drop
+        self.shared = None if extractor is None else SharedSubgraphs(extractor, drop)
 
     def forward(
         self,
@@ -61,6 +68,7 @@ class Network(nn.Module):
         batch: Tensor | None = None,
         subgraphs: RootedSubgraphs | None = None,
         num_graphs: int | None = None,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
         """Predict for a batch of graphs.
 
@@ -72,6 +80,8 @@ class Network(nn.Module):
             batch: The graph each node is in, [n]; one graph if not given.
             subgraphs: Rooted subgraphs of the batch; extracted here if not given.
             num_graphs: Number of graphs, g, for batches that end in empty graphs.
+            generator: Source of what is drawn in training (walks, kept subgraphs);
+                PyTorch's own if not given.
 
         Returns:
             One row per graph, [g, out], or for node tasks per node, [n, out].
@@ -89,14 +99,11 @@ class Network(nn.Module):
         if batch is None:
             batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
         _check_graph(edge_index, batch, num_nodes, num_graphs)
-        if subgraphs is None and self.shared is not None:
+        if subgraphs is not None:
+            subgraphs = self._handed_in(subgraphs, edge_index, num_nodes, generator)
+        elif self.shared is not None:
             self.shared.begin_pass()
-            subgraphs = self.shared.get(edge_index, num_nodes, self.training)
-        elif subgraphs is not None and subgraphs.num_subgraphs != num_nodes:
-            raise SubgraphError(
-                f"{subgraphs.num_subgraphs} subgraphs were handed in for {num_nodes} "
-                "nodes; extract them from this very batch."
-            )
+            subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
         states = self.encoder(x, num_nodes)
         for layer in self.layers:
             states = layer(states, edge_index, edge_attr, batch, subgraphs)
@@ -105,6 +112,25 @@ class Network(nn.Module):
                 num_graphs = int(batch.max()) + 1 if batch.numel() else 1
             states = segment_reduce(states, batch, num_graphs, self.reduce)
         return self.head(states)
+
+    def _handed_in(
+        self,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        num_nodes: int,
+        generator: torch.Generator | None,
+    ) -> RootedSubgraphs:
+        """The subgraphs handed in, or in training those of them that are kept."""
+        if isinstance(subgraphs, SampledSubgraphs):
+            return subgraphs
+        if subgraphs.num_subgraphs != num_nodes:
+            raise SubgraphError(
+                f"{subgraphs.num_subgraphs} subgraphs were handed in for {num_nodes} "
+                "nodes; extract them from this very batch."
+            )
+        if self.drop is None or not self.training:
+            return subgraphs
+        return self.drop(subgraphs, edge_index, generator)
 
 
 def _check_graph(

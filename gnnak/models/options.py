@@ -4,14 +4,16 @@ from dataclasses import dataclass, field
 
 from gnnak.errors import OptionError
 from gnnak.nn.departures import PUBLISHED, Departures
+from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.shared import Extractor
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.typing import (
     Encoding,
     FuseMode,
     Reduce,
     check_choice,
     check_count,
+    check_encodings,
     check_share,
 )
 
@@ -44,6 +46,8 @@ class ModelOptions:
     """Whether each outer layer adds a plain conv on the whole graph (PATTERN)."""
     node_task: bool = False
     """Whether there is an output per node instead of per graph."""
+    drop: SubgraphDrop = field(default_factory=SubgraphDrop)
+    """Which subgraphs the `-s` forms train on; the others have none dropped."""
     degrees: tuple[int, ...] | None = None
     """For `pna`: how many training nodes have each in-degree, [max + 1]."""
 
@@ -55,6 +59,8 @@ class ModelOptions:
         check_choice("reduce", self.reduce, ("sum", "mean"))
         check_choice("fuse", self.fuse, ("concat", "sum"))
         check_share("dropout", self.dropout)
+        if self.encodings is not None:
+            check_encodings(self.encodings)
         if self.degrees is not None and not isinstance(self.degrees, tuple):
             raise OptionError(
                 f"degrees is a {type(self.degrees).__name__}; give a tuple of counts, "

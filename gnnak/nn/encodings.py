@@ -8,6 +8,7 @@ before it comes here.
 from torch import Tensor
 
 from gnnak.nn.segment import gather, segment_reduce
+from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce
 
@@ -30,13 +31,26 @@ def context_encoding(
 ) -> Tensor:
     r"""$h_v^{\text{Context}} = \text{POOL}_j \, \text{Emb}(v \mid \text{Sub}[j])$.
 
-    Pools over the copies of one node, in whatever subgraph they are, as [n, c].
+    Pools over the copies of one node, in whatever subgraph they are, as [n, c]. With
+    SubgraphDrop a sum over the kept subgraphs $\mathcal{S}$ is scaled up to one over
+    all, $|\{j : v \in \text{Sub}[j]\}| \,/\, |\{j \in \mathcal{S} : v \in
+    \text{Sub}[j]\}|$ times; a mean is not changed.
     """
-    return segment_reduce(z, subgraphs.node, num_nodes, reduce)
+    pooled = segment_reduce(z, subgraphs.node, num_nodes, reduce)
+    if isinstance(subgraphs, SampledSubgraphs) and reduce == "sum":
+        ratio = subgraphs.held.to(pooled.dtype) / subgraphs.covered
+        return pooled * ratio[:, None]
+    return pooled
 
 
 def at_nodes(values: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
-    """Put the values of rooted subgraphs [s, c] at their roots, as [n, c]."""
-    return values.new_zeros(num_nodes, values.size(1)).index_copy(
-        0, subgraphs.root, values
-    )
+    """Put the values of rooted subgraphs [s, c] at their roots, as [n, c].
+
+    With SubgraphDrop, nodes whose subgraphs were dropped take theirs from neighbours
+    nearer to the kept roots; see `fill`.
+    """
+    known = values.new_zeros(num_nodes, values.size(1))
+    known = known.index_copy(0, subgraphs.root, values)
+    if isinstance(subgraphs, SampledSubgraphs):
+        return fill(known, subgraphs.steps)
+    return known

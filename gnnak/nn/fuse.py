@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gnnak.nn.departures import Departures
 from gnnak.nn.mlp import mlp
+from gnnak.typing import FuseMode
 
 
 class ConcatFuse(nn.Module):
@@ -40,3 +42,13 @@ class SumFuse(nn.Module):
     def forward(self, encodings: Sequence[Tensor]) -> Tensor:
         """Fuse [n, c] encodings into [n, c] states."""
         return torch.stack(list(encodings)).sum(dim=0)
+
+
+def make_fuse(
+    mode: FuseMode, num_encodings: int, channels: int, departures: Departures
+) -> nn.Module:
+    """The FUSE of a layer with these options."""
+    if mode == "sum":
+        return SumFuse()
+    num_layers = max(departures.mlp_layers, 1)
+    return ConcatFuse(num_encodings, channels, num_layers, departures.dropout)

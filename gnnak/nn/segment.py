@@ -18,17 +18,16 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
 def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
     """Sum or mean of the rows of `values` [m, c] that share an index, as [size, c].
 
-    Rows that no index names are zero. Half-precision input is summed in float32.
+    Rows that no index names are zero. Half-precision rows are summed in float32.
 
     >>> import torch
     >>> rows = torch.tensor([[1.0], [2.0], [6.0]])
     >>> segment_reduce(rows, torch.tensor([0, 2, 2]), 4, "mean").flatten()
     tensor([1., 0., 4., 0.])
     """
-    if values.dtype.itemsize < 4:
-        values = values.float()
-    total = values.new_zeros(size, values.size(1)).index_add(0, index, values)
-    if reduce == "sum":
-        return total
-    count = values.new_zeros(size).index_add(0, index, values.new_ones(index.numel()))
-    return total / count.clamp(min=1)[:, None]
+    wide = values.float() if values.dtype.itemsize < 4 else values
+    pooled = wide.new_zeros(size, wide.size(1)).index_add(0, index, wide)
+    if reduce == "mean":
+        count = wide.new_zeros(size).index_add(0, index, wide.new_ones(index.numel()))
+        pooled = pooled / count.clamp(min=1)[:, None]
+    return pooled.to(values.dtype)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
+from gnnak.nn.checks import check_hops, check_states, check_subgraphs
 from gnnak.nn.departures import PAPER, Departures
 from gnnak.nn.encodings import (
     at_nodes,
@@ -14,7 +14,7 @@ from gnnak.nn.encodings import (
     context_encoding,
     subgraph_encoding,
 )
-from gnnak.nn.fuse import ConcatFuse, SumFuse
+from gnnak.nn.fuse import make_fuse
 from gnnak.nn.gates import HopGate, HopTable
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.segment import gather, lookup
@@ -27,6 +27,7 @@ from gnnak.typing import (
     Reduce,
     check_choice,
     check_count,
+    check_encodings,
 )
 
 
@@ -66,7 +67,9 @@ class GNNAK(nn.Module):
         departures: What the published experiments do beyond the equations above.
 
     Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
-    `HopGate`), and the Linear that ends "concat".
+    `HopGate`), and the Linear that ends "concat". The paper also lists
+    $\mathbf{d}_{i|j}$ among the arguments of FUSE: it is what the next layer adds to
+    the states of its copies, and a layer here adds it to its own input.
 
     >>> from torch_geometric.nn import GCNConv
     >>> from gnnak import EgoNets
@@ -94,11 +97,12 @@ class GNNAK(nn.Module):
         self.out_channels = check_count("out_channels", out_channels, least=1)
         self.hop_channels = check_count("hop_channels", hop_channels)
         self.max_hops = check_count("max_hops", max_hops)
-        self.encodings = _check_encodings(encodings)
+        self.encodings = check_encodings(encodings)
         check_choice("reduce", reduce, ("sum", "mean"))
         check_choice("fuse", fuse, ("concat", "sum"))
         check_choice("hop", hop, ("concat", "add"))
         self.reduce: Reduce = reduce
+        self.hop: HopMode = hop
         self.departures = departures
 
         added = hop_channels if hop == "concat" else 0
@@ -115,30 +119,23 @@ class GNNAK(nn.Module):
             if hop_channels and hop == "add"
             else None
         )
+        pooled = [name for name in self.encodings if name != "centroid"]
+        gated = self.encodings if departures.gate_centroid else pooled
+        transformed = pooled if len(self.encodings) > 1 else []
         self.gates = nn.ModuleDict(
-            {
-                name: HopGate(hop_channels, out_channels)
-                for name in self.encodings
-                if hop_channels and (name != "centroid" or departures.gate_centroid)
-            }
+            {name: HopGate(hop_channels, out_channels) for name in gated}
+            if hop_channels
+            else {}
         )
         self.transforms = nn.ModuleDict(
             {
                 name: _transform(out_channels, departures.mlp_layers)
-                for name in self.encodings
-                if name != "centroid"
-                and departures.mlp_layers
-                and len(self.encodings) > 1
+                for name in transformed
             }
+            if departures.mlp_layers
+            else {}
         )
-        num_layers = max(departures.mlp_layers, 1)
-        self.fuse = (
-            SumFuse()
-            if fuse == "sum"
-            else ConcatFuse(
-                len(self.encodings), out_channels, num_layers, departures.dropout
-            )
-        )
+        self.fuse = make_fuse(fuse, len(self.encodings), out_channels, departures)
 
     def forward(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None = None
@@ -147,13 +144,16 @@ class GNNAK(nn.Module):
 
         Args:
             x: Node states, [n, in_channels].
-            subgraphs: A rooted subgraph for every node.
+            subgraphs: A rooted subgraph for every node, or those `SubgraphDrop` keeps.
             edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
 
         Returns:
             New node states, [n, out_channels].
         """
-        self._check_input(x, subgraphs, edge_attr)
+        check_states(x, self.in_channels)
+        check_subgraphs(subgraphs, x.size(0), edge_attr)
+        if self.hop_table is not None:
+            check_hops(subgraphs, self.max_hops)
         rows = self.hop_table.rows(subgraphs.hop) if self.hop_table else None
         copies = self.lift(x, subgraphs, rows)
         edges = None if edge_attr is None else gather(edge_attr, subgraphs.edge)
@@ -202,51 +202,15 @@ class GNNAK(nn.Module):
         )
         return at_nodes(at_roots, subgraphs, num_nodes)
 
-    def _check_input(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
-    ) -> None:
-        if x.dim() != 2 or x.size(1) != self.in_channels:
-            raise WidthError(
-                f"x has shape {list(x.shape)}; give [n, {self.in_channels}]."
-            )
-        if subgraphs.num_subgraphs != x.size(0):
-            raise SubgraphError(
-                f"there are {subgraphs.num_subgraphs} rooted subgraphs for {x.size(0)} "
-                "nodes; extract one for every node of this batch."
-            )
-        if edge_attr is not None:
-            subgraphs.check_edge_attr(edge_attr)
-        if torch.compiler.is_compiling():
-            return
-        if subgraphs.max_hop > self.max_hops and self.hop_table is not None:
-            raise SubgraphError(
-                f"a copy is {subgraphs.max_hop} hops from its root, but this layer has "
-                f"max_hops={self.max_hops}; build it with "
-                f"max_hops={subgraphs.max_hop}."
-            )
-
     def extra_repr(self) -> str:
         """Show the options in the order of the arguments."""
         return (
             f"in_channels={self.in_channels}, out_channels={self.out_channels}, "
             f"hop_channels={self.hop_channels}, max_hops={self.max_hops}, "
-            f"encodings={self.encodings}, reduce={self.reduce!r}, {self.departures}"
+            f"encodings={self.encodings}, reduce={self.reduce!r}, hop={self.hop!r}, "
+            f"{self.departures}"
         )
 
 
 def _transform(channels: int, num_layers: int) -> nn.Sequential:
     return nn.Sequential(*(dense_block(channels, channels) for _ in range(num_layers)))
-
-
-def _check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    if isinstance(encodings, str):
-        raise OptionError(
-            f"encodings is the string {encodings!r}; give a tuple of names."
-        )
-    for name in encodings:
-        check_choice("an encoding", name, ENCODINGS)
-    if not encodings or len(set(encodings)) != len(encodings):
-        raise OptionError(
-            f"encodings is {tuple(encodings)!r}; name at least one, each once."
-        )
-    return tuple(encodings)

@@ -11,8 +11,10 @@ from gnnak.errors import GraphError, OptionError, WidthError
 from gnnak.nn.calling import EDGE_ARGUMENTS, argument_names, declared_width, try_out
 from gnnak.nn.departures import PAPER, Departures
 from gnnak.nn.uplift import GNNAK
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.shared import Extractor, SharedSubgraphs
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.walks import RandomWalks
 from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce
 
@@ -25,6 +27,7 @@ def uplift(
     reduce: Reduce = "sum",
     fuse: FuseMode = "concat",
     departures: Departures = PAPER,
+    drop: SubgraphDrop | None = None,
 ) -> nn.Module:
     """Replace every PyG `MessagePassing` in a copy of `model` by its uplifted form.
 
@@ -42,6 +45,8 @@ def uplift(
         reduce: As in `GNNAK`.
         fuse: As in `GNNAK`.
         departures: As in `GNNAK`.
+        drop: Which subgraphs are used in training, drawn anew each pass; None = all.
+            Evaluation uses all.
 
     >>> from torch_geometric.nn import GIN
     >>> net = uplift(GIN(16, 64, num_layers=2), num_hops=2)
@@ -51,7 +56,7 @@ def uplift(
     extractor: Extractor = (
         num_hops if isinstance(num_hops, RandomWalks) else EgoNets(num_hops)
     )
-    shared = SharedSubgraphs(extractor)
+    shared = SharedSubgraphs(extractor, drop)
 
     def wrap(conv: MessagePassing) -> UpliftedConv:
         in_channels, out_channels = _widths(conv)
@@ -109,11 +114,6 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
         raise OptionError(
             f"cannot tell the input width of {name}; wrap it with "
             "gnnak.GNNAK(conv, in_channels, out_channels, hop='add') by hand."
-        )
-    if getattr(conv, "cached", False):
-        raise OptionError(
-            f"{name} has cached=True and would keep the first batch's subgraphs for "
-            "ever; build it with cached=False."
         )
     try:
         return width, try_out(conv, width, f"as {name} declares").out_channels

@@ -1,8 +1,10 @@
 """From graphs to rooted subgraphs."""
 
 from gnnak.subgraphs.egonets import EgoNets, egonets
+from gnnak.subgraphs.from_pyg import rooted_from_pyg
+from gnnak.subgraphs.node2vec import random_walks
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.walks import RandomWalks, random_walks, walk_subgraphs
+from gnnak.subgraphs.walks import RandomWalks, walk_subgraphs
 
 __all__ = [
     "EgoNets",
@@ -10,5 +12,6 @@ __all__ = [
     "RootedSubgraphs",
     "egonets",
     "random_walks",
+    "rooted_from_pyg",
     "walk_subgraphs",
 ]

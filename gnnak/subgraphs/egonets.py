@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
-from gnnak.graphs.ragged import ragged_ranges
-from gnnak.subgraphs.induce import find_sorted, induced_edges
+from gnnak.graphs.adjacency import check_edge_index, incoming
+from gnnak.subgraphs.induce import induced_edges
+from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
 
@@ -39,7 +39,7 @@ def egonets(
     check_edge_index(edge_index, num_nodes)
     root = _check_roots(roots, num_nodes, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
-    key, hop = _reach(root, neighbors, num_hops)
+    key, hop = reach(root, neighbors, num_hops)
     size = max(num_nodes, 1)
     subgraph, node = key // size, key % size
     ends, edge = induced_edges(node, subgraph, root.numel(), neighbors)
@@ -50,38 +50,15 @@ def egonets(
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
     if roots is None:
         return torch.arange(num_nodes, device=device)
-    inside = roots.numel() == 0 or (roots.min() >= 0 and roots.max() < num_nodes)
-    if roots.dim() != 1 or roots.dtype != torch.long or not inside:
+    flat = isinstance(roots, Tensor) and roots.dim() == 1 and roots.dtype == torch.long
+    inside = flat and not ((roots < 0) | (roots >= num_nodes)).any()
+    if not inside:
         raise GraphError(
             f"roots must be an int64 tensor [s] of nodes in 0..{num_nodes - 1}."
         )
     if roots.unique().numel() != roots.numel():
         raise GraphError("roots names a node twice; give each node at most once.")
     return roots.to(device)
-
-
-def _reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
-    """Breadth-first from all roots at once over keys `subgraph * n + node`.
-
-    Returns the sorted keys of all (subgraph, node) pairs within `num_hops`, and hops.
-    """
-    num_nodes = neighbors.num_nodes
-    frontier = torch.arange(root.numel(), device=root.device) * num_nodes + root
-    levels = [frontier]
-    for _ in range(num_hops):
-        here = frontier % max(num_nodes, 1)
-        row, entry = ragged_ranges(*neighbors.rows(here))
-        beside = neighbors.node.index_select(0, entry)
-        frontier = torch.unique((frontier - here).index_select(0, row) + beside)
-        for level in reversed(levels):
-            frontier = frontier[~find_sorted(level, frontier)[1]]
-        if not frontier.numel():
-            break
-        levels.append(frontier)
-    key, order = torch.sort(torch.cat(levels))
-    sizes = torch.tensor([level.numel() for level in levels], device=root.device)
-    hop = torch.arange(len(levels), device=root.device).repeat_interleave(sizes)
-    return key, hop.index_select(0, order)
 
 
 @dataclass(frozen=True)

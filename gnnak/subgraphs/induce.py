@@ -9,7 +9,7 @@ from torch import Tensor
 from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 
-CHUNK = 1 << 23
+CHUNK = 1 << 21
 """Candidate pairs looked at in one go: bounds the memory beyond the output."""
 
 
@@ -108,8 +108,11 @@ def _from_edges(
     source_node = neighbors.node.index_select(0, entry)
     home = copies.subgraph.index_select(0, target) * neighbors.num_nodes
     source, found = find_sorted(copies.key, home + source_node)
-    edge_index = torch.stack([source[found], target[found]])
-    return edge_index, neighbors.edge.index_select(0, entry[found])
+    keep = found.nonzero().flatten()
+    ends = [source.index_select(0, keep), target.index_select(0, keep)]
+    return torch.stack(ends), neighbors.edge.index_select(
+        0, entry.index_select(0, keep)
+    )
 
 
 def _from_members(

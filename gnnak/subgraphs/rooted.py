@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import EdgeAttrError, SubgraphError
-from gnnak.graphs.adjacency import check_edge_index
+from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of
-from gnnak.subgraphs.distances import hops_to_root
-
-if TYPE_CHECKING:
-    from torch_geometric.transforms.rooted_subgraph import RootedSubgraphData
+from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
-
-TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
-"""The fields of the record that are tensors."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,7 +99,7 @@ class RootedSubgraphs:
             kept[name] = compute()
         return kept[name]
 
-    def to(self, device: torch.device | str) -> RootedSubgraphs:
+    def to(self, device: torch.device | str) -> Self:
         """Return this record on another device."""
         moved = {name: getattr(self, name).to(device) for name in TENSORS}
         return replace(self, **moved)
@@ -121,17 +114,22 @@ class RootedSubgraphs:
     def check_edge_attr(self, edge_attr: Tensor) -> None:
         """Raise `EdgeAttrError` unless `edge_attr` has one row, or weight, per edge."""
         wanted = "e" if self.num_edges is None else self.num_edges
-        wrong = self.num_edges is not None and len(edge_attr) != self.num_edges
-        if edge_attr.dim() not in (1, 2) or wrong:
+        shape = list(edge_attr.shape) if isinstance(edge_attr, Tensor) else None
+        fits = shape is not None and len(shape) in (1, 2)
+        if not fits or wanted not in ("e", shape[0]):
+            got = type(edge_attr).__name__ if shape is None else f"of shape {shape}"
             raise EdgeAttrError(
-                f"edge_attr has shape {list(edge_attr.shape)}; give [{wanted}, c] or "
-                f"[{wanted}], a row for every column of edge_index."
+                f"edge_attr is {got}; give [{wanted}, c] or [{wanted}], one row for "
+                "every column of edge_index."
             )
 
     def check(
         self, edge_index: Tensor | None = None, num_nodes: int | None = None
-    ) -> RootedSubgraphs:
+    ) -> Self:
         """Verify every sentence of the fields above and return the record.
+
+        A verifier for tests, not for training: with `edge_index` it takes time in
+        proportion to subgraphs times edges.
 
         Args:
             edge_index: The graph the record was taken from, [2, e]; with it, the edge
@@ -141,125 +139,5 @@ class RootedSubgraphs:
         Raises:
             SubgraphError: In one sentence, the first invariant that is broken.
         """
-        self._check_shapes()
-        self._check_copies(num_nodes)
-        self._check_edges()
-        self._check_hops()
-        if edge_index is not None:
-            if num_nodes is None:
-                raise SubgraphError("check() needs num_nodes beside edge_index.")
-            self._check_against(edge_index, num_nodes)
+        check_record(self, edge_index, num_nodes)
         return self
-
-    def _check_shapes(self) -> None:
-        for name in TENSORS:
-            value = getattr(self, name)
-            if not isinstance(value, Tensor) or value.dtype != torch.long:
-                raise SubgraphError(f"{name} must be an int64 tensor.")
-            if value.device != self.root.device:
-                raise SubgraphError(f"{name} is on another device than root.")
-        if self.edge_index.dim() != 2 or self.edge_index.size(0) != 2:
-            shape = list(self.edge_index.shape)
-            raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
-        copies = {self.node.shape, self.subgraph.shape, self.hop.shape}
-        flat = self.root.dim() == self.node.dim() == self.edge.dim() == 1
-        if len(copies) != 1 or not flat:
-            raise SubgraphError("node, subgraph and hop must have one shape, [m].")
-        if self.edge.numel() != self.edge_index.size(1):
-            raise SubgraphError("edge and edge_index must have one length, f.")
-
-    def _check_copies(self, num_nodes: int | None) -> None:
-        size = self.num_nodes if num_nodes is None else num_nodes
-        if size is None:
-            both = torch.cat([self.root, self.node])
-            size = int(both.max()) + 1 if both.numel() else 0
-        for name, value, bound in (
-            ("root", self.root, size),
-            ("node", self.node, size),
-            ("subgraph", self.subgraph, self.num_subgraphs),
-        ):
-            if value.numel() and (value.min() < 0 or value.max() >= bound):
-                raise SubgraphError(f"{name} must lie in 0..{bound - 1}.")
-        if self.root.unique().numel() != self.num_subgraphs:
-            raise SubgraphError("a node is the root of two subgraphs.")
-        if (torch.diff(self.subgraph * size + self.node) <= 0).any():
-            raise SubgraphError(
-                "copies must be sorted by (subgraph, node), a node once a subgraph."
-            )
-        if (self.centroid < 0).any():
-            raise SubgraphError("a subgraph does not hold its own root.")
-
-    def _check_edges(self) -> None:
-        check_edge_index(self.edge_index, self.num_copies)
-        source, target = self.edge_index
-        if (self.subgraph[source] != self.subgraph[target]).any():
-            raise SubgraphError("an edge copy joins two subgraphs.")
-        same_target = torch.diff(target) == 0
-        same_source = same_target & (torch.diff(source) == 0)
-        if (
-            (torch.diff(target) < 0).any()
-            or (torch.diff(source)[same_target] < 0).any()
-            or (torch.diff(self.edge)[same_source] <= 0).any()
-        ):
-            raise SubgraphError("edge copies must be sorted by (target, source, edge).")
-
-    def _check_hops(self) -> None:
-        bound = max(self.max_hop, 0)
-        true = hops_to_root(self.edge_index, self.centroid, self.num_copies, bound)
-        if not torch.equal(true, self.hop):
-            raise SubgraphError("hop is not the distance to the root in the subgraph.")
-
-    def _check_against(self, edge_index: Tensor, num_nodes: int) -> None:
-        check_edge_index(edge_index, num_nodes)
-        if self.edge.numel() and (
-            self.edge.min() < 0 or self.edge.max() >= edge_index.size(1)
-        ):
-            raise SubgraphError(f"edge must lie in 0..{edge_index.size(1) - 1}.")
-        if not torch.equal(self.node[self.edge_index], edge_index[:, self.edge]):
-            raise SubgraphError("an edge copy stands for another edge than it says.")
-        # Edge by edge, how many subgraphs hold both ends: each must have a copy there.
-        held = torch.zeros(edge_index.size(1), dtype=torch.long, device=self.device)
-        for index in range(self.num_subgraphs):
-            inside = torch.zeros(num_nodes, dtype=torch.bool, device=self.device)
-            inside[self.node[self.subgraph == index]] = True
-            held += inside[edge_index].all(dim=0)
-        if not torch.equal(held, counts_of(self.edge, edge_index.size(1))):
-            raise SubgraphError("an edge with both ends in a subgraph has no copy.")
-
-    @staticmethod
-    def from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
-        """Convert the output of PyG's `RootedEgoNets` (or `RootedRWSubgraph`).
-
-        Args:
-            data: One `RootedSubgraphData`, or a `Batch` of them from a PyG loader.
-
-        PyG keeps no distances; they are computed here. Works on batches because PyG
-        offsets the fields of each graph when it collates.
-        """
-        for name in ("n_id", "n_sub_batch", "sub_edge_index", "e_id"):
-            if getattr(data, name, None) is None:
-                raise SubgraphError(
-                    f"this data has no {name}; apply PyG's RootedEgoNets first."
-                )
-        node, subgraph, edge = data.n_id, data.n_sub_batch, data.e_id
-        root = torch.arange(int(data.num_nodes), device=node.device)
-        order = torch.argsort(subgraph * root.numel() + node)
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(order.numel(), device=order.device)
-        ends = rank[data.sub_edge_index]
-        by_edge = torch.argsort(edge, stable=True)
-        by_ends = (ends[1] * order.numel() + ends[0])[by_edge]
-        by_all = by_edge[torch.argsort(by_ends, stable=True)]
-        node, subgraph, ends = node[order], subgraph[order], ends[:, by_all]
-        centroid = (node == root[subgraph]).nonzero().flatten()
-        hop = hops_to_root(ends, centroid, node.numel(), max_hops=node.numel())
-        return RootedSubgraphs(
-            root,
-            node,
-            subgraph,
-            hop,
-            ends,
-            edge[by_all],
-            num_nodes=root.numel(),
-            num_edges=int(data.num_edges),
-        )

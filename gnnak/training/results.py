@@ -1,6 +1,5 @@
 """Records of what was measured: JSON lines, appended, never overwritten."""
 
-import fcntl
 import json
 import os
 import platform
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 
+from gnnak import __version__
 from gnnak.errors import FileFormatError
 
 Record = dict[str, Any]
@@ -28,23 +28,19 @@ def environment(device: torch.device | str = "cpu") -> Record:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        "versions": {
-            package: version(package)
-            for package in ("gnnak", "torch", "torch_geometric", "numpy")
-        },
+        "versions": {"gnnak": __version__}
+        | {name: version(name) for name in ("torch", "torch_geometric", "numpy")},
         "commit": _commit(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append one record as one line, in one write under a lock."""
+    """Append one record as one line, in one write: lines of two runs do not mix."""
     line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(line)
-        file.flush()
+    with path.open("ab", buffering=0) as file:
+        file.write(line.encode())
         os.fsync(file.fileno())
 
 

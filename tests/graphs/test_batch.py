@@ -2,10 +2,10 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 import torch
-from graph_strategies import assert_same, int_tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphBatch
+from tests.graphs.graph_strategies import assert_same, int_tensor
 
 
 @pytest.fixture

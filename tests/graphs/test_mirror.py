@@ -1,9 +1,9 @@
 import torch
-from graph_strategies import assert_same, int_tensor, stores
 from hypothesis import given, settings
 
 from gnnak.graphs import GraphStore
 from gnnak.graphs.mirror import mirror_edges, mirrored, unmirrored
+from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EMPTY = torch.zeros(2, 0, dtype=torch.long)
 

@@ -1,6 +1,5 @@
 import networkx as nx
 import pytest
-from graph_strategies import assert_same, int_tensor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gnnak.graphs import (
     write_graph6,
 )
 from gnnak.graphs.readers.graph6 import _decode_size
+from tests.graphs.graph_strategies import assert_same, int_tensor
 
 
 def edge_sets(store: GraphStore) -> list:

@@ -4,11 +4,11 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from graph_strategies import stores
 from hypothesis import given, settings
 
 from gnnak.errors import GraphError
 from gnnak.graphs import from_networkx, to_networkx
+from tests.graphs.graph_strategies import stores
 
 
 def test_from_networkx_all_fields_by_hand():

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from graph_strategies import assert_same, int_tensor, stores
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz, write_npz
+from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EACH = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from graph_strategies import assert_same, int_tensor, stores
 from hypothesis import given, settings
 from torch_geometric.data import Data
 
 from gnnak.errors import GraphError
 from gnnak.graphs import from_pyg, to_pyg
+from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EDGE = int_tensor([[0, 1], [1, 0]])
 

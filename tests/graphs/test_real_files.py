@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from graph_strategies import assert_same
 
 from gnnak.errors import FileFormatError
 from gnnak.graphs import read_graph6, read_npz, write_npz
+from tests.graphs.graph_strategies import assert_same
 
 
 def real(name: str) -> Path:

@@ -4,13 +4,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from graph_strategies import assert_same, int_tensor, stores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch
 
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphStore, to_pyg
+from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 
 @pytest.fixture

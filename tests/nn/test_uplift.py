@@ -226,6 +226,24 @@ def test_gnnak_runs_in_bf16_autocast():
     assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_gnnak_of_half_precision_weights_runs(dtype, reduce):
+    layer = GNNAK(GCNConv(8, 6), 4, 5, hop_channels=4, reduce=reduce).to(dtype)
+    x, edge_index, _ = graph()
+    out = layer(x.to(dtype), egonets(edge_index, x.size(0), 2))
+    assert out.dtype == dtype
+    out.sum().backward()
+
+
+def test_gnnak_compiled_refuses_a_hop_beyond_max_hops():
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    layer = GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=1)
+    compiled = torch.compile(layer, backend="aot_eager")
+    with pytest.raises(RuntimeError, match="beyond max_hops=1"):
+        compiled(torch.rand(3, 4), egonets(path, 3, 2))
+
+
 def test_gnnak_state_dict_round_trips(tmp_path):
     layer, other = make_layer(departures=PUBLISHED), make_layer(departures=PUBLISHED)
     torch.save(layer.state_dict(), tmp_path / "layer.pt")
@@ -294,6 +312,19 @@ class TestBadInput:
         layer, (x, edge_index, edge_attr) = make_layer(), graph()
         with pytest.raises(EdgeAttrError, match=r"shape \[15, 3\]; give \[16, c\]"):
             layer(x, egonets(edge_index, 7, 1), edge_attr[1:])
+
+    @pytest.mark.parametrize("x", [[1.0], torch.ones(7, 4, dtype=torch.long)])
+    def test_x_that_is_no_tensor_of_real_numbers_is_named(self, x):
+        layer, (_, edge_index, edge_attr) = make_layer(), graph()
+        with pytest.raises(WidthError, match=r"give a tensor of real numbers \[n, 4\]"):
+            layer(x, egonets(edge_index, 7, 1), edge_attr)
+
+    def test_edge_index_in_place_of_subgraphs_is_named(self):
+        layer, (x, edge_index, edge_attr) = make_layer(), graph()
+        with pytest.raises(
+            SubgraphError, match="subgraphs is a Tensor; give what gnnak"
+        ):
+            layer(x, edge_index, edge_attr)
 
     def test_x_of_the_wrong_width_is_named(self):
         layer, (x, edge_index, edge_attr) = make_layer(), graph()

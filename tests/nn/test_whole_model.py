@@ -8,10 +8,9 @@ from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from gnnak import RandomWalks, uplift
+from gnnak import EgoNets, RandomWalks, uplift
 from gnnak.errors import EdgeAttrError, GraphError, OptionError
 from gnnak.nn import UpliftedConv
-from gnnak.subgraphs import shared
 from gnnak.testing import small_graphs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -75,7 +74,7 @@ def test_uplift_leaves_the_model_alone_and_keeps_its_weights():
 def extractions(monkeypatch):
     """Counts the extractions that happen."""
     calls = []
-    for cls in (shared.EgoNets, shared.RandomWalks):
+    for cls in (EgoNets, RandomWalks):
         original = cls.__call__
 
         def counting(self, *args, original=original):
@@ -111,10 +110,10 @@ def test_uplift_keeps_no_graph_alive():
     edge_index = PATH.clone()
     net(torch.rand(3, 4), edge_index)
     holder = net.convs[0].shared
-    assert holder._kept is not None
+    assert holder._full is not None
     del edge_index
     gc.collect()
-    assert holder._kept is None
+    assert holder._full is None
 
 
 def test_uplift_draws_walks_anew_in_training_and_fixed_ones_in_evaluation(extractions):

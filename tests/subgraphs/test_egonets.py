@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.errors import GraphError, OptionError
-from gnnak.subgraphs import EgoNets, RootedSubgraphs, egonets, induce
-from gnnak.subgraphs.rooted import TENSORS
+from gnnak.subgraphs import EgoNets, RootedSubgraphs, egonets, induce, reach
+from gnnak.subgraphs.invariants import TENSORS
 from tests.strategies import graphs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -167,8 +167,17 @@ def test_egonets_of_no_radius_say_what_is_wanted(num_hops):
         egonets(PATH, 3, num_hops)
 
 
+def test_egonets_too_large_for_their_keys_say_so(monkeypatch):
+    monkeypatch.setattr(reach, "LARGEST", 9 * 3)
+    egonets(PATH, 3, 1)
+    monkeypatch.setattr(reach, "LARGEST", 9 * 2)
+    with pytest.raises(GraphError, match="too large for 5 hops; use at most 1"):
+        egonets(PATH, 3, 5)
+
+
 @pytest.mark.parametrize(
-    "roots", [torch.tensor([0, 0]), torch.tensor([3]), torch.tensor([0.0])]
+    "roots",
+    [torch.tensor([0, 0]), torch.tensor([3]), torch.tensor([0.0]), [0, 1]],
 )
 def test_egonets_of_wrong_roots_say_what_is_wanted(roots):
     with pytest.raises(GraphError, match="roots"):

@@ -2,14 +2,11 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 import torch
-from torch_geometric.data import Batch
-from torch_geometric.transforms import RootedEgoNets
 
 from gnnak import RootedSubgraphs
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.subgraphs import egonets
-from gnnak.subgraphs.rooted import TENSORS
-from gnnak.testing import small_graphs
+from gnnak.subgraphs.invariants import TENSORS
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -92,21 +89,3 @@ def test_check_edge_attr_wants_one_row_per_edge(subs):
     subs.check_edge_attr(torch.rand(4))
     with pytest.raises(EdgeAttrError, match=r"shape \[5, 2\]; give \[4, c\]"):
         subs.check_edge_attr(torch.rand(5, 2))
-
-
-@pytest.mark.filterwarnings("ignore:Sparse")
-@pytest.mark.parametrize("num_hops", [1, 2])
-def test_from_pyg_equals_our_egonets(num_hops):
-    graphs = [g for name, g in small_graphs(edge_channels=2).items()]
-    symmetric = [g for g in graphs if g.num_nodes and g.is_undirected()]
-    transform = RootedEgoNets(num_hops)
-    batch = Batch.from_data_list([transform(g) for g in symmetric])
-    theirs = RootedSubgraphs.from_pyg(batch).check(batch.edge_index, batch.num_nodes)
-    ours = egonets(batch.edge_index, batch.num_nodes, num_hops)
-    for name in TENSORS:
-        assert torch.equal(getattr(theirs, name), getattr(ours, name)), name
-
-
-def test_from_pyg_wants_rooted_subgraphs():
-    with pytest.raises(SubgraphError, match="apply PyG's RootedEgoNets first"):
-        RootedSubgraphs.from_pyg(small_graphs()["path"])

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak import RandomWalks
-from gnnak.errors import OptionError
-from gnnak.subgraphs import random_walks, walk_subgraphs, walks
-from gnnak.subgraphs.rooted import TENSORS
+from gnnak.errors import GnnakError, OptionError
+from gnnak.subgraphs import node2vec, random_walks, walk_subgraphs
+from gnnak.subgraphs.invariants import TENSORS
 from tests.strategies import graphs
 
 
@@ -76,7 +76,7 @@ def test_random_walks_do_not_depend_on_the_chunk_size(graph, chunk):
     options = {"length": 4, "repeats": 2, "p": 0.5, "q": 2.0}
     whole = walk_subgraphs(*graph, **options, generator=seeded())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walks, "CHUNK", chunk)
+        patch.setattr(node2vec, "CHUNK", chunk)
         pieces = walk_subgraphs(*graph, **options, generator=seeded())
     for name in TENSORS:
         assert torch.equal(getattr(whole, name), getattr(pieces, name))
@@ -97,8 +97,11 @@ def exact_transitions(adjacency, p, q):
 
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 1.0), (4.0, 0.5), (0.5, 3.0)])
 @pytest.mark.parametrize("duplicate", [False, True])
-def test_random_walks_follow_p_and_q(p, q, duplicate):
+@pytest.mark.parametrize(("long_row", "trials"), [(64, 64), (0, 64), (0, 2)])
+def test_random_walks_follow_p_and_q(p, q, duplicate, long_row, trials, monkeypatch):
     """Chi-square of second-order transitions against the exact probabilities."""
+    monkeypatch.setattr(node2vec, "LONG_ROW", long_row)
+    monkeypatch.setattr(node2vec, "MAX_TRIALS", trials)
     edges = [(0, 1), (0, 2), (1, 2), (1, 3), (3, 4), (4, 0), (2, 5)]
     edges += [(0, 1)] if duplicate else []
     once = torch.tensor(edges).t()
@@ -130,3 +133,40 @@ def test_random_walks_of_a_wrong_option_say_what_is_wanted(option, value):
     options = {"length": 2, "repeats": 1} | {option: value}
     with pytest.raises(OptionError, match=f"{option} is"):
         walk_subgraphs(torch.empty(2, 0).long(), 1, **options)
+
+
+def test_random_walks_from_a_hub_do_not_look_at_all_its_edges(monkeypatch):
+    size = 3000
+    hub, leaf = torch.zeros(size - 1).long(), torch.arange(1, size)
+    star = torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])])
+    looked_at = []
+    weight = node2vec.Bias.weight
+
+    def counting(self, before, there):
+        looked_at.append(there.numel())
+        return weight(self, before, there)
+
+    monkeypatch.setattr(node2vec.Bias, "weight", counting)
+    random_walks(star, size, torch.arange(size), 4, 0.5, 2.0, seeded())
+    assert sum(looked_at) < 100 * size
+
+
+def test_walk_subgraphs_take_all_their_repeats():
+    clique = torch.combinations(torch.arange(30)).t()
+    clique = torch.cat([clique, clique.flip(0)], dim=1)
+    once, often = (
+        walk_subgraphs(clique, 30, length=2, repeats=repeats, generator=seeded())
+        for repeats in (1, 6)
+    )
+    assert once.sizes.max() <= 3
+    assert often.sizes.double().mean() > 7
+
+
+@pytest.mark.parametrize(
+    ("start", "p", "message"),
+    [([9], 1.0, "start must hold nodes in"), ([0], 0.0, "p is 0.0; give a positive")],
+)
+def test_random_walks_of_wrong_input_say_what_is_wanted(start, p, message):
+    path = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(GnnakError, match=message):
+        random_walks(path, 2, torch.tensor(start), 2, p)

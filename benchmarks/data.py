@@ -1,0 +1,56 @@
+"""Graphs to measure on: real ones from GNNAK_DATA, else generated ones like them."""
+
+import os
+from pathlib import Path
+
+import networkx as nx
+import torch
+
+from gnnak.datasets.superpixels import superpixel_edges
+from gnnak.graphs import GraphStore, from_networkx, read_npz
+
+
+def real_file(name: str) -> Path | None:
+    """The file of this name in the data folder, if there is one."""
+    folder = os.environ.get("GNNAK_DATA")
+    path = Path(folder) / name if folder else None
+    return path if path is not None and path.exists() else None
+
+
+def molecules(count: int) -> GraphStore:
+    """The first ZINC molecules, else random trees with a few rings."""
+    if path := real_file("zinc12k.npz"):
+        return read_npz(path).store.subset(slice(count))
+    graphs = []
+    for seed in range(count):
+        graph = nx.random_labeled_tree(23, seed=seed)
+        graph.add_edges_from((i, i + 5) for i in (0, 7, 14))
+        graphs.append(graph)
+    plain = from_networkx(graphs)
+    nodes, edges = int(plain.num_nodes.sum()), int(plain.num_edges.sum())
+    atoms = torch.arange(nodes)[:, None] % 28
+    bonds = torch.ones(edges, 1, dtype=torch.long)
+    labels = torch.arange(count) / count
+    return GraphStore(
+        plain.num_nodes, plain.num_edges, plain.edge_index, atoms, bonds, labels
+    )
+
+
+def superpixels(count: int) -> GraphStore:
+    """The first superpixel graphs of CIFAR10, else random places and colours."""
+    if path := real_file("cifar10-superpixels.npz"):
+        store = read_npz(path, allow_no_edges=True).store.subset(slice(count))
+    else:
+        x = torch.randint(256, (118 * count, 5), generator=torch.manual_seed(0))
+        none = torch.zeros(count, dtype=torch.long)
+        y = torch.arange(count) % 10
+        store = GraphStore(none + 118, none, torch.empty(2, 0).long(), x, y=y)
+    return superpixel_edges(store)
+
+
+def sparse_graph(num_nodes: int) -> GraphStore:
+    """One random graph with four directed edges a node."""
+    generator = torch.Generator().manual_seed(0)
+    once = torch.randint(num_nodes, (2, 2 * num_nodes), generator=generator)
+    both = torch.cat([once, once.flip(0)], dim=1)
+    return GraphStore(torch.tensor([num_nodes]), torch.tensor([both.size(1)]), both)

@@ -1,0 +1,48 @@
+"""What a GNN-AK layer is given, checked; each wrong thing is one sentence."""
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import SubgraphError, WidthError
+from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def check_states(x: Tensor, channels: int) -> None:
+    """Raise `WidthError` unless `x` is a tensor of real numbers [n, channels]."""
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise WidthError(f"x is {kind}; give a tensor of real numbers [n, {channels}].")
+    if x.dim() != 2 or x.size(1) != channels:
+        raise WidthError(f"x has shape {list(x.shape)}; give [n, {channels}].")
+
+
+def check_subgraphs(
+    subgraphs: RootedSubgraphs, num_nodes: int, edge_attr: Tensor | None
+) -> None:
+    """Raise unless these are the subgraphs of a graph with these nodes and edges."""
+    if not isinstance(subgraphs, RootedSubgraphs):
+        raise SubgraphError(
+            f"subgraphs is a {type(subgraphs).__name__}; give what "
+            "gnnak.EgoNets(num_hops)(edge_index, num_nodes) returns."
+        )
+    sampled = isinstance(subgraphs, SampledSubgraphs)
+    if (subgraphs.num_nodes if sampled else subgraphs.num_subgraphs) != num_nodes:
+        raise SubgraphError(
+            f"there are {subgraphs.num_subgraphs} rooted subgraphs for {num_nodes} "
+            "nodes; extract one for every node of this batch."
+        )
+    if edge_attr is not None:
+        subgraphs.check_edge_attr(edge_attr)
+
+
+def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
+    """Raise `SubgraphError` if a copy is farther from its root than `max_hops`."""
+    if torch.compiler.is_compiling():
+        within = (subgraphs.hop <= max_hops).all()
+        torch._assert_async(within, f"a hop is beyond max_hops={max_hops}")
+    elif subgraphs.max_hop > max_hops:
+        raise SubgraphError(
+            f"a copy is {subgraphs.max_hop} hops from its root, but this layer has "
+            f"max_hops={max_hops}; build it with max_hops={subgraphs.max_hop}."
+        )

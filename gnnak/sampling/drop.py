@@ -1,0 +1,139 @@
+"""SubgraphDrop: from all rooted subgraphs of a batch to a few that cover it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import CoverageError
+from gnnak.graphs.adjacency import check_edge_index
+from gnnak.sampling.coverage import coverage
+from gnnak.sampling.estimate import SampledSubgraphs, fill_steps
+from gnnak.sampling.farthest import farthest_roots
+from gnnak.sampling.plan import Plan, make_plan
+from gnnak.sampling.random_roots import random_roots
+from gnnak.sampling.set_cover import set_cover_roots
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import check_choice, check_count
+
+Strategy = Literal["random", "farthest", "min-set-cover"]
+Chooser = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
+
+CHOOSERS: dict[Strategy, Chooser] = {
+    "random": random_roots,
+    "farthest": farthest_roots,
+    "min-set-cover": set_cover_roots,
+}
+
+
+@dataclass(frozen=True)
+class SubgraphDrop:
+    """Keep a random choice of subgraphs that covers every node R times.
+
+    Nodes that fewer than R subgraphs hold are covered as often as they can be: all of
+    these stay. Every connected component is covered for itself.
+
+    Args:
+        strategy: "random": roots in random order; "farthest": always the root farthest
+            from the kept ones; "min-set-cover": always the subgraph with the most
+            least-covered nodes. The last two start with a random root.
+        min_coverage: R, the redundancy: how often every node is to be covered.
+
+    >>> from gnnak import EgoNets
+    >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
+    >>> ring = torch.cat([ring, ring.flip(0)], dim=1)
+    >>> drop = SubgraphDrop("farthest", min_coverage=1)
+    >>> few = drop(EgoNets(2)(ring, 9), ring, torch.Generator().manual_seed(0))
+    >>> few.num_subgraphs < 9
+    True
+    """
+
+    strategy: Strategy = "farthest"
+    min_coverage: int = 3
+
+    def __post_init__(self) -> None:
+        check_choice("strategy", self.strategy, get_args(Strategy))
+        check_count("min_coverage", self.min_coverage, least=1)
+
+    def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
+        """Compute what no draw changes, to be handed to every draw of this batch."""
+        num_nodes = subgraphs.num_subgraphs
+        self._check(subgraphs, edge_index)
+        return make_plan(
+            subgraphs, edge_index, num_nodes, distances=self.strategy == "farthest"
+        )
+
+    def choose(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Draw which subgraphs are kept, [s] bool."""
+        chooser = CHOOSERS[self.strategy]
+        return chooser(subgraphs, plan, self.min_coverage, generator)
+
+    def __call__(
+        self,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        generator: torch.Generator | None = None,
+        plan: Plan | None = None,
+    ) -> SampledSubgraphs:
+        """Draw a few of the subgraphs, with what stands in for the others.
+
+        Args:
+            subgraphs: A rooted subgraph for every node of the batch.
+            edge_index: The batch's edges, [2, e].
+            generator: Source of randomness, on the batch's device.
+            plan: From `plan`, of this very batch; computed if not given.
+        """
+        if plan is None:
+            plan = self.plan(subgraphs, edge_index)
+        kept = self.choose(subgraphs, plan, generator)
+        return keep_subgraphs(subgraphs, edge_index, kept)
+
+    @staticmethod
+    def _check(subgraphs: RootedSubgraphs, edge_index: Tensor) -> None:
+        num_nodes = subgraphs.num_nodes
+        if num_nodes is not None and num_nodes != subgraphs.num_subgraphs:
+            raise CoverageError(
+                f"there are {subgraphs.num_subgraphs} subgraphs for {num_nodes} nodes; "
+                "SubgraphDrop starts from a subgraph of every node."
+            )
+        check_edge_index(edge_index, subgraphs.num_subgraphs)
+
+
+def keep_subgraphs(
+    subgraphs: RootedSubgraphs, edge_index: Tensor, kept: Tensor
+) -> SampledSubgraphs:
+    """The kept subgraphs as a record of their own.
+
+    Args:
+        subgraphs: A rooted subgraph for every node.
+        edge_index: The graph's edges, [2, e].
+        kept: Which subgraphs stay, [s] bool.
+    """
+    num_nodes = subgraphs.num_subgraphs
+    copies = kept.index_select(0, subgraphs.subgraph).nonzero().flatten()
+    new_subgraph = torch.cumsum(kept, 0) - 1
+    new_copy = subgraphs.node.new_full((subgraphs.num_copies,), -1)
+    new_copy[copies] = torch.arange(copies.numel(), device=copies.device)
+    ends = new_copy[subgraphs.edge_index]
+    edges = (ends[0] >= 0).nonzero().flatten()
+    root = subgraphs.root[kept]
+    return SampledSubgraphs(
+        root,
+        subgraphs.node.index_select(0, copies),
+        new_subgraph.index_select(0, subgraphs.subgraph.index_select(0, copies)),
+        subgraphs.hop.index_select(0, copies),
+        ends.index_select(1, edges),
+        subgraphs.edge.index_select(0, edges),
+        num_nodes=num_nodes,
+        num_edges=subgraphs.num_edges,
+        held=coverage(subgraphs, num_nodes),
+        covered=coverage(subgraphs, num_nodes, kept),
+        steps=fill_steps(edge_index, num_nodes, root),
+    )

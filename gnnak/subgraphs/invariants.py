@@ -1,0 +1,123 @@
+"""What must hold of a record of rooted subgraphs, each sentence checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import SubgraphError
+from gnnak.graphs.adjacency import check_edge_index
+from gnnak.graphs.ragged import counts_of
+from gnnak.subgraphs.distances import hops_to_root
+
+if TYPE_CHECKING:
+    from gnnak.subgraphs.rooted import RootedSubgraphs
+
+TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
+"""The fields of the record that are tensors."""
+
+
+def check_record(
+    record: RootedSubgraphs, edge_index: Tensor | None, num_nodes: int | None
+) -> None:
+    """Raise `SubgraphError` at the first sentence that does not hold.
+
+    Args:
+        record: The record to verify.
+        edge_index: The graph it was taken from, to verify it against; or None.
+        num_nodes: The graph's number of nodes; required with `edge_index`.
+    """
+    if None not in (num_nodes, record.num_nodes) and num_nodes != record.num_nodes:
+        raise SubgraphError(
+            f"the record is of a graph of {record.num_nodes} nodes, not {num_nodes}."
+        )
+    _check_shapes(record)
+    _check_copies(record, num_nodes)
+    _check_edges(record)
+    _check_hops(record)
+    if edge_index is not None:
+        if num_nodes is None:
+            raise SubgraphError("check() needs num_nodes beside edge_index.")
+        _check_against(record, edge_index, num_nodes)
+
+
+def _check_shapes(record: RootedSubgraphs) -> None:
+    for name in TENSORS:
+        value = getattr(record, name)
+        if not isinstance(value, Tensor) or value.dtype != torch.long:
+            raise SubgraphError(f"{name} must be an int64 tensor.")
+        if value.device != record.root.device:
+            raise SubgraphError(f"{name} is on another device than root.")
+    if record.edge_index.dim() != 2 or record.edge_index.size(0) != 2:
+        shape = list(record.edge_index.shape)
+        raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
+    copies = {record.node.shape, record.subgraph.shape, record.hop.shape}
+    flat = record.root.dim() == record.node.dim() == record.edge.dim() == 1
+    if len(copies) != 1 or not flat:
+        raise SubgraphError("node, subgraph and hop must have one shape, [m].")
+    if record.edge.numel() != record.edge_index.size(1):
+        raise SubgraphError("edge and edge_index must have one length, f.")
+
+
+def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
+    size = record.num_nodes if num_nodes is None else num_nodes
+    if size is None:
+        both = torch.cat([record.root, record.node])
+        size = int(both.max()) + 1 if both.numel() else 0
+    for name, value, bound in (
+        ("root", record.root, size),
+        ("node", record.node, size),
+        ("subgraph", record.subgraph, record.num_subgraphs),
+    ):
+        if value.numel() and (value.min() < 0 or value.max() >= bound):
+            raise SubgraphError(f"{name} must lie in 0..{bound - 1}.")
+    if record.root.unique().numel() != record.num_subgraphs:
+        raise SubgraphError("a node is the root of two subgraphs.")
+    if (torch.diff(record.subgraph * size + record.node) <= 0).any():
+        raise SubgraphError(
+            "copies must be sorted by (subgraph, node), a node once a subgraph."
+        )
+    if (record.centroid < 0).any():
+        raise SubgraphError("a subgraph does not hold its own root.")
+
+
+def _check_edges(record: RootedSubgraphs) -> None:
+    check_edge_index(record.edge_index, record.num_copies)
+    source, target = record.edge_index
+    if (record.subgraph[source] != record.subgraph[target]).any():
+        raise SubgraphError("an edge copy joins two subgraphs.")
+    same_target = torch.diff(target) == 0
+    same_source = same_target & (torch.diff(source) == 0)
+    if (
+        (torch.diff(target) < 0).any()
+        or (torch.diff(source)[same_target] < 0).any()
+        or (torch.diff(record.edge)[same_source] <= 0).any()
+    ):
+        raise SubgraphError("edge copies must be sorted by (target, source, edge).")
+
+
+def _check_hops(record: RootedSubgraphs) -> None:
+    bound = max(record.max_hop, 0)
+    true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
+    if not torch.equal(true, record.hop):
+        raise SubgraphError("hop is not the distance to the root in the subgraph.")
+
+
+def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+    check_edge_index(edge_index, num_nodes)
+    if record.edge.numel() and (
+        record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)
+    ):
+        raise SubgraphError(f"edge must lie in 0..{edge_index.size(1) - 1}.")
+    if not torch.equal(record.node[record.edge_index], edge_index[:, record.edge]):
+        raise SubgraphError("an edge copy stands for another edge than it says.")
+    # Edge by edge, how many subgraphs hold both ends: each must have a copy there.
+    held = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
+    for index in range(record.num_subgraphs):
+        inside = torch.zeros(num_nodes, dtype=torch.bool, device=record.device)
+        inside[record.node[record.subgraph == index]] = True
+        held += inside[edge_index].all(dim=0)
+    if not torch.equal(held, counts_of(record.edge, edge_index.size(1))):
+        raise SubgraphError("an edge with both ends in a subgraph has no copy.")

@@ -1,0 +1,63 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from gnnak import __version__
+from gnnak.cli import app, main
+
+
+def test_demo_tells_two_accuracies_and_draws_a_picture(tmp_path):
+    picture = tmp_path / "new folder" / "demo.png"
+    arguments = ["demo", "--epochs", "1", "--json", "--picture", str(picture)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["accuracy"]["GIN"] == 0.5
+    assert len(told["accuracy"]) == 2
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in picture.parent.iterdir()] == ["demo.png"]
+
+
+def test_demo_table_names_both_models(tmp_path):
+    picture = str(tmp_path / "demo.svg")
+    result = CliRunner().invoke(app, ["demo", "--epochs", "1", "--picture", picture])
+    assert result.exit_code == 0
+    assert "uplift(GIN" in result.stdout
+    assert "50.0%" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--picture", "demo.txt"], "end it in .png, .pdf or .svg"),
+        (["demo", "--epochs", "0"], "Invalid value for '--epochs'"),
+        (["demo", "--what"], "No such option"),
+        (["demo", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["demo", "--picture", "/dev/null/a.png"], "/dev/null"),
+        (["demmo"], "No such command"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_exit_code_2(
+    arguments, message, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "argv", ["gnnak", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert message in told
+    assert len(told.splitlines()) == 1
+
+
+def test_help_shows_examples():
+    assert "gnnak demo --seed 1" in CliRunner().invoke(app, ["demo", "--help"]).stdout
+
+
+def test_program_runs_as_a_module_and_tells_its_version():
+    command = [sys.executable, "-m", "gnnak.cli", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (told.returncode, told.stdout) == (0, f"gnnak {__version__}\n")

@@ -1,0 +1,206 @@
+"""Every strategy covers what it can, never twice, never for ever."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak import EgoNets, RandomWalks, SubgraphDrop
+from gnnak.errors import CoverageError, GraphError, OptionError
+from gnnak.sampling import coverage, is_cover, keep_subgraphs, pairs
+from gnnak.subgraphs.invariants import TENSORS
+from gnnak.testing import small_graphs
+from tests.strategies import graphs
+
+STRATEGIES = ["random", "farthest", "min-set-cover"]
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def ring(size: int) -> torch.Tensor:
+    once = torch.stack([torch.arange(size), torch.arange(1, size + 1) % size])
+    return torch.cat([once, once.flip(0)], dim=1)
+
+
+def assert_covers(drop, subs, edge_index, num_nodes, seed=0):
+    kept = drop.choose(subs, drop.plan(subs, edge_index), seeded(seed))
+    assert kept.dtype == torch.bool
+    assert kept.shape == (num_nodes,)
+    assert is_cover(subs, num_nodes, kept, drop.min_coverage)
+    few = drop(subs, edge_index, seeded(seed))
+    few.check(edge_index, num_nodes)
+    assert few.root.tolist() == subs.root[kept].tolist()
+    assert few.root.unique().numel() == few.num_subgraphs
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(max_examples=200, deadline=None)
+@given(graph=graphs(max_nodes=10), num_hops=st.integers(0, 3), wanted=st.integers(1, 9))
+def test_subgraph_drop_covers_every_graph(strategy, graph, num_hops, wanted):
+    drop = SubgraphDrop(strategy, min_coverage=wanted)
+    assert_covers(drop, EgoNets(num_hops)(*graph), *graph)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(max_examples=100, deadline=None)
+@given(graph=graphs(max_nodes=10), wanted=st.integers(1, 5), seed=st.integers(0, 99))
+def test_subgraph_drop_covers_walk_subgraphs(strategy, graph, wanted, seed):
+    """Membership of walk subgraphs is not symmetric: j in Sub[i], i not in Sub[j]."""
+    walks = RandomWalks(length=2, repeats=1)(*graph, seeded(seed))
+    assert_covers(SubgraphDrop(strategy, wanted), walks, *graph, seed)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("wanted", [1, 3, 1000])
+def test_subgraph_drop_covers_corner_cases(strategy, wanted, corner_case):
+    graph = corner_case.edge_index, corner_case.num_nodes
+    for num_hops in (0, 1, 3):
+        drop = SubgraphDrop(strategy, wanted)
+        assert_covers(drop, EgoNets(num_hops)(*graph), *graph)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_subgraph_drop_draws_from_its_generator(strategy):
+    edge_index, drop = ring(40), SubgraphDrop(strategy, 2)
+    subs = EgoNets(2)(edge_index, 40)
+    roots = [
+        drop(subs, edge_index, seeded(seed)).root.tolist() for seed in (1, 1, 2, 3)
+    ]
+    assert roots[0] == roots[1]
+    assert roots[0] != roots[2] or roots[0] != roots[3]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_subgraph_drop_needs_fewer_on_a_long_ring(strategy):
+    edge_index = ring(60)
+    subs = EgoNets(2)(edge_index, 60)
+    few = SubgraphDrop(strategy, 1)(subs, edge_index, seeded())
+    assert 12 <= few.num_subgraphs < 45
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_subgraph_drop_of_a_batch_covers_each_graph_for_itself(strategy):
+    edge_index = torch.cat([ring(10), ring(12) + 10, ring(5) + 22], dim=1)
+    subs = EgoNets(5)(edge_index, 27)
+    few = SubgraphDrop(strategy, 1)(subs, edge_index, seeded())
+    in_each = [int(((few.root >= a) & (few.root < b)).sum()) for a, b in
+               ((0, 10), (10, 22), (22, 27))]  # fmt: skip
+    assert in_each[0] == in_each[2] == 1
+    assert in_each[1] >= 1
+
+
+def test_random_keeps_a_prefix_of_the_random_order():
+    """The literal loop: roots in the drawn order until all is covered."""
+    edge_index, wanted = ring(30), 2
+    subs = EgoNets(1)(edge_index, 30)
+    drop = SubgraphDrop("random", wanted)
+    kept = drop.choose(subs, drop.plan(subs, edge_index), seeded(5))
+    place = torch.randperm(30, generator=seeded(5))
+    order, literal = torch.argsort(place).tolist(), torch.zeros(30, dtype=torch.bool)
+    for root in order:
+        literal[root] = True
+        if is_cover(subs, 30, literal, wanted):
+            break
+    assert kept.tolist() == literal.tolist()
+
+
+def test_farthest_takes_the_farthest_root_every_time():
+    """On a path: a random first, then the far end, then the middle of a gap."""
+    path = torch.stack([torch.arange(16), torch.arange(1, 17)])
+    path = torch.cat([path, path.flip(0)], dim=1)
+    subs = EgoNets(3)(path, 17)
+    for seed in range(10):
+        kept = SubgraphDrop("farthest", 1)(subs, path, seeded(seed)).root.tolist()
+        assert kept[0] <= 3
+        assert kept[-1] >= 13
+        # A root stays 4 or more from the kept ones as long as something is uncovered.
+        assert max(b - a for a, b in pairwise(kept)) <= 7
+
+
+def test_set_cover_takes_the_hub_of_a_star():
+    star = small_graphs()["star"].edge_index
+    subs = EgoNets(1)(star, 6)
+    for seed in range(5):
+        kept = SubgraphDrop("min-set-cover", 1)(subs, star, seeded(seed)).root.tolist()
+        assert 0 in kept
+        assert len(kept) <= 2
+
+
+def test_set_cover_keeps_no_more_than_random_on_average():
+    generator = seeded(3)
+    shares = {"random": 0.0, "min-set-cover": 0.0, "farthest": 0.0}
+    for _ in range(30):
+        once = torch.randint(20, (2, 24), generator=generator)
+        edge_index = torch.cat([once, once.flip(0)], dim=1)
+        subs = EgoNets(2)(edge_index, 20)
+        for strategy in shares:
+            for wanted in (1, 2, 3):
+                drop = SubgraphDrop(strategy, wanted)
+                shares[strategy] += drop(subs, edge_index, generator).num_subgraphs
+    assert shares["min-set-cover"] <= shares["random"]
+
+
+def test_keep_subgraphs_of_all_is_the_same_record():
+    edge_index = ring(7)
+    subs = EgoNets(2)(edge_index, 7)
+    whole = keep_subgraphs(subs, edge_index, torch.ones(7, dtype=torch.bool))
+    for name in TENSORS:
+        assert torch.equal(getattr(whole, name), getattr(subs, name))
+    assert whole.steps == ()
+    assert torch.equal(whole.held, whole.covered)
+
+
+def test_coverage_of_a_path_is_done_by_hand():
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    subs = EgoNets(1)(path, 4)
+    assert coverage(subs, 4).tolist() == [2, 3, 2, 1]
+    kept = torch.tensor([True, False, False, True])
+    assert coverage(subs, 4, kept).tolist() == [1, 1, 0, 1]
+    assert not is_cover(subs, 4, kept, 1)
+    assert is_cover(subs, 4, torch.ones(4, dtype=torch.bool), 99)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_subgraph_drop_plan_is_used_and_changes_nothing(strategy):
+    edge_index, drop = ring(20), SubgraphDrop(strategy, 2)
+    subs = EgoNets(2)(edge_index, 20)
+    plan = drop.plan(subs, edge_index)
+    with_plan = drop(subs, edge_index, seeded(4), plan)
+    assert with_plan.root.tolist() == drop(subs, edge_index, seeded(4)).root.tolist()
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"strategy": "nearest"}, "use one of: random, farthest, min-set-cover"),
+            (
+                {"min_coverage": 0},
+                "min_coverage is 0; give a whole number of at least 1",
+            ),
+            ({"min_coverage": 1.5}, "min_coverage is 1.5"),
+        ],
+    )
+    def test_wrong_option_says_what_is_wanted(self, options, message):
+        with pytest.raises(OptionError, match=message):
+            SubgraphDrop(**options)
+
+    def test_graph_of_another_batch_is_named(self):
+        subs = EgoNets(1)(ring(5), 5)
+        with pytest.raises(GraphError, match="names node 6"):
+            SubgraphDrop()(subs, ring(7))
+
+    def test_dropping_twice_is_refused(self):
+        subs, drop = EgoNets(1)(ring(9), 9), SubgraphDrop("random", 1)
+        with pytest.raises(CoverageError, match="starts from a subgraph of every node"):
+            drop(drop(subs, ring(9)), ring(9))
+
+    def test_too_many_pairs_for_farthest_are_named(self, monkeypatch):
+        monkeypatch.setattr(pairs, "MAX_PAIRS", 80)
+        subs = EgoNets(1)(ring(9), 9)
+        with pytest.raises(CoverageError, match=r"81 pairs of nodes.*'min-set-cover'"):
+            SubgraphDrop("farthest")(subs, ring(9))

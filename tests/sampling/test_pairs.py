@@ -1,0 +1,19 @@
+import networkx as nx
+import torch
+from hypothesis import given, settings
+
+from gnnak.sampling.pairs import pair_distances
+from tests.strategies import graphs
+
+
+@settings(max_examples=150, deadline=None)
+@given(graph=graphs(max_nodes=10))
+def test_pair_distances_equal_networkx(graph):
+    edge_index, num_nodes = graph
+    built = nx.Graph(edge_index.t().tolist())
+    built.add_nodes_from(range(num_nodes))
+    distances = pair_distances(edge_index, num_nodes)
+    for node, lengths in nx.all_pairs_shortest_path_length(built):
+        others = torch.tensor(sorted(lengths))
+        told = distances.between(torch.full_like(others, node), others)
+        assert told.tolist() == [lengths[other] for other in others.tolist()]
