@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
+from gnnak.wl.individualise import branches, first_shared, refined, single_out
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
-from gnnak.wl.refinement import color_refinement, stable
 from gnnak.wl.union import GraphUnion
 
 SEARCH_LIMIT = 20_000
@@ -44,11 +44,11 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
     >>> isomorphism_classes(read_union(graphs)).tolist()
     [2, 1, 2, 0]
     """
-    refined, kind = _refine(union)
+    colored, kind = refined(union)
     if not kind.numel():
         return kind
-    kind, like, doubt = _unfold(refined, kind)
-    _merge(refined, torch.unique(like[doubt[like]]), kind)
+    kind, like, doubt = _unfold(colored, kind)
+    _merge(colored, torch.unique(like[doubt[like]]), kind)
     return rank(kind[like])
 
 
@@ -58,9 +58,9 @@ def representatives(union: GraphUnion) -> Tensor:
     Found by step 2 alone: fast and never given up, but some isomorphic graphs may be
     left with representatives of their own.
     """
-    refined, kind = _refine(union)
+    colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
-    return _join(refined, own, kind, kind, own)
+    return _join(colored, own, kind, kind, own)
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
@@ -77,57 +77,25 @@ def pointed_classes(union: GraphUnion) -> Tensor:
     return isomorphism_classes(pointed.recolored(rank_pairs(pointed.node_color, mark)))
 
 
-def _refine(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """The union in its stable colours, and the fingerprint of each graph."""
-    coloring = stable(color_refinement(union))
-    return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
-
-
-def _first_shared(union: GraphUnion) -> Tensor:
-    """[n], bool: the nodes of each graph's first colour that two of its nodes have."""
-    if not union.num_nodes:
-        return torch.zeros(0, dtype=torch.bool)
-    size = int(union.node_color.max()) + 1
-    key = rank(union.graph * size + union.node_color)
-    shared = (torch.bincount(key)[key] > 1).nonzero().flatten()
-    least = torch.full((union.num_graphs,), size, dtype=torch.long)
-    least.scatter_reduce_(0, union.graph[shared], union.node_color[shared], "amin")
-    return union.node_color == least[union.graph]
-
-
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
     """[g]: equal for two graphs of a kind only if one path of choices fits both."""
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
     while graphs.numel():
-        shared = _first_shared(union)
+        shared = first_shared(union)
         open_graphs = torch.unique(union.graph[shared])
         if not open_graphs.numel():
             break
         graphs, union = graphs[open_graphs], union.select(open_graphs)
-        cell = _first_shared(union).nonzero().flatten()
+        cell = first_shared(union).nonzero().flatten()
         chosen = torch.full((union.num_graphs,), union.num_nodes, dtype=torch.long)
         chosen.scatter_reduce_(0, union.graph[cell], cell, "amin")
-        union, fingerprint = _refine(_single_out(union, chosen))
+        union, fingerprint = refined(single_out(union, chosen))
         level = torch.zeros_like(leaf)
         level[graphs] = fingerprint + 1
         leaf = rank_pairs(leaf, level)
     return leaf
-
-
-def _single_out(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    mark = torch.zeros_like(union.node_color)
-    mark[nodes] = 1
-    return union.recolored(rank_pairs(union.node_color, mark))
-
-
-def _branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """One copy of its graph for each of `nodes`, with that node singled out."""
-    copies = union.select(union.graph[nodes])
-    begin = torch.cumsum(union.sizes, 0) - union.sizes
-    first = torch.cumsum(copies.sizes, 0) - copies.sizes
-    return _single_out(copies, first + nodes - begin[union.graph[nodes]])
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,14 +112,14 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         like = _join(union, owner, fingerprint, kind, like)
         alive = torch.bincount(kind[torch.unique(like)])[kind[owner]] > 1
         union, owner = _keep(union, owner, alive & (like[owner] == owner))
-        nodes = _first_shared(union).nonzero().flatten()
+        nodes = first_shared(union).nonzero().flatten()
         home = union.graph[nodes]
         if not nodes.numel():
             return kind, like, doubt
         if int(union.sizes[home].sum()) > UNFOLD_LIMIT:
             doubt[owner] = True
             return kind, like, doubt
-        union, fingerprint = _refine(_branches(union, nodes))
+        union, fingerprint = refined(branches(union, nodes))
         owner = owner[home]
         kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
         rarest = _rarest(owner, fingerprint)
@@ -214,7 +182,7 @@ def _isomorphic(pair: GraphUnion) -> bool:
     stack, spent = [pair], 0
     while stack:
         pair = stack.pop()
-        cell = _first_shared(pair).nonzero().flatten()
+        cell = first_shared(pair).nonzero().flatten()
         if not cell.numel():
             return True
         in_first = pair.graph[cell] == 0
@@ -225,7 +193,7 @@ def _isomorphic(pair: GraphUnion) -> bool:
                 f"two graphs of {int(pair.sizes[0])} nodes were not decided within "
                 f"{SEARCH_LIMIT} refinements; use hash='3-wl' or fewer hops."
             )
-        branches, fingerprint = _refine(_branches(pair, tried))
+        tries, fingerprint = refined(branches(pair, tried))
         fits = (fingerprint[1:] == fingerprint[0]).nonzero().flatten() + 1
-        stack += [branches.select(torch.tensor([0, i])) for i in fits.tolist()[::-1]]
+        stack += [tries.select(torch.tensor([0, i])) for i in fits.tolist()[::-1]]
     return False
