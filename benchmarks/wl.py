@@ -1,0 +1,131 @@
+"""Speed of the WL lab, and the pairs of small graphs that each test fails on.
+
+Times are the best of a few repeats on the threads PyTorch is given; the goals are for
+two cores. Run with
+
+    python -m benchmarks.wl [--threads 2] [--small]
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import networkx as nx
+import torch
+
+from gnnak.graphs.named import Graph
+from gnnak.wl import partition
+from gnnak.wl.families import cfi_pair, connected_graphs
+from gnnak.wl.families.registry import pairs_apart
+from gnnak.wl.lab import Contender
+
+REPEATS = 2
+
+
+def random_graphs(count: int, size: int, density: float = 0.4) -> list[Graph]:
+    """Random graphs in which each pair is joined with probability `density`."""
+    generator = torch.Generator().manual_seed(0)
+    found = []
+    for table in torch.rand(count, size, size, generator=generator):
+        once = torch.triu(table < density, diagonal=1).nonzero().T
+        found.append((torch.cat([once, once.flip(0)], dim=1), size))
+    return found
+
+
+def one_graph(size: int) -> list[Graph]:
+    """A random 4-regular graph."""
+    ends = torch.tensor(list(nx.random_regular_graph(4, size, seed=0).edges)).T
+    return [(torch.cat([ends, ends.flip(0)], dim=1), size)]
+
+
+def petersen() -> list[Graph]:
+    """The CFI pair over the Petersen graph, 100 nodes each."""
+    return list(cfi_pair(nx.petersen_graph()))
+
+
+CASES: dict[str, tuple[Callable[[], list[Graph]], Contender, float | None]] = {
+    "10 000 graphs of 10 nodes": (
+        lambda: random_graphs(10_000, 10),
+        Contender("1-wl"),
+        2.0,
+    ),
+    "10 000 graphs of 10 nodes ": (
+        lambda: random_graphs(10_000, 10),
+        Contender("subgraph-1-wl*", {"num_hops": 1}),
+        30.0,
+    ),
+    "one graph of 64 nodes": (lambda: one_graph(64), Contender("2-fwl"), 2.0),
+    "one graph of 64 nodes ": (lambda: one_graph(64), Contender("3-wl"), None),
+    "one graph of 30 nodes": (lambda: one_graph(30), Contender("3-fwl"), None),
+    "CFI pair of 100 nodes": (
+        petersen,
+        Contender("subgraph-1-wl", {"num_hops": 4}),
+        None,
+    ),
+}
+"""Graphs, test, and the goal in seconds where there is one."""
+
+_PLUS = {"d2c": True, "centroid": True, "context": True}
+
+SMALL = (
+    *(Contender(name) for name in ("1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")),
+    *(Contender("subgraph-1-wl*", {"num_hops": k}) for k in (1, 2, 3)),
+    *(Contender("subgraph-1-wl*", {"num_hops": k, "root_mark": True}) for k in (2, 3)),
+    *(Contender("subgraph-1-wl*", {"num_hops": k, **_PLUS}) for k in (1, 2, 3)),
+    *(Contender("subgraph-1-wl", {"num_hops": k, "hash": "3-wl"}) for k in (1, 2)),
+    *(Contender("subgraph-1-wl", {"num_hops": k}) for k in (1, 2, 3)),
+)
+"""The tests that are counted out on all connected graphs with up to 7 nodes."""
+
+
+def print_speed() -> None:
+    """Print the time of every case beside its goal."""
+    print(f"| graphs | test | seconds ({torch.get_num_threads()} threads) | goal |")
+    print("|---|---|---|---|")
+    for name, (build, contender, goal) in CASES.items():
+        graphs = build()
+        times = []
+        for _ in range(REPEATS):
+            start = time.perf_counter()
+            partition(contender.test, graphs, **contender.options)
+            times.append(time.perf_counter() - start)
+        wanted = "" if goal is None else f"{goal:g}"
+        label = contender.label
+        print(f"| {name.strip()} | `{label}` | {min(times):.2f} | {wanted} |")
+
+
+def print_small() -> None:
+    """Print on how many pairs of small connected graphs each test fails."""
+    groups = [connected_graphs(n) for n in range(1, 8)]
+    graphs = [graph for group in groups for graph in group]
+    everything = [graphs]
+    print(f"{len(graphs)} graphs")
+    print("| test | pairs it fails on, all sizes | of 5, 6, 7 nodes |")
+    print("|---|---|---|")
+    for contender in SMALL:
+        classes = partition(contender.test, graphs, **contender.options)
+        total, apart = pairs_apart(everything, classes)
+        by_size, start = [], 0
+        for group in groups:
+            own = classes[start : start + len(group)]
+            start += len(group)
+            pairs, told = pairs_apart([group], own)
+            by_size.append(pairs - told)
+        shown = ", ".join(str(missed) for missed in by_size[4:])
+        print(f"| `{contender.label}` | {total - apart} | {shown} |")
+
+
+def main() -> None:
+    """Print both tables, or the second alone."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--small", action="store_true", help="the second table alone")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    if not arguments.small:
+        print_speed()
+    print_small()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What the commands of `gnnak wl` share: options, files, and how they fail."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import typer
+from rich.console import Console
+
+from gnnak.errors import FileFormatError, GnnakError
+from gnnak.graphs.named import Graph
+from gnnak.graphs.readers import read_graph6
+from gnnak.wl.options import HASHES, TESTS, known_options, read_options
+
+P = ParamSpec("P")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Tests = Annotated[
+    list[str] | None,
+    typer.Option("--test", help=f"May be repeated. One of: {', '.join(TESTS)}."),
+]
+Hops = Annotated[int | None, typer.Option(help="Radius of the egonets (default 1).")]
+Hash = Annotated[
+    str | None,
+    typer.Option("--hash", help=f"Inside subgraph-1-wl: {', '.join(HASHES)}."),
+]
+D2C = Annotated[bool, typer.Option("--d2c", help="Copies know their distance.")]
+Mark = Annotated[bool, typer.Option("--root-mark", help="The root is marked.")]
+Centroid = Annotated[bool, typer.Option("--centroid", help="Read the root's copy.")]
+Context = Annotated[bool, typer.Option("--context", help="Read a node's copies.")]
+Memory = Annotated[float, typer.Option(help="GiB a test may be estimated to need.")]
+
+
+def one_line(command: Callable[P, None]) -> Callable[P, None]:
+    """Answer a wrong input with one line and exit code 2."""
+
+    @wraps(command)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except GnnakError as error:
+            console = Console(stderr=True, highlight=False)
+            console.print("[red]error:[/red]", end=" ")
+            console.print(str(error), soft_wrap=True, markup=False)
+            raise typer.Exit(2) from None
+
+    return guarded
+
+
+def given(**options: object) -> dict[str, object]:
+    """The options that were given on the command line."""
+    return {k: v for k, v in options.items() if v is not None and v is not False}
+
+
+def options_for(test: str, options: dict[str, object]) -> dict[str, object]:
+    """Those of the options that `test` takes, checked."""
+    known = known_options(test)
+    chosen = {name: value for name, value in options.items() if name in known}
+    read_options(test, **chosen)
+    return chosen
+
+
+def read_files(files: list[Path]) -> dict[str, Graph]:
+    """All graphs of some graph6 files, by file name and line."""
+    found: dict[str, Graph] = {}
+    for file in files:
+        store = read_graph6(file)
+        if not len(store):
+            raise FileFormatError(f"{file} holds no graph; give one graph6 line each.")
+        edges = store.edge_index.split(store.num_edges.tolist(), dim=1)
+        sizes = store.num_nodes.tolist()
+        for line, graph in enumerate(zip(edges, sizes, strict=True)):
+            name = str(file) if len(sizes) == 1 else f"{file}:{line}"
+            while name in found:
+                name += "'"
+            found[name] = graph
+    return found

@@ -1,0 +1,77 @@
+"""Run a test: does it tell graphs apart, and into which classes?"""
+
+from collections.abc import Iterable, Iterator
+
+from gnnak.wl.inputs import Graph, read_union
+from gnnak.wl.memory import check_memory
+from gnnak.wl.options import Options, read_options
+from gnnak.wl.refinement import Coloring
+from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
+from gnnak.wl.union import GraphUnion
+
+
+def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
+    """Yield the colouring of every round of `test`, the stable one last.
+
+    Raises:
+        GraphError: If the graphs are too large for the test.
+    """
+    check_memory(test, union, options)
+    if test in REFINEMENTS:
+        return REFINEMENTS[test](union)
+    reading = Reading(options.d2c, options.root_mark, options.centroid, options.context)
+    return subgraph_refinement(union, options.hash, options.num_hops, reading)
+
+
+def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int]:
+    """Sort graphs into classes that `test` cannot tell apart.
+
+    Args:
+        test: One of `TESTS`.
+        graphs: networkx graphs, PyG data, (edge_index, num_nodes) or graph6 strings.
+        **options: Fields of `Options`, as far as the test takes them.
+
+    Returns:
+        The class of every graph, numbered by first appearance.
+
+    >>> import networkx as nx
+    >>> triangles = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
+    >>> graphs = [nx.cycle_graph(6), nx.path_graph(6), triangles]
+    >>> partition("1-wl", graphs), partition("subgraph-1-wl*", graphs, num_hops=1)
+    ([0, 1, 0], [0, 1, 2])
+    """
+    return partition_with_rounds(test, graphs, **options)[0]
+
+
+def partition_with_rounds(
+    test: str, graphs: Iterable[Graph], **options: object
+) -> tuple[list[int], int]:
+    """Like `partition`, and the number of rounds until the colouring was stable."""
+    chosen = read_options(test, **options)
+    union = read_union(graphs, chosen.labels)
+    rounds = -1
+    for coloring in run_test(test, union, chosen):
+        last, rounds = coloring, rounds + 1
+    seen: dict[int, int] = {}
+    fingerprints = last.fingerprints(union.num_graphs).tolist()
+    return [seen.setdefault(mark, len(seen)) for mark in fingerprints], rounds
+
+
+def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> bool:
+    """Whether `test` tells two graphs apart.
+
+    If it does, they are not isomorphic; if it does not, they may be.
+
+    Args:
+        test: One of `TESTS`.
+        first: A graph.
+        second: Another.
+        **options: Fields of `Options`, as far as the test takes them.
+
+    >>> from gnnak.wl.families import rook, shrikhande
+    >>> distinguishes("3-wl", rook(), shrikhande())
+    False
+    >>> distinguishes("subgraph-1-wl", rook(), shrikhande(), hash="3-wl")
+    True
+    """
+    return partition(test, [first, second], **options) == [0, 1]

@@ -1,0 +1,74 @@
+"""Do a network's embeddings tell graphs apart?"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.graphs.named import Graph
+from gnnak.graphs.ragged import pointers
+
+TOLERANCE = 1e-9
+"""Relative difference above which two embeddings in float64 count as different: far
+above rounding (about 1e-13), far below what a network makes of different colours."""
+
+
+class Embedder(Protocol):
+    """A batch of graphs to one row each, [g, c], in float64."""
+
+    def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        """Embed the graphs; `x` is [n] zeros, int64: all nodes are alike."""
+
+
+def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
+    """The embedding of every graph, [g, c], all in one batch."""
+    sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
+    edges = torch.tensor([edge_index.size(1) for edge_index, _ in graphs])
+    edge_index = torch.cat([edge_index for edge_index, _ in graphs], dim=1)
+    edge_index = edge_index + pointers(sizes)[:-1].repeat_interleave(edges)
+    batch = torch.arange(len(graphs)).repeat_interleave(sizes)
+    return embedder(torch.zeros_like(batch), edge_index, batch)
+
+
+def different(rows: Tensor) -> Tensor:
+    """[g, g], bool: which embeddings differ by more than rounding.
+
+    >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
+    >>> different(rows)[0].tolist()
+    [False, False, True]
+    """
+    rows = rows.detach()
+    size = rows.abs().amax(dim=1)
+    larger = torch.maximum(size[:, None], size[None, :])
+    return torch.cdist(rows, rows, p=torch.inf) > TOLERANCE * larger
+
+
+def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
+    """How many pairs inside the groups have different embeddings."""
+    with torch.no_grad():
+        rows = embed(embedder, [graph for group in groups for graph in group])
+    parts = rows.split([len(group) for group in groups])
+    return sum(int(different(part).triu(1).sum()) for part in parts)
+
+
+def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
+    r"""Train a network, in place, to give graphs unlike embeddings.
+
+    Adam on $-\sum \log(|h_G - h_H|^2 + 10^{-8})$ over all pairs, with the embeddings
+    $h$ scaled to size 1. The network stays in evaluation mode, so a graph's embedding
+    depends on no other graph.
+
+    Args:
+        network: A module that is an `Embedder`.
+        graphs: At least two graphs.
+        steps: Number of steps.
+    """
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        rows = embed(network, graphs)
+        rows = rows / rows.detach().abs().mean().clamp(min=1e-12)
+        gap = (rows[:, None] - rows[None]).square().mean(dim=2)
+        (-torch.log(gap + 1e-8).mean()).backward()
+        optimizer.step()

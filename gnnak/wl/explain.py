@@ -1,0 +1,187 @@
+"""Why a test tells two graphs apart: the round and the colours that decide."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gnnak.subgraphs import egonets
+from gnnak.wl.compare import run_test
+from gnnak.wl.inputs import Graph, LabeledGraph, read_graph, read_union
+from gnnak.wl.options import Options, read_options
+from gnnak.wl.refinement import Coloring
+from gnnak.wl.subgraph import REFINEMENTS
+from gnnak.wl.union import GraphUnion
+
+
+@dataclass(frozen=True)
+class DecidingColor:
+    """A colour that the two graphs do not have equally often."""
+
+    color: int
+    """Its number in the deciding round."""
+    counts: tuple[int, int]
+    """How often it stands in the first and in the second graph."""
+    example: tuple[int, ...]
+    """A node (or tuple of nodes) with it, of the first graph that has it."""
+    before: int | None
+    """Its colour a round earlier; None in round 0."""
+    sees: dict[int, int]
+    """Colours a round earlier, with their counts, among the example's neighbours
+    (1-WL) or in its egonet (Subgraph-1-WL); empty for tuples and in round 0."""
+    joined: int | None
+    """Number of joined pairs among what it sees (Subgraph-1-WL), else None."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a test sees in two graphs; `str` tells it in sentences."""
+
+    test: str
+    """The name of the test."""
+    options: Options
+    """What it was told."""
+    round: int | None
+    """The first round whose colours differ; None if no round's do."""
+    rounds: int
+    """Rounds until the colouring was stable."""
+    colors: tuple[DecidingColor, ...]
+    """The colours that differ in the deciding round."""
+    node_colors: tuple[list[int], list[int]]
+    """The stable colour of every node, in the first and in the second graph."""
+    graphs: tuple[LabeledGraph, LabeledGraph]
+    """The two graphs."""
+
+    @property
+    def distinguished(self) -> bool:
+        """Whether the test tells the graphs apart."""
+        return self.round is not None
+
+    def __str__(self) -> str:
+        if self.round is None:
+            return (
+                f"{self.test} does not tell the graphs apart: stable after "
+                f"{_count(self.rounds, 'round')}, with the same colours equally often."
+            )
+        lines = [f"{self.test} tells the graphs apart in round {self.round}."]
+        for color in self.colors:
+            first, second = color.counts
+            line = f"Colour {color.color}: {first} in the first, {second} in the second"
+            line += f"; for example {_named(color.example)}"
+            if color.before is not None:
+                line += f", which had colour {color.before}"
+            if color.sees:
+                seen = ", ".join(f"{n} x {c}" for c, n in color.sees.items())
+                line += f" and saw colours {seen}"
+            if color.joined is not None:
+                line += f" with {_count(color.joined, 'edge')}"
+            lines.append(line + ".")
+        return "\n".join(lines)
+
+
+def explain(test: str, first: Graph, second: Graph, **options: object) -> Explanation:
+    """Find the round, and the colours in it, that tell two graphs apart.
+
+    Args:
+        test: One of `TESTS`.
+        first: A graph.
+        second: Another.
+        **options: Fields of `Options`, as far as the test takes them.
+
+    >>> import networkx as nx
+    >>> print(explain("1-wl", nx.path_graph(4), nx.star_graph(3)))
+    1-wl tells the graphs apart in round 1.
+    Colour 0: 2 in the first, 3 in the second; for example node 0, which had colour 0 \
+and saw colours 1 x 0.
+    Colour 1: 2 in the first, 0 in the second; for example node 1, which had colour 0 \
+and saw colours 2 x 0.
+    Colour 2: 0 in the first, 1 in the second; for example node 0, which had colour 0 \
+and saw colours 3 x 0.
+    """
+    chosen = read_options(test, **options)
+    union = read_union([first, second], chosen.labels)
+    history: list[Coloring] = []
+    deciding = None
+    for coloring in run_test(test, union, chosen):
+        history.append(coloring)
+        if deciding is None and coloring.fingerprints(2).unique().numel() == 2:
+            deciding = len(history) - 1
+    colors: tuple[DecidingColor, ...] = ()
+    if deciding is not None:
+        colors = _deciding_colors(test, union, chosen, history[: deciding + 1])
+    last = history[-1]
+    split = last.color[last.node].split(union.sizes.tolist())
+    return Explanation(
+        test,
+        chosen,
+        deciding,
+        len(history) - 1,
+        colors,
+        (split[0].tolist(), split[1].tolist()),
+        (read_graph(first), read_graph(second)),
+    )
+
+
+def _deciding_colors(
+    test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
+) -> tuple[DecidingColor, ...]:
+    now = history[-1]
+    size = now.num_colors
+    in_first = torch.bincount(now.color[now.graph == 0], minlength=size)
+    in_second = torch.bincount(now.color[now.graph == 1], minlength=size)
+    found = []
+    for color in (in_first != in_second).nonzero().flatten().tolist():
+        item = int((now.color == color).nonzero()[0])
+        before = None if len(history) == 1 else int(history[-2].color[item])
+        sees, joined = {}, None
+        if before is not None and now.color.numel() == union.num_nodes:
+            around, joined = _around(test, union, options, item)
+            sees = dict(sorted(Counter(history[-2].color[around].tolist()).items()))
+        found.append(
+            DecidingColor(
+                color,
+                (int(in_first[color]), int(in_second[color])),
+                _entries(union, now, item),
+                before,
+                sees,
+                joined,
+            )
+        )
+    return tuple(found)
+
+
+def _around(
+    test: str, union: GraphUnion, options: Options, node: int
+) -> tuple[Tensor, int | None]:
+    """The nodes that `node` sees, and how many pairs of them are joined."""
+    if test in REFINEMENTS:
+        return union.edge_index[0, union.edge_index[1] == node], None
+    arcs = union.edge_index[:, union.forward]
+    root = torch.tensor([node])
+    seen = egonets(arcs, union.num_nodes, options.num_hops, root).node
+    inside = torch.isin(union.edge_index, seen).all(dim=0)
+    source, target = union.edge_index[:, inside]
+    return seen, int((source <= target).sum())
+
+
+def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
+    """The nodes of an item, counted from 0 in its own graph."""
+    graph = int(coloring.graph[item])
+    size = int(union.sizes[graph])
+    place = item - int((coloring.graph == graph).nonzero()[0])
+    entries: list[int] = []
+    items = int((coloring.graph == graph).sum())
+    while items > 1 or not entries:
+        entries.append(place % size)
+        place, items = place // size, items // size
+    return tuple(reversed(entries))
+
+
+def _named(example: tuple[int, ...]) -> str:
+    return f"node {example[0]}" if len(example) == 1 else f"nodes {example}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,76 @@
+"""Families by name, as groups of graphs that are pairwise not isomorphic."""
+
+from collections.abc import Callable
+from itertools import combinations
+
+import networkx as nx
+
+from gnnak.graphs.named import Graph, four_regular_pair
+from gnnak.typing import check_choice
+from gnnak.wl.families.cfi import cfi_pair
+from gnnak.wl.families.circulant import circulants, csl
+from gnnak.wl.families.small import (
+    connected_graphs,
+    cycle_and_two,
+    regular_pair,
+    trees,
+)
+from gnnak.wl.families.strongly_regular import srg16, srg25, srg26, srg28
+
+Groups = list[list[Graph]]
+"""Graphs to be told apart from the others of their group."""
+
+_REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
+
+
+def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
+    return lambda: [list(cfi_pair(base()))]
+
+
+FAMILIES: dict[str, Callable[[], Groups]] = {
+    "four-regular": lambda: [list(four_regular_pair())],
+    "cycles": lambda: [list(cycle_and_two(n)) for n in range(6, 16)],
+    "trees": lambda: [trees(n) for n in range(4, 11)],
+    "regular": lambda: [list(regular_pair(n, d, seed=n)) for n, d in _REGULAR],
+    "circulant": lambda: [circulants(n) for n in range(8, 17)],
+    "csl": lambda: [csl()],
+    "srg16": lambda: [srg16()],
+    "srg25": lambda: [srg25()],
+    "srg26": lambda: [srg26()],
+    "srg28": lambda: [srg28()],
+    "cfi-k4": _cfi(lambda: nx.complete_graph(4)),
+    "cfi-petersen": _cfi(nx.petersen_graph),
+    "cfi-heawood": _cfi(nx.heawood_graph),
+    "cfi-dodecahedron": _cfi(nx.dodecahedral_graph),
+    "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
+}
+"""How each family is built; see the functions for what is known of it."""
+
+
+def family(name: str) -> Groups:
+    """Build a family by name.
+
+    >>> [len(group) for group in family("srg16")]
+    [2]
+    """
+    check_choice("family", name, FAMILIES)
+    return FAMILIES[name]()
+
+
+def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
+    """Of all pairs inside the groups, how many there are, how many have two classes.
+
+    Args:
+        groups: The graphs.
+        classes: The class of each graph, group by group.
+
+    >>> pairs_apart(family("srg16"), [0, 0])
+    (1, 0)
+    """
+    total = apart = start = 0
+    for group in groups:
+        own = classes[start : start + len(group)]
+        start += len(group)
+        total += len(own) * (len(own) - 1) // 2
+        apart += sum(a != b for a, b in combinations(own, 2))
+    return total, apart

@@ -1,0 +1,145 @@
+"""Graphs as people hold them become the one record that the tests run on."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import networkx as nx
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import check_edge_index
+from gnnak.graphs.ragged import pointers
+from gnnak.graphs.readers import from_pyg, parse_graph6
+from gnnak.graphs.store import GraphStore
+from gnnak.wl.union import GraphUnion, union_of_arcs
+
+Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
+"""A networkx graph, PyG data, `(edge_index, num_nodes)` or a graph6 string."""
+
+
+class LabeledGraph(NamedTuple):
+    """One graph as directed arcs, with labels where it has some."""
+
+    edge_index: Tensor
+    """[2, e]: the arcs; an undirected edge is two."""
+    num_nodes: int
+    """Number of nodes, n."""
+    node_labels: Sequence[Hashable] | None
+    """[n]: a label per node, or None."""
+    edge_labels: Sequence[Hashable] | None
+    """[e]: a label per arc, or None."""
+
+
+def read_graph(graph: Graph) -> LabeledGraph:
+    """Read one graph of any kind.
+
+    Labels are the attribute `label` of networkx nodes and edges, and the rows of `x`
+    and `edge_attr` of PyG data.
+
+    >>> read_graph("Bw").edge_index.tolist()
+    [[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]
+    """
+    if isinstance(graph, nx.Graph):
+        return _from_networkx(graph)
+    if isinstance(graph, Data):
+        return _from_data(graph)
+    if isinstance(graph, str | bytes):
+        return _from_store(parse_graph6(graph))
+    if isinstance(graph, tuple) and len(graph) == 2:
+        edge_index, num_nodes = graph
+        check_edge_index(edge_index, num_nodes)
+        return LabeledGraph(edge_index.cpu(), num_nodes, None, None)
+    raise GraphError(
+        f"a graph is a {type(graph).__name__}; give a networkx graph, PyG data, "
+        "(edge_index, num_nodes) or a graph6 string."
+    )
+
+
+def _from_store(store: GraphStore) -> LabeledGraph:
+    if len(store) != 1:
+        raise GraphError(
+            f"a graph6 string holds {len(store)} graphs; give one string a graph."
+        )
+    return LabeledGraph(store.edge_index, int(store.num_nodes), None, None)
+
+
+def _from_networkx(graph: nx.Graph) -> LabeledGraph:
+    number = {node: index for index, node in enumerate(graph)}
+    nodes = [label for _, label in graph.nodes(data="label")]
+    ends, edges = [], []
+    for u, v, label in graph.edges(data="label"):
+        ends.append((number[u], number[v]))
+        edges.append(label)
+    arcs = torch.tensor(ends, dtype=torch.long).view(-1, 2).T
+    if not graph.is_directed():
+        proper = (arcs[0] != arcs[1]).nonzero().flatten()
+        arcs = torch.cat([arcs, arcs[:, proper].flip(0)], dim=1)
+        edges += [edges[index] for index in proper.tolist()]
+    return LabeledGraph(arcs, len(number), _known(nodes), _known(edges))
+
+
+def _known(labels: list[Any]) -> list[Hashable] | None:
+    return None if all(label is None for label in labels) else labels
+
+
+def _from_data(data: Data) -> LabeledGraph:
+    bare = Data(data.x, data.edge_index, data.edge_attr)
+    if "num_nodes" in data:
+        bare.num_nodes = data.num_nodes
+    store = from_pyg([bare]).to("cpu")
+    return LabeledGraph(
+        store.edge_index,
+        int(store.num_nodes),
+        _rows("x", store.x),
+        _rows("edge_attr", store.edge_attr),
+    )
+
+
+def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
+    if value is None:
+        return None
+    if value.is_floating_point() and bool(value.isnan().any()):
+        raise GraphError(f"{name} holds NaN, which equals no label; replace it.")
+    return [tuple(row) for row in value.flatten(1).tolist()]
+
+
+def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
+    """Read graphs into one union with one interning of all labels.
+
+    Args:
+        graphs: The graphs, of any kind, mixed or not.
+        labels: Whether node and edge labels are initial colours; else all are alike.
+    """
+    read = [read_graph(graph) for graph in graphs]
+    sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
+    empty = torch.zeros(2, 0, dtype=torch.long)
+    arcs = torch.cat([empty, *(graph.edge_index for graph in read)], dim=1)
+    counts = torch.tensor([graph.edge_index.size(1) for graph in read]).long()
+    arcs = arcs + pointers(sizes)[:-1].repeat_interleave(counts)
+    node_label = torch.zeros(int(sizes.sum()), dtype=torch.long)
+    arc_label = torch.zeros(arcs.size(1), dtype=torch.long)
+    if labels:
+        _intern(node_label, sizes, [graph.node_labels for graph in read])
+        _intern(arc_label, counts, [graph.edge_labels for graph in read])
+    return union_of_arcs(sizes, arcs, node_label, arc_label)
+
+
+def _intern(
+    out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
+) -> None:
+    """Number the labels of all graphs by first appearance; 0 stands for no label."""
+    known: dict[Hashable, int] = {None: 0}
+    ends = pointers(counts).tolist()
+    for index, given in enumerate(labels):
+        if given is None:
+            continue
+        try:
+            numbers = [known.setdefault(label, len(known)) for label in given]
+        except TypeError:
+            raise GraphError(
+                f"graph {index} has a label that cannot be hashed; use numbers, "
+                "strings or tuples."
+            ) from None
+        out[ends[index] : ends[index + 1]] = torch.tensor(numbers, dtype=torch.long)

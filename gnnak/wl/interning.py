@@ -1,0 +1,115 @@
+"""Whole tuples and multisets become small numbers, exactly.
+
+A colour is the rank of a tuple among all tuples of one call: two colours are equal if
+and only if the tuples are. Nothing is hashed and no strings are joined, so nothing can
+collide, and since ranks follow the order of the tuples, colours do not depend on how
+nodes are numbered. All functions take and return int64 tensors of numbers >= 0.
+"""
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.ragged import counts_of, pointers
+
+_LIMIT = 1 << 62
+"""Keys of pairs stay below this bound, well inside int64."""
+
+
+def rank(values: Tensor) -> Tensor:
+    """Replace each number by its rank among the distinct ones: 0, 1, 2, ...
+
+    >>> rank(torch.tensor([7, 3, 7, 100]))
+    tensor([1, 0, 1, 2])
+    """
+    if not values.numel():
+        return values
+    low, high = (int(bound) for bound in values.aminmax())
+    span = high - low + 1
+    if span > 4 * values.numel() + 1024:
+        return torch.unique(values, return_inverse=True)[1]
+    present = torch.zeros(span, dtype=torch.long, device=values.device)
+    present[values - low] = 1
+    return (torch.cumsum(present, 0) - 1)[values - low]
+
+
+def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
+    """Rank pairs `(first_i, second_i)` in lexicographic order.
+
+    >>> rank_pairs(torch.tensor([0, 1, 0]), torch.tensor([5, 2, 5]))
+    tensor([0, 1, 0])
+    """
+    if not first.numel():
+        return first
+    if (int(first.max()) + 1) * (int(second.max()) + 1) > _LIMIT:
+        first, second = rank(first), rank(second)
+    return rank(first * (int(second.max()) + 1) + second)
+
+
+def rank_rows(*columns: Tensor) -> Tensor:
+    """Rank the rows of a table given by its columns, in lexicographic order.
+
+    >>> rank_rows(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), torch.arange(3))
+    tensor([0, 1, 2])
+    """
+    ranked = columns[0]
+    for column in columns[1:]:
+        ranked = rank_pairs(ranked, column)
+    return ranked
+
+
+def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
+    """Rank multisets of values; equal ranks mean equal multisets.
+
+    Each multiset is written as its sorted list of (value, how often) items. Neighbours
+    in the list are ranked in pairs, halving all lists at once, until one number is left
+    of each: about log2 of the longest list steps, over all rows together.
+
+    Args:
+        row: The multiset each entry belongs to, [entries].
+        value: The entry, [entries].
+        num_rows: Number of multisets; those without an entry are empty.
+
+    Returns:
+        The rank of every multiset, [num_rows].
+
+    >>> rows = torch.tensor([0, 0, 1, 1, 2])
+    >>> rank_multisets(rows, torch.tensor([4, 9, 9, 4, 4]), num_rows=4)
+    tensor([2, 2, 1, 0])
+    """
+    if not row.numel():
+        return torch.zeros(num_rows, dtype=torch.long, device=row.device)
+    row, item = _items(row, value)
+    length = counts_of(row, num_rows)
+    while True:
+        place = torch.arange(row.numel(), device=row.device)
+        place -= pointers(counts_of(row, num_rows))[:-1].index_select(0, row)
+        if not bool(place.any()):
+            break
+        row, item = _halve(row, item, place)
+    state = torch.zeros(num_rows, dtype=torch.long, device=row.device)
+    state[row] = item
+    return rank_pairs(length, state)
+
+
+def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """Sorted (row, value) entries without repeats; each value ranked with its count."""
+    value = rank(value)
+    size = int(value.max()) + 1
+    key = row * size + value
+    if int(row.max() + 1) * size <= 8 * key.numel():
+        count = torch.bincount(key)
+        key = count.nonzero().flatten()
+        count = count[key]
+    else:
+        key, count = torch.unique(key, return_counts=True)
+    row = torch.div(key, size, rounding_mode="floor")
+    return row, rank_pairs(key - row * size, count)
+
+
+def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
+    """Pair the items at places 2i and 2i + 1 of each row; an odd last one is alone."""
+    first = (place % 2 == 0).nonzero().flatten()
+    after = (first + 1).clamp(max=row.numel() - 1)
+    paired = place.index_select(0, after) % 2 == 1
+    second = torch.where(paired, item.index_select(0, after) + 1, 0)
+    return row[first], rank_pairs(item[first], second)

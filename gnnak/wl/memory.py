@@ -1,0 +1,66 @@
+"""How much memory a test will need, known before it starts."""
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.wl.options import Options
+from gnnak.wl.subgraph import REFINEMENTS
+from gnnak.wl.union import GraphUnion
+
+GIB = 1 << 30
+
+_NUMBERS_PER_ITEM = 14
+"""Int64 numbers alive at once for each item that a round looks at (measured)."""
+
+
+def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
+    """Estimate the bytes that `test` needs at its peak on `union`.
+
+    An upper estimate: egonets are taken to hold every walk of `num_hops` steps, up to
+    the whole graph.
+    """
+    if test in REFINEMENTS:
+        edges = torch.bincount(
+            union.graph[union.edge_index[1]], minlength=union.num_graphs
+        )
+        return _bytes(test, union.sizes.double(), edges.double())
+    size = _ball_bound(union, options.num_hops)
+    degree = torch.bincount(union.edge_index[1], minlength=union.num_nodes).double()
+    top = float(degree.max()) if degree.numel() else 0.0
+    inner = "1-wl" if options.hash == "exact" else options.hash
+    return _bytes(inner, size, torch.minimum(size * top, size * size))
+
+
+def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
+    items = size + edges
+    if test.endswith("-fwl"):
+        items = size ** (int(test[0]) + 1)
+    elif test != "1-wl":
+        items = size ** int(test[0]) * int(test[0])
+    return int(items.sum()) * 8 * _NUMBERS_PER_ITEM
+
+
+def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
+    """[n]: at least as many as the nodes of each egonet, at most the whole graph."""
+    whole = union.sizes[union.graph].double()
+    source, target = union.edge_index
+    ball = torch.ones(union.num_nodes, dtype=torch.double)
+    for _ in range(min(num_hops, union.num_nodes)):
+        wider = torch.ones_like(ball).index_add_(0, target, ball[source])
+        wider = torch.minimum(wider, whole)
+        if torch.equal(wider, ball):
+            break
+        ball = wider
+    return ball
+
+
+def check_memory(test: str, union: GraphUnion, options: Options) -> None:
+    """Raise `GraphError` with the estimate if it exceeds `options.max_memory`."""
+    needed = estimated_bytes(test, union, options) / GIB
+    if needed > options.max_memory:
+        raise GraphError(
+            f"{test} needs about {needed:.2g} GiB for {union.num_graphs} graphs of up "
+            f"to {int(union.sizes.max())} nodes, more than max_memory = "
+            f"{options.max_memory:g}; take smaller graphs, a weaker test or fewer hops."
+        )

@@ -1,0 +1,156 @@
+"""Networks beside the tests that bound them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.graphs.named import Graph
+from gnnak.models.factory import ModelOptions, build_model
+from gnnak.nn.features import Categorical
+from gnnak.subgraphs import EgoNets
+from gnnak.typing import Encoding, check_choice
+from gnnak.wl.compare import partition
+from gnnak.wl.embedding import pairs_different, push_apart
+from gnnak.wl.families.registry import Groups, family, pairs_apart
+from gnnak.wl.lab import LabResult
+from gnnak.wl.options import read_options
+
+_CENTROID: dict[str, object] = {"centroid": True}
+_PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
+
+BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
+    "gin": ("1-wl", {}),
+    "gin-ak": ("subgraph-1-wl*", _CENTROID),
+    "gin-ak+": ("subgraph-1-wl*", _PLUS),
+    "ppgn": ("2-fwl", {}),
+    "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
+    "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
+}
+"""For each network the test that tells apart whatever the network can."""
+
+LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
+"""The networks of the standard table."""
+
+TRAINING_GRAPHS = 4
+"""Graphs of a family that the trained networks are trained on."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The test, with its options, that no network of some kind exceeds."""
+
+    test: str
+    """One of `TESTS`."""
+    options: dict[str, object]
+    """Fields of `Options`."""
+
+
+def bound_of(name: str, num_hops: int = 1) -> Bound:
+    """The test that bounds a network with `num_hops`-hop egonets.
+
+    >>> bound_of("gin-ak", num_hops=2)
+    Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
+    """
+    check_choice("network", name, BOUNDS)
+    test, options = BOUNDS[name]
+    if test.startswith("subgraph"):
+        options = {**options, "num_hops": num_hops}
+    read_options(test, **options)
+    return Bound(test, options)
+
+
+class PlainEmbedder(nn.Module):
+    """A network of the factory without its head, as an embedder of unlabelled graphs.
+
+    Args:
+        name: A key of `BOUNDS`.
+        num_hops: Radius of the egonets, for the uplifted ones.
+        num_layers: Outer layers.
+        base_layers: Layers of the base GNN inside each.
+        channels: Width of states and embeddings.
+        encodings: The encodings fused; those of the named network if not given.
+        seed: Fixes the weights.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_hops: int = 1,
+        num_layers: int = 4,
+        base_layers: int = 2,
+        channels: int = 16,
+        encodings: tuple[Encoding, ...] | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_choice("network", name, BOUNDS)
+        options = ModelOptions(
+            num_layers=num_layers,
+            base_layers=base_layers,
+            channels=channels,
+            extractor=EgoNets(num_hops),
+            encodings=encodings,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = build_model(name, Categorical((1,)), None, channels, options)
+        network.head = nn.Identity()
+        self.network = network.double().eval()
+
+    def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
+        """Embed a batch of graphs, [g, channels]."""
+        return self.network(x, edge_index, batch=batch)
+
+
+def run_networks(
+    families: Iterable[str],
+    names: Iterable[str] = LAB_NETWORKS,
+    num_hops: int = 1,
+    steps: int = 5,
+) -> Iterator[LabResult]:
+    """Run every network, and the test that bounds it, on every family.
+
+    Three results for each: the test, the network with random weights, and the same
+    network after `steps` steps of `push_apart` on a few graphs of the family.
+
+    Args:
+        families: Names of `FAMILIES`.
+        names: Keys of `BOUNDS`.
+        num_hops: Radius of the egonets.
+        steps: Training steps.
+    """
+    names = list(names)
+    for name in families:
+        groups = family(name)
+        for network in names:
+            yield from _results(name, groups, network, num_hops, steps)
+
+
+def _results(
+    name: str, groups: Groups, network: str, num_hops: int, steps: int
+) -> Iterator[LabResult]:
+    graphs = [graph for group in groups for graph in group]
+    bound = bound_of(network, num_hops)
+    start = perf_counter()
+    classes = partition(bound.test, graphs, **bound.options)
+    total, apart = pairs_apart(groups, classes)
+    seconds = perf_counter() - start
+    yield LabResult(name, f"{network}, bound", total, apart, None, seconds)
+    embedder = PlainEmbedder(network, num_hops)
+    for weights in ("random", "trained"):
+        start = perf_counter()
+        if weights == "trained":
+            push_apart(embedder, _few(groups), steps)
+        apart = pairs_different(embedder, groups)
+        seconds = perf_counter() - start
+        yield LabResult(name, f"{network}, {weights}", total, apart, None, seconds)
+
+
+def _few(groups: Groups) -> list[Graph]:
+    """At most `TRAINING_GRAPHS` graphs of the largest group, evenly spaced."""
+    largest = max(groups, key=len)
+    stride = -(-len(largest) // TRAINING_GRAPHS)
+    return largest[::stride]

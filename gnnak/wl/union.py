@@ -1,0 +1,118 @@
+"""Many coloured graphs as one: the record all tests run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
+from gnnak.subgraphs.induce import find_sorted
+from gnnak.wl.interning import rank, rank_multisets, rank_pairs
+
+
+@dataclass(frozen=True, eq=False)
+class GraphUnion:
+    """A disjoint union of graphs with coloured nodes and coloured pairs of nodes.
+
+    One interning serves all graphs of a union, so colours are comparable across them.
+    All fields but `num_graphs` are tensors on one device; every axis may be empty.
+    """
+
+    num_graphs: int
+    """Number of graphs, g; trailing graphs without nodes count."""
+    graph: Tensor
+    """[n], in 0..g-1, ascending: the graph each node is in."""
+    node_color: Tensor
+    """[n]: the initial colour of each node."""
+    edge_index: Tensor
+    """[2, e]: the ordered pairs joined by an arc in either direction, each once."""
+    edge_color: Tensor
+    """[e]: the colour of each pair (u, v), interned from the labels of all arcs u -> v
+    and of all arcs v -> u; direction, labels and duplicates are in it."""
+    forward: Tensor
+    """[e], bool: whether there is an arc u -> v, not only v -> u."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes, n."""
+        return self.graph.numel()
+
+    @property
+    def sizes(self) -> Tensor:
+        """[g]: number of nodes of each graph."""
+        return counts_of(self.graph, self.num_graphs)
+
+    def recolored(self, node_color: Tensor) -> GraphUnion:
+        """Return this union with other node colours."""
+        return replace(self, node_color=node_color)
+
+    def select(self, graphs: Tensor) -> GraphUnion:
+        """Return the union of some of the graphs, in the given order, with repeats.
+
+        Args:
+            graphs: Graphs of this union, [h].
+        """
+        nodes, place = _members(self.graph, self.num_graphs, graphs)
+        home = self.graph[self.edge_index[1]]
+        order = torch.argsort(home, stable=True)
+        entries, edge_place = _members(home[order], self.num_graphs, graphs)
+        edges = order[entries]
+        first = torch.searchsorted(self.graph, torch.arange(self.num_graphs))
+        begin = torch.searchsorted(place, torch.arange(graphs.numel()))
+        shift = (begin - first[graphs])[edge_place]
+        return GraphUnion(
+            num_graphs=graphs.numel(),
+            graph=place,
+            node_color=self.node_color[nodes],
+            edge_index=self.edge_index[:, edges] + shift,
+            edge_color=self.edge_color[edges],
+            forward=self.forward[edges],
+        )
+
+
+def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
+    """Entries of the sorted `home` for each of `graphs`, and which of them it is."""
+    count = counts_of(home, size)
+    place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
+    return entry, place
+
+
+def union_of_arcs(
+    sizes: Tensor, arcs: Tensor, node_label: Tensor, arc_label: Tensor
+) -> GraphUnion:
+    """Build the union from directed, labelled arcs.
+
+    Args:
+        sizes: Number of nodes of each graph, [g].
+        arcs: Directed arcs between nodes of the union, [2, a], repeats allowed.
+        node_label: Interned label of each node, [n].
+        arc_label: Interned label of each arc, [a].
+
+    >>> path = union_of_arcs(
+    ...     torch.tensor([2]), torch.tensor([[0], [1]]), torch.zeros(2).long(),
+    ...     torch.zeros(1).long())
+    >>> path.edge_index.tolist(), path.edge_color.tolist(), path.forward.tolist()
+    ([[0, 1], [1, 0]], [1, 0], [True, False])
+    """
+    num_nodes = int(sizes.sum())
+    source, target = arcs
+    size = max(num_nodes, 1)
+    key = source * size + target
+    back = target * size + source
+    pairs = torch.unique(torch.cat([key, back]))
+    ends = torch.stack([pairs // size, pairs % size])
+    row = find_sorted(pairs, key)[0]
+    labels = rank_multisets(row, arc_label, pairs.numel())
+    mirror = find_sorted(pairs, ends[1] * size + ends[0])[0]
+    forward = counts_of(row, pairs.numel()) > 0
+    graph = torch.arange(sizes.numel()).repeat_interleave(sizes)
+    return GraphUnion(
+        num_graphs=sizes.numel(),
+        graph=graph,
+        node_color=rank(node_label),
+        edge_index=ends,
+        edge_color=rank_pairs(labels, labels[mirror]),
+        forward=forward,
+    )

@@ -1,0 +1,142 @@
+import json
+
+import pytest
+from torch_geometric.data import Data
+from typer.testing import CliRunner
+
+from gnnak.cli.wl import app
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.graphs.readers import from_pyg, write_graph6
+
+
+def write(path, *graphs):
+    data = [Data(edge_index=ends, num_nodes=size) for ends, size in graphs]
+    write_graph6(path, from_pyg(data))
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    first, second = four_regular_pair()
+    return write(tmp_path / "A.g6", first), write(tmp_path / "B.g6", second)
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("command", ["lab", "compare", "explain"])
+def test_help_has_examples(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert "Examples" in result.output
+    assert f"gnnak wl {command}" in result.output
+
+
+def test_compare_runs_every_test(files):
+    result = run("compare", *files, "--json")
+    told = json.loads(result.stdout)
+    apart = {row["test"]: row["apart"] for row in told["tests"]}
+    assert apart == {
+        "1-wl": 0,
+        "2-wl": 0,
+        "3-wl": 1,
+        "2-fwl": 1,
+        "3-fwl": 1,
+        "subgraph-1-wl*": 1,
+        "subgraph-1-wl": 1,
+    }
+
+
+def test_compare_prints_a_table_with_the_classes(files):
+    result = run("compare", *files, "--test", "subgraph-1-wl*", "--num-hops", 2)
+    assert result.exit_code == 0
+    assert "[0, 0]" in result.stdout
+
+
+def test_compare_leaves_out_a_test_the_graphs_are_too_large_for(files):
+    result = run("compare", *files, "--max-memory", "0.0001", "--json")
+    rows = {row["test"]: row for row in json.loads(result.stdout)["tests"]}
+    assert rows["1-wl"]["apart"] == 0
+    assert rows["3-fwl"]["apart"] is None
+    assert "3-fwl needs about" in rows["3-fwl"]["classes"]
+
+
+def test_compare_reads_many_graphs_of_one_file(tmp_path):
+    path = write(tmp_path / "srg.g6", rook(), shrikhande(), rook())
+    told = json.loads(run("compare", path, "--test", "subgraph-1-wl", "--json").stdout)
+    assert told["graphs"] == [f"{path}:0", f"{path}:1", f"{path}:2"]
+    assert told["tests"][0]["classes"] == [0, 1, 0]
+
+
+def test_explain_tells_the_round_and_draws(files, tmp_path):
+    picture = tmp_path / "new" / "colours.svg"
+    result = run("explain", *files, "--picture", picture)
+    assert result.exit_code == 0
+    assert "tells the graphs apart in round 1" in result.stdout
+    assert picture.exists()
+
+
+def test_explain_as_json(files):
+    told = json.loads(run("explain", *files, "--test", "3-wl", "--json").stdout)
+    assert told["distinguished"] is True
+    assert told["round"] == 0
+    assert len(told["node_colors"][0]) == 8
+
+
+def test_lab_prints_a_table_and_json():
+    result = run("lab", "--family", "srg16", "--test", "3-wl")
+    assert result.exit_code == 0
+    assert "srg16" in result.stdout
+    assert "ppgn-ak, trained" in result.stdout
+    short = ("lab", "--family", "srg16", "--test", "3-wl", "--no-networks", "--json")
+    (row,) = json.loads(run(*short).stdout)
+    assert (row["pairs"], row["apart"], row["rounds"]) == (1, 0, 0)
+
+
+WRONG = {
+    "no such file": (["compare", "{A}", "none.g6"], "there is no file none.g6"),
+    "garbage": (["compare", "{garbage}", "{A}"], "line 1"),
+    "one graph": (["compare", "{A}"], "holds one graph; give two"),
+    "no graph": (["compare", "{empty}", "{A}"], "holds no graph"),
+    "unknown test": (["compare", "{A}", "{B}", "--test", "1wl"], "did you mean '1-wl'"),
+    "useless option": (
+        ["compare", "{A}", "{B}", "--test", "1-wl", "--d2c"],
+        "--d2c means nothing to 1-wl",
+    ),
+    "unknown hash": (
+        ["compare", "{A}", "{B}", "--test", "subgraph-1-wl", "--hash", "md5"],
+        "hash is 'md5'; use one of: exact",
+    ),
+    "negative hops": (["explain", "{A}", "{B}", "--num-hops", "-1"], "num_hops is -1"),
+    "too large": (
+        ["explain", "{A}", "{B}", "--test", "3-fwl", "--max-memory", "0.0001"],
+        "3-fwl needs about 0.00085 GiB for 2 graphs of up to 8 nodes",
+    ),
+    "three graphs": (["explain", "{A}", "{three}"], "the files hold 4 graphs"),
+    "picture": (["explain", "{A}", "{B}", "--picture", "a.txt"], "end it in .png"),
+    "family": (["lab", "--family", "paley"], "--family is 'paley'; use one of"),
+    "lab test": (["lab", "--test", "9-wl"], "there is no test '9-wl'"),
+    "lab hops": (["lab", "--num-hops", "-1"], "--num-hops is -1"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_input_is_one_line_and_exit_code_2(case, files, tmp_path):
+    first, second = files
+    (tmp_path / "garbage.g6").write_bytes(b"\x00\xff not graph6\n")
+    (tmp_path / "empty.g6").write_text("\n")
+    three = write(tmp_path / "three.g6", rook(), rook(), rook())
+    places = {
+        "A": first,
+        "B": second,
+        "garbage": tmp_path / "garbage.g6",
+        "empty": tmp_path / "empty.g6",
+        "three": three,
+    }
+    arguments, sentence = WRONG[case]
+    result = run(*(argument.format(**places) for argument in arguments))
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.strip().count("\n") == 0
+    assert result.stdout == ""

@@ -1,0 +1,137 @@
+"""Slow, plain forms of the tests, by dictionaries of tuples; and random graphs."""
+
+from collections import Counter
+from itertools import combinations, product
+
+import networkx as nx
+from hypothesis import strategies as st
+
+
+@st.composite
+def graphs(draw, max_nodes=7, directed=False, labeled=False):
+    """A random networkx graph; with labels, two kinds of nodes and of edges."""
+    size = draw(st.integers(1, max_nodes))
+    nodes = range(size)
+    pairs = list(product(nodes, repeat=2) if directed else combinations(nodes, 2))
+    kept = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
+    graph = nx.DiGraph() if directed else nx.Graph()
+    graph.add_nodes_from(range(size))
+    graph.add_edges_from(pair for pair, keep in zip(pairs, kept, strict=True) if keep)
+    if labeled:
+        for node in graph:
+            graph.nodes[node]["label"] = draw(st.sampled_from("ab"))
+        for edge in graph.edges:
+            graph.edges[edge]["label"] = draw(st.sampled_from("xy"))
+    return graph
+
+
+@st.composite
+def relabeled_pairs(draw, **options):
+    """A random graph and the same with its nodes in another order."""
+    graph = draw(graphs(**options))
+    order = draw(st.permutations(list(graph)))
+    other = type(graph)()
+    other.add_nodes_from((order[node], graph.nodes[node]) for node in graph)
+    edges = draw(st.permutations(list(graph.edges)))
+    other.add_edges_from((order[u], order[v], graph.edges[u, v]) for u, v in edges)
+    return graph, other
+
+
+def refine(sets, start, step):
+    """Refine colours of the items of several graphs together until none splits.
+
+    Args:
+        sets: The items of each graph.
+        start: First colour of an item.
+        step: From (item, colours) to whatever the next colour is made of.
+
+    Returns:
+        For each graph the multiset of its stable colours.
+    """
+    color = _intern({item: start(item) for items in sets for item in items})
+    while True:
+        signs = {item: (color[item], step(item, color)) for item in color}
+        finer = _intern(signs)
+        if len(set(finer.values())) == len(set(color.values())):
+            return [Counter(color[item] for item in items) for items in sets]
+        color = finer
+
+
+def _intern(signs):
+    known = {}
+    return {item: known.setdefault(sign, len(known)) for item, sign in signs.items()}
+
+
+def multiset(values):
+    return tuple(sorted(Counter(values).items()))
+
+
+def plain_1_wl(graphs):
+    sets = [[(g, v) for v in graph] for g, graph in enumerate(graphs)]
+
+    def step(item, color):
+        g, v = item
+        return multiset(color[g, u] for u in graphs[g][v])
+
+    return refine(sets, lambda item: 0, step)
+
+
+def plain_k_wl(graphs, k, folklore):
+    sets = [
+        [(g, t) for t in product(graph, repeat=k)] for g, graph in enumerate(graphs)
+    ]
+
+    def start(item):
+        g, t = item
+        return tuple((u == v, graphs[g].has_edge(u, v)) for u in t for v in t)
+
+    def step(item, color):
+        g, t = item
+
+        def near(i, u):
+            return color[g, (*t[:i], u, *t[i + 1 :])]
+
+        if folklore:
+            return multiset(tuple(near(i, u) for i in range(k)) for u in graphs[g])
+        return tuple(multiset(near(i, u) for u in graphs[g]) for i in range(k))
+
+    return refine(sets, start, step)
+
+
+def plain_subgraph_1_wl(graphs, num_hops, root_mark=False):
+    """Subgraph-1-WL with VF2++ as exact HASH: representatives found so far."""
+    sets = [[(g, v) for v in graph] for g, graph in enumerate(graphs)]
+
+    def step_with(known):
+        def step(item, color):
+            g, v = item
+            ego = nx.ego_graph(graphs[g], v, radius=num_hops)
+            for u in ego:
+                ego.nodes[u]["label"] = (color[g, u], root_mark and u == v)
+            for index, other in enumerate(known):
+                if nx.vf2pp_is_isomorphic(ego, other, node_label="label"):
+                    return index
+            known.append(ego)
+            return len(known) - 1
+
+        return step
+
+    color = {item: 0 for items in sets for item in items}
+    while True:
+        step = step_with([])
+        finer = _intern({i: (color[i], step(i, color)) for i in color})
+        if len(set(finer.values())) == len(set(color.values())):
+            return [Counter(color[item] for item in items) for items in sets]
+        color = finer
+
+
+def classes(marks):
+    """Number equal entries of a list by first appearance."""
+    first = [marks.index(mark) for mark in marks]
+    numbers = {place: number for number, place in enumerate(sorted(set(first)))}
+    return [numbers[place] for place in first]
+
+
+def finer(fine, coarse):
+    """Whether graphs in one class of `fine` are always in one class of `coarse`."""
+    return len(set(zip(fine, coarse, strict=True))) == len(set(fine))

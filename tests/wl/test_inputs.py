@@ -1,0 +1,97 @@
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gnnak.errors import FileFormatError, GraphError
+from gnnak.wl import TESTS, distinguishes, partition
+from gnnak.wl.inputs import read_graph, read_union
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def test_read_graph_reads_all_kinds_alike():
+    kinds = [
+        nx.path_graph("abc"),
+        Data(edge_index=PATH, num_nodes=3),
+        (PATH, 3),
+        "Bo",
+        b"Bo",
+    ]
+    for test in TESTS:
+        assert partition(test, kinds) == [0] * 5
+
+
+def test_read_union_writes_out_the_record():
+    union = read_union([(PATH, 3), nx.DiGraph([(0, 1)])])
+    assert union.num_graphs == 2
+    assert union.graph.tolist() == [0, 0, 0, 1, 1]
+    assert union.node_color.tolist() == [0] * 5
+    assert union.edge_index.tolist() == [[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]
+    assert union.edge_color.tolist() == [2, 2, 2, 2, 1, 0]
+    assert union.forward.tolist() == [True] * 5 + [False]
+
+
+def test_select_repeats_and_reorders_graphs():
+    union = read_union([(PATH, 3), nx.path_graph(2)])
+    chosen = union.select(torch.tensor([1, 0, 1]))
+    assert chosen.graph.tolist() == [0, 0, 1, 1, 1, 2, 2]
+    assert chosen.edge_index.tolist() == [
+        [0, 1, 2, 3, 3, 4, 5, 6],
+        [1, 0, 3, 2, 4, 3, 6, 5],
+    ]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_node_labels_are_initial_colours(test):
+    first, second = nx.path_graph(3), nx.path_graph(3)
+    nx.set_node_attributes(first, {0: "a", 1: "b", 2: "b"}, "label")
+    nx.set_node_attributes(second, {0: "b", 1: "a", 2: "b"}, "label")
+    assert distinguishes(test, first, second)
+    assert not distinguishes(test, first, second, labels=False)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_edge_labels_are_initial_colours(test):
+    x = torch.zeros(4, 1)
+    ends = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    first = Data(x, ends, torch.tensor([0, 0, 1, 1, 0, 0])[:, None])
+    second = Data(x, ends, torch.tensor([0, 0, 0, 0, 1, 1])[:, None])
+    assert distinguishes(test, first, second)
+    assert not distinguishes(test, first, second, labels=False)
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_direction_self_loops_and_duplicates_count(test):
+    edge = torch.tensor([[0, 1], [1, 0]])
+    arc = torch.tensor([[0], [1]])
+    twice = torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])
+    loop = torch.tensor([[0, 1, 0], [1, 0, 0]])
+    kinds = [(ends, 2) for ends in (edge, arc, twice, loop)]
+    assert partition(test, kinds) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_corner_cases_run(test, corner_case):
+    assert partition(test, [corner_case, corner_case]) == [0, 0]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_no_graphs_and_empty_graphs(test):
+    assert partition(test, []) == []
+    assert partition(test, [nx.Graph(), nx.Graph(), nx.path_graph(1)]) == [0, 0, 1]
+
+
+def test_wrong_graphs_are_one_clear_sentence():
+    with pytest.raises(GraphError, match="a graph is a int; give a networkx graph"):
+        read_graph(3)
+    with pytest.raises(FileFormatError, match="graph6"):
+        read_graph("no graph6 at all")
+    with pytest.raises(GraphError, match="holds 2 graphs; give one string a graph"):
+        read_graph("Bo\nBo")
+    with pytest.raises(GraphError, match="x holds NaN"):
+        read_graph(Data(torch.tensor([[float("nan")]]), PATH[:, :0]))
+    bad = nx.path_graph(2)
+    bad.nodes[0]["label"] = [1]
+    with pytest.raises(GraphError, match="label that cannot be hashed"):
+        read_union([bad])

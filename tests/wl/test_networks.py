@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from gnnak.errors import OptionError
+from gnnak.wl import partition
+from gnnak.wl.embedding import different, embed, pairs_different, push_apart
+from gnnak.wl.families import connected_graphs, rook, shrikhande
+from gnnak.wl.families.registry import family
+from gnnak.wl.networks import BOUNDS, PlainEmbedder, bound_of, run_networks
+
+
+def assert_never_above_bound(name, num_hops, many):
+    bound = bound_of(name, num_hops)
+    found = torch.tensor(partition(bound.test, many, **bound.options))
+    with torch.no_grad():
+        apart = different(embed(PlainEmbedder(name, num_hops), many))
+    assert not (apart & (found[:, None] == found[None, :])).any()
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_networks_never_exceed_their_bound_on_all_996_graphs(name):
+    many = [graph for n in range(1, 8) for graph in connected_graphs(n)]
+    assert_never_above_bound(name, 1, many)
+
+
+@pytest.mark.parametrize("num_hops", [1, 2])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_networks_never_exceed_their_bound_on_hard_families(name, num_hops):
+    for chosen in ("four-regular", "cycles", "regular", "circulant", "srg16"):
+        many = [graph for group in family(chosen) for graph in group]
+        assert_never_above_bound(name, num_hops, many)
+
+
+def test_trained_networks_never_exceed_their_bound():
+    for result in run_networks(["srg16", "cycles"], num_hops=2, steps=2):
+        if result.contender.endswith("bound"):
+            bound = result.apart
+        assert result.apart <= bound
+
+
+def test_push_apart_spreads_embeddings():
+    graphs = connected_graphs(5)
+    network = PlainEmbedder("gin", num_layers=2, channels=8)
+
+    def spread():
+        with torch.no_grad():
+            rows = embed(network, graphs)
+        rows = rows / rows.abs().mean()
+        return float(torch.log(torch.pdist(rows)).mean())
+
+    before = spread()
+    push_apart(network, graphs, steps=10)
+    assert spread() > before
+
+
+def test_a_seed_fixes_the_weights_and_leaves_the_global_generator_alone():
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    first, second = PlainEmbedder("gin", seed=1), PlainEmbedder("gin", seed=1)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    rows = [embed(network, [rook()]) for network in (first, second)]
+    assert torch.equal(*rows)
+
+
+def test_pairs_different_counts_inside_groups_only():
+    groups = [[rook(), shrikhande()], connected_graphs(4)]
+    assert pairs_different(PlainEmbedder("gin"), groups) == 15
+
+
+def test_an_unknown_network_is_named_with_the_known_ones():
+    with pytest.raises(OptionError, match="network is 'gcn'; use one of: gin, gin-ak"):
+        bound_of("gcn")

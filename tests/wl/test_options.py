@@ -1,0 +1,70 @@
+import networkx as nx
+import pytest
+import torch
+
+from gnnak.errors import GnnakError, GraphError, OptionError
+from gnnak.wl import TESTS, Options, distinguishes, partition
+from gnnak.wl.inputs import read_union
+from gnnak.wl.memory import estimated_bytes
+from gnnak.wl.options import known_options, read_options
+
+PAIR = nx.path_graph(4), nx.star_graph(3)
+
+
+def test_every_test_takes_its_default_options():
+    for test in TESTS:
+        assert distinguishes(test, *PAIR)
+
+
+@pytest.mark.parametrize(
+    ("test", "options", "sentence"),
+    [
+        ("4-wl", {}, "there is no test '4-wl'; did you mean '3-wl'"),
+        ("1-wl", {"num_hops": 1}, "1-wl has no option 'num_hops'; .*labels"),
+        ("subgraph-1-wl*", {"hash": "3-wl"}, "subgraph-1-wl[*] has no option 'hash'"),
+        ("subgraph-1-wl", {"num_hop": 1}, "did you mean 'num_hops'"),
+        ("subgraph-1-wl", {"num_hops": -1}, "num_hops is -1; give a whole number"),
+        ("subgraph-1-wl", {"hash": "4-wl"}, "hash is '4-wl'; use one of: exact, 1-wl"),
+        ("subgraph-1-wl", {"d2c": 1}, "d2c is 1; use True or False"),
+        ("1-wl", {"max_memory": 0}, "max_memory is 0; give a positive number"),
+    ],
+)
+def test_a_wrong_option_is_one_clear_sentence(test, options, sentence):
+    with pytest.raises(OptionError, match=sentence):
+        partition(test, PAIR, **options)
+
+
+def test_read_options_puts_1_wl_inside_the_starred_test():
+    assert read_options("subgraph-1-wl*").hash == "1-wl"
+    assert read_options("subgraph-1-wl") == Options()
+    assert "hash" in known_options("subgraph-1-wl")
+
+
+@pytest.mark.parametrize(
+    ("test", "options", "size"),
+    [
+        ("3-fwl", {}, 500),
+        ("3-wl", {}, 2000),
+        ("2-fwl", {}, 2000),
+        ("subgraph-1-wl", {"hash": "3-wl", "num_hops": 3}, 300),
+        ("subgraph-1-wl*", {"num_hops": 3}, 20_000),
+    ],
+)
+def test_graphs_too_large_for_a_test_are_refused_with_the_estimate(test, options, size):
+    star = torch.stack([torch.zeros(size - 1).long(), torch.arange(1, size)])
+    graph = torch.cat([star, star.flip(0)], dim=1), size
+    with pytest.raises(GraphError, match=rf"{test[:5]}.* needs about .* GiB for 2 gra"):
+        distinguishes(test, graph, graph, **options)
+
+
+def test_the_estimate_grows_with_the_power_of_the_test():
+    small, large = (read_union([nx.path_graph(n)]) for n in (10, 20))
+    for test, power in (("2-wl", 2), ("3-wl", 3), ("2-fwl", 3), ("3-fwl", 4)):
+        options = read_options(test)
+        grown = estimated_bytes(test, large, options)
+        assert grown == 2**power * estimated_bytes(test, small, options)
+
+
+def test_all_errors_are_gnnak_errors():
+    with pytest.raises(GnnakError):
+        distinguishes("2-fwl", "?!", "Bw")
