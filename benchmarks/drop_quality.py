@@ -3,7 +3,7 @@
 Trains GIN-AK+ on counting, with and without SubgraphDrop (farthest, R=3), with the
 paper's settings, and writes the test error at the best validation epoch.
 
-    python -m benchmarks.drop_quality --target triangle --seed 0 [--drop] [--device cuda]
+    python -m benchmarks.drop_quality --target triangle [--drop] [--device cuda]
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """SubgraphDrop: what is kept, what sampling costs and what a training step saves.
 
-One run measures full mode and every strategy and R in turn, on the same batches, with
-extraction, sampling, forward, backward and optimiser inside the step. Run
+Every strategy and R is measured step by step in turns with full mode, on the same
+batches, with extraction, sampling, forward, backward and optimiser inside the step. Run
 
     python -m benchmarks.subgraph_drop [--device cuda] [--record]
 """
@@ -9,7 +9,7 @@ extraction, sampling, forward, backward and optimiser inside the step. Run
 import argparse
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from gnnak.sampling import coverage
 from gnnak.training.results import append_record, environment
 
 RESULTS = Path("results/subgraph_drop.jsonl")
+Figures = tuple[float, float]
 STRATEGIES = ("random", "farthest", "min-set-cover")
 
 
@@ -98,26 +99,34 @@ class Clock:
             self.megabytes = self.peak.megabytes
 
 
-def measure_steps(
-    net: Network, batches: list[GraphBatch], device: torch.device
-) -> tuple[float, float]:
-    """Best seconds and largest peak memory of a training step over the batches."""
-    net = net.to(device).train()
-    optimizer = torch.optim.Adam(net.parameters())
-    seconds, megabytes = [], []
+def measure_step(
+    net: Network, optimizer: torch.optim.Optimizer, batch: GraphBatch
+) -> Clock:
+    """Seconds and peak memory of one training step."""
+    # A new tensor each time: nothing may be kept from an earlier step.
+    fresh = batch.edge_index.clone()
+    with Clock(batch.device) as clock:
+        options = {"batch": batch.batch, "num_graphs": batch.num_graphs}
+        out = net(batch.x, fresh, batch.edge_attr, **options)
+        loss = nn.functional.l1_loss(out.flatten(), batch.y.float().flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return clock
+
+
+def measure_steps(nets: list[Network], batches: list[GraphBatch]) -> list[Figures]:
+    """Best seconds and largest peak memory of each network's steps, taken in turns."""
+    nets = [net.to(batches[0].device).train() for net in nets]
+    optimizers = [torch.optim.Adam(net.parameters()) for net in nets]
+    clocks: list[list[Clock]] = [[] for _ in nets]
     for batch in [batches[0], *batches]:
-        # A new tensor each time: nothing may be kept from an earlier step.
-        fresh = batch.to(device).edge_index.clone()
-        with Clock(device) as clock:
-            options = {"batch": batch.batch, "num_graphs": batch.num_graphs}
-            out = net(batch.x, fresh, batch.edge_attr, **options)
-            loss = nn.functional.l1_loss(out.flatten(), batch.y.float().flatten())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        seconds.append(clock.seconds)
-        megabytes.append(clock.megabytes)
-    return min(seconds[1:]), max(megabytes[1:])
+        for net, optimizer, taken in zip(nets, optimizers, clocks, strict=True):
+            taken.append(measure_step(net, optimizer, batch))
+    return [
+        (min(c.seconds for c in taken[1:]), max(c.megabytes for c in taken[1:]))
+        for taken in clocks
+    ]
 
 
 def measure_sampling(
@@ -145,8 +154,8 @@ def measure_sampling(
     }
 
 
-def measure(name: str, device: torch.device, repeats: int) -> list[dict]:
-    """Full mode first, then every strategy and R."""
+def measure(name: str, device: torch.device, repeats: int) -> Iterator[dict]:
+    """Every strategy and R beside full mode, measured in turns."""
     case = CASES[name]
     size = case.batch_size[device.type]
     store = case.make(size * repeats)
@@ -154,38 +163,35 @@ def measure(name: str, device: torch.device, repeats: int) -> list[dict]:
         store[slice(first, first + size)].to(device)
         for first in range(0, size * repeats, size)
     ]
-    drops = [None] + [SubgraphDrop(s, r) for s in STRATEGIES for r in range(1, 6)]
-    records = []
-    for drop in drops:
-        seconds, megabytes = measure_steps(network(case, store, drop), batches, device)
-        record = {
-            "case": name,
-            "real": real_file(case.file) is not None,
-            "batch_size": size,
-            "strategy": None if drop is None else drop.strategy,
-            "min_coverage": None if drop is None else drop.min_coverage,
-            "step_seconds": seconds,
-            "step_mb": megabytes,
-        }
-        if drop is not None:
-            record |= measure_sampling(drop, case, batches, device)
-        records.append(record)
-        print(shown(record, records[0]), flush=True)
-    return records
+    for strategy in STRATEGIES:
+        for min_coverage in range(1, 6):
+            drop = SubgraphDrop(strategy, min_coverage)
+            nets = [network(case, store, None), network(case, store, drop)]
+            full, few = measure_steps(nets, batches)
+            yield {
+                "case": name,
+                "real": real_file(case.file) is not None,
+                "batch_size": size,
+                "strategy": strategy,
+                "min_coverage": min_coverage,
+                "step_seconds": {"full": full[0], "drop": few[0]},
+                "step_mb": {"full": full[1], "drop": few[1]},
+            } | measure_sampling(drop, case, batches, device)
 
 
-def shown(record: dict, full: dict) -> str:
+def shown(record: dict) -> str:
     """One line, with the ratios to full mode."""
-    time_ratio = record["step_seconds"] / full["step_seconds"]
-    memory_ratio = record["step_mb"] / full["step_mb"]
-    name = f"{record['strategy']} R={record['min_coverage']}"
-    line = f"{'full' if record is full else name:20}"
-    if record is not full:
-        sampling = 1e3 * (record["plan_seconds"] + record["draw_seconds"])
-        line += f" kept {record['share']:4.0%}  covered {record['coverage']:5.2f}"
-        line += f"  sampling {sampling:6.1f} ms"
-    line += f"  step {1e3 * record['step_seconds']:7.1f} ms ({time_ratio:4.2f})"
-    return line + f"  {record['step_mb']:6.0f} MB ({memory_ratio:4.2f})"
+    seconds, memory = record["step_seconds"], record["step_mb"]
+    sampling = 1e3 * (record["plan_seconds"] + record["draw_seconds"])
+    return (
+        f"{record['strategy'] + ' R=' + str(record['min_coverage']):18}"
+        f" kept {record['share']:4.0%}  covered {record['coverage']:5.2f}"
+        f"  sampling {sampling:6.1f} ms"
+        f"  step {1e3 * seconds['drop']:7.1f} of {1e3 * seconds['full']:7.1f} ms"
+        f" ({seconds['drop'] / seconds['full']:4.2f})"
+        f"  {memory['drop']:6.0f} of {memory['full']:6.0f} MB"
+        f" ({memory['drop'] / memory['full']:4.2f})"
+    )
 
 
 def main() -> None:
@@ -199,6 +205,7 @@ def main() -> None:
     for name in CASES:
         print(f"{name}, {options.device}")
         for record in measure(name, device, options.repeats):
+            print(shown(record), flush=True)
             if options.record:
                 append_record(options.record, record | environment(device))
 

@@ -1,5 +1,6 @@
 """Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+)."""
 
+from gnnak import wl
 from gnnak.errors import GnnakError
 from gnnak.nn import GNNAK, PAPER, PUBLISHED, Departures, uplift
 from gnnak.sampling import SubgraphDrop
@@ -18,4 +19,5 @@ __all__ = [
     "RootedSubgraphs",
     "SubgraphDrop",
     "uplift",
+    "wl",
 ]

@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from gnnak import __version__
-from gnnak.cli import demo
+from gnnak.cli import demo, wl
 from gnnak.errors import GnnakError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _options(
 
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
+app.add_typer(wl.app, name="wl")
 
 
 def main() -> None:

@@ -5,12 +5,13 @@ each function returns one row per rooted subgraph or per node. Gates multiply `z
 before it comes here.
 """
 
+import torch
 from torch import Tensor
 
 from gnnak.nn.segment import gather, segment_reduce
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Reduce
+from gnnak.typing import Encoding, Reduce
 
 
 def centroid_encoding(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
@@ -43,14 +44,20 @@ def context_encoding(
     return pooled
 
 
-def at_nodes(values: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
-    """Put the values of rooted subgraphs [s, c] at their roots, as [n, c].
+def at_nodes(
+    encodings: dict[Encoding, Tensor], subgraphs: RootedSubgraphs, num_nodes: int
+) -> dict[Encoding, Tensor]:
+    """Put encodings of rooted subgraphs, each [s, c], at their roots, each [n, c].
 
     With SubgraphDrop, nodes whose subgraphs were dropped take theirs from neighbours
-    nearer to the kept roots; see `fill`.
+    nearer to the kept roots; see `plan_filling`. All encodings go in one pass.
     """
-    known = values.new_zeros(num_nodes, values.size(1))
-    known = known.index_copy(0, subgraphs.root, values)
+    if not encodings:
+        return encodings
+    values = torch.cat(list(encodings.values()), dim=1)
     if isinstance(subgraphs, SampledSubgraphs):
-        return fill(known, subgraphs.steps)
-    return known
+        placed = fill(values, subgraphs.filling, num_nodes)
+    else:
+        placed = values.new_zeros(num_nodes, values.size(1))
+        placed = placed.index_copy(0, subgraphs.root, values)
+    return dict(zip(encodings, placed.chunk(len(encodings), dim=1), strict=True))

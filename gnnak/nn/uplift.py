@@ -162,12 +162,16 @@ class GNNAK(nn.Module):
                 self.gnn, copies, subgraphs.edge_index, edges, subgraphs.subgraph
             )
         )
-        return self.fuse(
-            [
-                self.encode(name, emb, subgraphs, x.size(0), rows)
-                for name in self.encodings
-            ]
+        encodings = {
+            name: self.encode(name, emb, subgraphs, x.size(0), rows)
+            for name in self.encodings
+        }
+        encodings |= at_nodes(
+            {name: encodings[name] for name in encodings if name != "context"},
+            subgraphs,
+            x.size(0),
         )
+        return self.fuse(list(encodings.values()))
 
     def lift(
         self, x: Tensor, subgraphs: RootedSubgraphs, rows: Tensor | None
@@ -188,19 +192,16 @@ class GNNAK(nn.Module):
         num_nodes: int,
         rows: Tensor | None,
     ) -> Tensor:
-        """One encoding of every node, [n, c], from the copies' states `emb` [m, c]."""
+        """One encoding, [s, c] or for the context [n, c], of the copies' states."""
         if name in self.transforms:
             emb = self.transforms[name](emb)
         if name in self.gates and self.hop_table is not None and rows is not None:
             emb = emb * lookup(self.gates[name](self.hop_table.weight), rows)
         if name == "context":
             return context_encoding(emb, subgraphs, num_nodes, self.reduce)
-        at_roots = (
-            centroid_encoding(emb, subgraphs)
-            if name == "centroid"
-            else subgraph_encoding(emb, subgraphs, self.reduce)
-        )
-        return at_nodes(at_roots, subgraphs, num_nodes)
+        if name == "centroid":
+            return centroid_encoding(emb, subgraphs)
+        return subgraph_encoding(emb, subgraphs, self.reduce)
 
     def extra_repr(self) -> str:
         """Show the options in the order of the arguments."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from gnnak.errors import CoverageError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.sampling.coverage import coverage
-from gnnak.sampling.estimate import SampledSubgraphs, fill_steps
+from gnnak.sampling.estimate import SampledSubgraphs, plan_filling
 from gnnak.sampling.farthest import farthest_roots
 from gnnak.sampling.plan import Plan, make_plan
 from gnnak.sampling.random_roots import random_roots
@@ -135,5 +135,5 @@ def keep_subgraphs(
         num_edges=subgraphs.num_edges,
         held=coverage(subgraphs, num_nodes),
         covered=coverage(subgraphs, num_nodes, kept),
-        steps=fill_steps(edge_index, num_nodes, root),
+        filling=plan_filling(edge_index, num_nodes, root),
     )

@@ -150,7 +150,7 @@ def test_keep_subgraphs_of_all_is_the_same_record():
     whole = keep_subgraphs(subs, edge_index, torch.ones(7, dtype=torch.bool))
     for name in TENSORS:
         assert torch.equal(getattr(whole, name), getattr(subs, name))
-    assert whole.steps == ()
+    assert whole.filling.node.tolist() == whole.filling.subgraph.tolist()
     assert torch.equal(whole.held, whole.covered)
 
 
