@@ -81,7 +81,7 @@ def check_callable(gnn: object) -> None:
 
 
 def _arguments(gnn: nn.Module) -> list[inspect.Parameter]:
-    """The arguments of `gnn.forward`; none for PyG's Sequential, where all are told."""
+    """The arguments of `gnn.forward`; those of PyG's Sequential are all required."""
     if hasattr(getattr(gnn, "signature", None), "param_dict"):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return [inspect.Parameter(name, kind) for name in argument_names(gnn)]
