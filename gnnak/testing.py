@@ -9,6 +9,7 @@ Each takes a function of a PyG `Data` or `Batch`, so that any model can be check
 ...     assert_permutation_equivariant(lambda d: net(d.x, d.edge_index), data)
 """
 
+import copy
 from collections.abc import Callable, Sequence
 
 import torch
@@ -60,14 +61,30 @@ def small_graphs(
 
 
 def permute(data: Data, order: Tensor, seed: int = 0) -> Data:
-    """The same graph with node `order[i]` renamed to `i`, its edges shuffled."""
+    """The same graph with node `order[i]` renamed to `i`, its edges shuffled.
+
+    All tensors that PyG takes for node-level or edge-level move along; whatever else
+    `data` holds stays as it is.
+
+    Args:
+        data: The graph, on any device; it is not changed.
+        order: Every node once, [n], on any device.
+        seed: Fixes the order of the edges.
+    """
+    order = order.to(data.edge_index.device)
     rank = torch.empty_like(order)
-    rank[order] = torch.arange(order.numel())
+    rank[order] = torch.arange(order.numel(), device=order.device)
     generator = torch.Generator().manual_seed(seed)
     shuffled = torch.randperm(data.edge_index.size(1), generator=generator)
-    renamed = Data(edge_index=rank[data.edge_index][:, shuffled], x=data.x[order])
-    if data.edge_attr is not None:
-        renamed.edge_attr = data.edge_attr[shuffled]
+    renamed = copy.copy(data)
+    renamed.edge_index = rank[data.edge_index][:, shuffled.to(order.device)]
+    for key, value in data.to_dict().items():
+        if key == "edge_index" or not isinstance(value, Tensor):
+            continue
+        at_nodes, at_edges = data.is_node_attr(key), data.is_edge_attr(key)
+        if at_nodes or at_edges:
+            rows = (order if at_nodes else shuffled).to(value.device)
+            renamed[key] = value.index_select(data.__cat_dim__(key, value), rows)
     return renamed
 
 
@@ -83,13 +100,15 @@ def assert_permutation_equivariant(
         function: Maps a `Data` to node states [n, c] or to graph states [1, c].
         data: The graph to try it on.
         tolerance: Largest difference allowed, absolute and relative.
-        seed: Fixes the renaming.
+        seed: Fixes the renaming, which is never the identity with two nodes or more.
     """
-    num_nodes = data.x.size(0)
+    num_nodes = data.num_nodes
     order = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(seed))
+    if torch.equal(order, torch.arange(num_nodes)):
+        order = order.roll(1)
     before, after = function(data), function(permute(data, order, seed))
     if before.size(0) == num_nodes:
-        before = before[order]
+        before = before[order.to(before.device)]
     torch.testing.assert_close(after, before, rtol=tolerance, atol=tolerance)
 
 

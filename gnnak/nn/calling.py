@@ -6,15 +6,19 @@ it returns and whether it reads the edge attributes that it accepts (several PyG
 accept and ignore them).
 """
 
-import inspect
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from gnnak.errors import EdgeAttrError, OptionError, WidthError
-from gnnak.nn.trial import Trial, undisturbed
-
-EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
+from gnnak.errors import EdgeAttrError, WidthError
+from gnnak.nn.signature import (
+    argument_names,
+    check_callable,
+    edge_arguments,
+    further_arguments,
+)
+from gnnak.nn.trial import Outcome, Trial, undisturbed
+from gnnak.nn.widths import node_widths
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Calling:
     """Which of `EDGE_ARGUMENTS` it reads."""
     takes_batch: bool
     """Whether it wants to know which subgraph, or graph, each node is in."""
+    needs_edges: bool
+    """Whether it cannot do without edge attributes."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
         """The argument that `edge_attr` goes to; an error if the GNN reads none."""
@@ -56,24 +62,18 @@ class Calling:
         edge_attr: Tensor | None,
         batch: Tensor | None,
     ) -> Tensor:
-        """Run `gnn` with the arguments it reads; weights [e] as `edge_attr` [e, 1]."""
+        """Run `gnn` with the arguments it reads, as they are."""
         options: dict[str, Tensor | None] = {}
         if edge_attr is not None:
-            argument = self.edge_argument(edge_attr)
-            if argument == "edge_attr" and edge_attr.dim() == 1:
-                edge_attr = edge_attr[:, None]
-            options[argument] = edge_attr
+            options[self.edge_argument(edge_attr)] = edge_attr
+        elif self.needs_edges:
+            raise EdgeAttrError(
+                f"{self.name} needs edge attributes, but got none; pass edge_attr, or "
+                "use a GNN that does without them (GINConv for GINEConv)."
+            )
         if self.takes_batch:
             options["batch"] = batch
         return gnn(x, edge_index, **options)
-
-
-def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """The names of the arguments of `module.forward`, those of PyG's Sequential too."""
-    described = getattr(getattr(module, "signature", None), "param_dict", None)
-    if described is not None:
-        return tuple(described)
-    return tuple(inspect.signature(module.forward).parameters)
 
 
 def try_out(gnn: nn.Module, in_channels: int, made_of: str) -> Calling:
@@ -86,53 +86,73 @@ def try_out(gnn: nn.Module, in_channels: int, made_of: str) -> Calling:
         in_channels: Width of the node states it will get.
         made_of: Where that width comes from, for the error message.
     """
-    name, names = type(gnn).__name__, argument_names(gnn)
-    _check_not_cached(gnn)
-    takes_batch = "batch" in names
-    accepted = [edge for edge in EDGE_ARGUMENTS if edge in names]
-    trial = Trial(gnn, in_channels, takes_batch)
+    check_callable(gnn)
     with undisturbed(gnn):
-        width, reads = trial.run(accepted)
-        if width is None:
-            raise _width_error(trial, accepted, made_of)
-    return Calling(name, width, reads, takes_batch)
+        trial = _trial(gnn, in_channels)
+        outcome = trial.run(edge_arguments(gnn))
+        if outcome is None:
+            raise _width_error(trial, made_of)
+    name, takes_batch = type(gnn).__name__, trial.takes_batch
+    return Calling(
+        name,
+        outcome.out_channels,
+        outcome.edge_arguments,
+        takes_batch,
+        outcome.needs_edges,
+    )
 
 
-def declared_width(module: nn.Module) -> int | None:
-    """The input width a GNN declares: its own, else that of its first Linear."""
-    for part in module.modules():
-        for name in ("in_channels", "in_features"):
-            width = getattr(part, name, None)
-            if isinstance(width, tuple) and width and width[0] == width[-1]:
-                width = width[0]
-            if isinstance(width, int) and width > 0:
-                return width
+def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
+    """The first input width by what `gnn` declares that it runs at, and the output's.
+
+    Half a declared width is tried last, for convs that begin with a Linear over both
+    ends of an edge, such as EdgeConv; not for those that need edge attributes, which
+    may make up the other half.
+    """
+    check_callable(gnn)
+    declared = node_widths(gnn)
+    with undisturbed(gnn):
+        for width in declared:
+            outcome = _run(gnn, width)
+            if outcome is not None:
+                return width, outcome.out_channels
+        for half in [width // 2 for width in declared if width % 2 == 0]:
+            outcome = _run(gnn, half)
+            if outcome is not None and not outcome.needs_edges:
+                return half, outcome.out_channels
     return None
 
 
-def _check_not_cached(gnn: nn.Module) -> None:
-    for part in gnn.modules():
-        if getattr(part, "cached", False) is True:
-            raise OptionError(
-                f"{type(part).__name__} has cached=True and would keep the first graph "
-                "it sees for ever; build it with cached=False."
-            )
+def _trial(gnn: nn.Module, in_channels: int) -> Trial:
+    return Trial(gnn, in_channels, takes_batch="batch" in argument_names(gnn))
 
 
-def _width_error(trial: Trial, accepted: list[str], made_of: str) -> WidthError:
-    """Say what is wrong: the declared width, if the GNN runs with that one."""
-    gnn, width, declared = trial.gnn, trial.in_channels, declared_width(trial.gnn)
-    name = type(gnn).__name__
-    if declared is not None and declared != width:
-        works, _ = Trial(gnn, declared, trial.takes_batch).run(accepted)
-        if works is not None:
-            return WidthError(
-                f"the base GNN {name} takes width {declared}, but gets {width} "
-                f"({made_of}); build it with {width} input channels."
-            )
-    reason = str(trial.failure).strip().splitlines() or [type(trial.failure).__name__]
+def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
+    return _trial(gnn, in_channels).run(edge_arguments(gnn))
+
+
+def _width_error(trial: Trial, made_of: str) -> WidthError:
+    """Say what is wrong: its own width, if the GNN runs with that one."""
+    gnn, width = trial.gnn, trial.in_channels
+    name, own = type(gnn).__name__, own_widths(gnn)
+    if own is not None and own[0] != width:
+        return WidthError(
+            f"the base GNN {name} takes width {own[0]}, but gets {width} "
+            f"({made_of}); build it with {width} input channels."
+        )
+    arguments = ["x", "edge_index", *edge_arguments(gnn)]
     return WidthError(
         f"the base GNN {name} failed on a three-node path of width {width} "
-        f"({made_of}), called as gnn({', '.join(['x', 'edge_index', *accepted])}): "
-        f"{reason[0]}"
+        f"({made_of}), called as gnn({', '.join(arguments)}): {_reason(trial)}"
     )
+
+
+def _reason(trial: Trial) -> str:
+    """The first line of the failure; where it has none, what may have been missing."""
+    lines = str(trial.failure).strip().splitlines()
+    if lines:
+        return lines[0]
+    reason, further = type(trial.failure).__name__, further_arguments(trial.gnn, False)
+    if not further:
+        return reason
+    return f"{reason} (it is not given {', '.join(further)}, which it takes too)"

@@ -32,13 +32,13 @@ class Stack(nn.Module):
         if not convs:
             raise OptionError("a Stack has no convs; give at least one.")
         self.in_channels = channels
-        self.convs = nn.ModuleList(convs)
-        self.norms = nn.ModuleList(batch_norm(channels) for _ in convs)
-        self.after = nn.Sequential(nn.ReLU(), nn.Dropout(dropout))
         self.callings = [
             try_out(conv, channels, f"channels of the Stack, {channels}")
             for conv in convs
         ]
+        self.convs = nn.ModuleList(convs)
+        self.norms = nn.ModuleList(batch_norm(channels) for _ in convs)
+        self.after = nn.Sequential(nn.ReLU(), nn.Dropout(dropout))
         for calling in self.callings:
             if calling.out_channels != channels:
                 raise WidthError(

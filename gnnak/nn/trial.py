@@ -1,27 +1,33 @@
 """Trial runs of a GNN: how wide its states are, which edge arguments it reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.errors import EdgeAttrError, WidthError
+from gnnak.nn.widths import edge_widths
 
-WIDTH_NAMES = (
-    "edge_dim",
-    "edge_channels",
-    "in_edge_channels",
-    "in_channels",
-    "in_features",
-    "dim",
-)
-"""Attributes of a module that may tell the width of its edge attributes."""
+MAX_COLUMNS = 4
+"""Integer edge attributes are tried with up to so many columns."""
+
+
+class Outcome(NamedTuple):
+    """What came out of the calls of one GNN that succeeded."""
+
+    out_channels: int
+    """Width of the states."""
+    edge_arguments: tuple[str, ...]
+    """The edge arguments that it reads."""
+    needs_edges: bool
+    """Whether it runs with edge arguments only."""
 
 
 class Trial:
-    """Calls of one GNN on the path 0 - 1 - 2.
+    """Calls of one GNN on the path 0 - 1 - 2, its edges sorted by target.
 
     Args:
         gnn: The GNN to call.
@@ -35,66 +41,69 @@ class Trial:
         dtype = torch.get_default_dtype() if like is None else like.dtype
         device = None if like is None else like.device
         self.x = torch.zeros(3, in_channels, dtype=dtype, device=device)
-        self.edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]], device=device)
+        self.edge_index = torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]], device=device)
         batch = self.x.new_zeros(3, dtype=torch.long)
         self.options = {"batch": batch} if takes_batch else {}
         self.failure: Exception | None = None
 
-    def run(self, edge_arguments: Sequence[str]) -> tuple[int | None, tuple[str, ...]]:
+    def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
         """Call the GNN without edge arguments, and with each of them.
 
+        Args:
+            edge_arguments: The edge arguments it may take, and whether its signature
+                names them. A GNN that fails for every value of an argument it names
+                does something with it: it reads it.
+
         Returns:
-            The width of the states that come out, None if every call fails, and those
-            of `edge_arguments` that the GNN reads.
+            What came out; None if every call fails, and `failure` says why.
         """
-        out = self._call()
+        out = self._call({})
         widths = [None if out is None else out.size(1)]
         reads = []
-        for argument in edge_arguments:
-            width, reads_it = self._run_with_edges(argument)
+        for argument, named in edge_arguments.items():
+            width, reads_it = self._run_with_edges(argument, named)
             widths.append(width)
             reads += [argument] if reads_it else []
-        return next((width for width in widths if width), None), tuple(reads)
+        width = next((width for width in widths if width), None)
+        if width is None:
+            return None
+        return Outcome(width, tuple(reads), needs_edges=out is None)
 
-    def _run_with_edges(self, argument: str) -> tuple[int | None, bool]:
-        """The width that comes out, and whether the edge argument is read.
-
-        A GNN that fails for every width tried does something with it: it reads it,
-        unless it fails because it refuses edge attributes.
-        """
-        for width in self._edge_widths(argument):
-            shape = (4,) if width is None else (4, width)
-            edges = self.x.new_ones(shape).requires_grad_()
+    def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
+        """The width that comes out, and whether the edge argument is read."""
+        for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
-                out = self._call(**{argument: edges})
+                out = self._call({argument: edges}, report=position == 0)
+                if isinstance(self.failure, EdgeAttrError) and out is None:
+                    return None, False
                 if out is None:
                     continue
+                if not edges.is_floating_point():
+                    return out.size(1), True
                 if not out.requires_grad:
                     return out.size(1), False
                 (grad,) = torch.autograd.grad(out.sum(), [edges], allow_unused=True)
             return out.size(1), grad is not None
-        return None, not isinstance(self.failure, EdgeAttrError)
+        return None, named
 
-    def _edge_widths(self, argument: str) -> list[int | None]:
-        if argument == "edge_weight":
-            return [None]
-        widths = {self.in_channels: None, 1: None}
-        for module in self.gnn.modules():
-            for name in WIDTH_NAMES:
-                width = getattr(module, name, None)
-                if isinstance(width, int):
-                    # Often edge attributes stand beside one end's state, or both.
-                    for ends in range(3):
-                        widths[width - ends * self.in_channels] = None
-        return [width for width in widths if width > 0]
+    def _edges(self, argument: str) -> Iterator[Tensor]:
+        """Values to try: states of any likely width, weights, at last categories."""
+        if argument == "edge_attr":
+            for width in edge_widths(self.gnn, self.in_channels):
+                yield self.x.new_ones(4, width).requires_grad_()
+        yield self.x.new_ones(4).requires_grad_()
+        if argument == "edge_attr":
+            yield self.x.new_zeros(4, dtype=torch.long)
+            for columns in range(1, MAX_COLUMNS + 1):
+                yield self.x.new_zeros(4, columns, dtype=torch.long)
 
-    def _call(self, **edges: Tensor) -> Tensor | None:
+    def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
         try:
             out = self.gnn(self.x, self.edge_index, **self.options, **edges)
         except Exception as failure:
-            # Any failure means "not callable like this". The last one is reported, but
-            # what is wrong with the output of a call that did succeed comes first.
-            if not isinstance(self.failure, WidthError):
+            # Any failure means "not callable like this". The last one to report is
+            # told, but what is wrong with the output of a call that did succeed first.
+            if report and not isinstance(self.failure, WidthError):
                 self.failure = failure
             return None
         if not isinstance(out, Tensor) or out.dim() != 2 or out.size(0) != 3:

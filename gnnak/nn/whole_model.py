@@ -7,21 +7,22 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from gnnak.errors import GraphError, OptionError, WidthError
-from gnnak.nn.calling import EDGE_ARGUMENTS, argument_names, declared_width, try_out
+from gnnak.errors import GraphError, OptionError
+from gnnak.nn.calling import own_widths, try_out
 from gnnak.nn.departures import PAPER, Departures
+from gnnak.nn.signature import EDGE_ARGUMENTS, argument_names, check_module
 from gnnak.nn.uplift import GNNAK
+from gnnak.nn.widths import node_widths
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.walks import RandomWalks
 from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce
 
 
 def uplift(
     model: nn.Module,
-    num_hops: int | RandomWalks = 2,
+    num_hops: int | Extractor = 2,
     hop_channels: int = 16,
     encodings: Sequence[Encoding] = ENCODINGS,
     reduce: Reduce = "sum",
@@ -38,8 +39,10 @@ def uplift(
 
     Args:
         model: Any module with PyG convs in it, or a single conv; it is not changed.
-        num_hops: Radius of the egonets, or `RandomWalks(...)` for walk subgraphs:
-            drawn anew each pass in training, from a fixed seed in evaluation.
+            `GNNAK` layers and uplifted convs in it stay as they are.
+        num_hops: Radius of the egonets, or what makes the subgraphs: `EgoNets(...)`,
+            or `RandomWalks(...)`, whose walks are drawn anew each pass in training,
+            from a fixed seed in evaluation.
         hop_channels: As in `GNNAK`.
         encodings: As in `GNNAK`.
         reduce: As in `GNNAK`.
@@ -53,9 +56,8 @@ def uplift(
     >>> net(torch.rand(3, 16), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
     torch.Size([3, 64])
     """
-    extractor: Extractor = (
-        num_hops if isinstance(num_hops, RandomWalks) else EgoNets(num_hops)
-    )
+    check_module("the model", model)
+    extractor = num_hops if isinstance(num_hops, Extractor) else EgoNets(num_hops)
     shared = SharedSubgraphs(extractor, drop)
 
     def wrap(conv: MessagePassing) -> UpliftedConv:
@@ -87,42 +89,44 @@ def uplift(
 def _replace_convs(
     model: nn.Module, wrap: Callable[[MessagePassing], nn.Module]
 ) -> None:
-    """Replace each outermost conv in place; a conv in two places stays one module."""
+    """Replace each outermost conv in place; a conv in two places stays one module.
+
+    What is uplifted already, `GNNAK` layers and `UpliftedConv`, stays as it is.
+    """
     wrapped: dict[MessagePassing, nn.Module] = {}
 
     def visit(parent: nn.Module) -> None:
+        if isinstance(parent, GNNAK | UpliftedConv):
+            return
         for name, child in parent._modules.items():
             if isinstance(child, MessagePassing):
                 if child not in wrapped:
                     wrapped[child] = wrap(child)
                 parent._modules[name] = wrapped[child]
-            elif child is not None and not isinstance(child, UpliftedConv):
+            elif child is not None:
                 visit(child)
 
     visit(model)
     if not wrapped:
         raise OptionError(
-            f"{type(model).__name__} has no PyG MessagePassing inside to uplift; wrap "
-            "your own GNN with gnnak.GNNAK instead."
+            f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those "
+            "in GNNAK layers are uplifted already); wrap your own GNN with gnnak.GNNAK "
+            "instead."
         )
 
 
 def _widths(conv: MessagePassing) -> tuple[int, int]:
     """Input and output width of a conv."""
-    name, width = type(conv).__name__, declared_width(conv)
-    if width is None:
+    name, widths = type(conv).__name__, own_widths(conv)
+    if widths is not None:
+        return widths
+    declared = node_widths(conv)
+    if not declared:
         raise OptionError(
             f"cannot tell the input width of {name}; wrap it with "
             "gnnak.GNNAK(conv, in_channels, out_channels, hop='add') by hand."
         )
-    try:
-        return width, try_out(conv, width, f"as {name} declares").out_channels
-    except WidthError:
-        # Convs that begin with a Linear over both ends of an edge, such as EdgeConv.
-        if width % 2:
-            raise
-        half = width // 2
-        return half, try_out(conv, half, f"half of what {name} declares").out_channels
+    return declared[0], try_out(conv, declared[0], f"as {name} declares").out_channels
 
 
 class UpliftedConv(nn.Module):

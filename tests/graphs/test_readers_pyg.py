@@ -30,6 +30,26 @@ def test_from_pyg_all_fields_by_hand():
     assert first.y == 1.5
 
 
+def test_from_pyg_takes_vectors_as_one_column():
+    vectors = Data(
+        x=int_tensor([3, 4]), edge_index=EDGE, edge_attr=torch.tensor([0.5, 1])
+    )
+    columns = Data(
+        x=int_tensor([[5]]), edge_index=EDGE[:, :0], edge_attr=torch.ones(0, 1)
+    )
+    store = from_pyg([vectors, columns])
+    assert store.x.tolist() == [[3], [4], [5]]
+    assert store.edge_attr.tolist() == [[0.5], [1]]
+    assert vectors.x.shape == (2,)
+    with pytest.raises(GraphError, match="graph 0: edge_attr has 3 rows; give 2"):
+        from_pyg([Data(num_nodes=2, edge_index=EDGE, edge_attr=torch.ones(3))])
+
+
+def test_from_pyg_leaves_out_what_it_does_not_name():
+    data = Data(num_nodes=2, pos=torch.ones(2, 3), edge_weight=torch.ones(2))
+    assert repr(from_pyg([data])) == repr(from_pyg([Data(num_nodes=2)]))
+
+
 def test_from_pyg_empty_things():
     assert len(from_pyg([]).check()) == 0
     store = from_pyg([Data(num_nodes=0), Data(num_nodes=2)])
@@ -55,7 +75,7 @@ def test_from_pyg_node_targets():
         ),
         ({"x": torch.ones(2, 3)}, "torch.float32 [*, 3] on cpu in graph 1"),
         ({"x": torch.ones(2, 1).double()}, "torch.float64 [*, 1] on cpu in graph 1"),
-        ({"x": torch.ones(2)}, "graph 1: x has shape [2]; give [n, c]"),
+        ({"x": torch.ones(2, 1, 1)}, "graph 1: x has shape [2, 1, 1]; give [n, c]"),
         ({"x": None}, "graph 1: neither x nor num_nodes tells its size"),
         ({"num_nodes": 3}, "graph 1: x has 2 rows; give 3"),
         ({"edge_attr": None}, "edge_attr is"),

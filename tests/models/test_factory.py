@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch import nn
 
 from gnnak import EgoNets, RandomWalks
 from gnnak.errors import OptionError
@@ -64,6 +65,16 @@ def test_build_model_leaves_no_parameter_unused_under_any_option(options):
     """Fault of the published code: unused modules, most of the parameter count."""
     data = molecule_batch()
     assert_trains(small_network("gin-ak+", **options), data, data.num_graphs)
+
+
+@pytest.mark.parametrize("name", ["gin-ak+", "ppgn-ak", "gat"])
+def test_build_model_passes_dropout_on_to_every_part(name):
+    net = small_network(name, dropout=0.25)
+    shares = {key: p.p for key, p in net.named_modules() if isinstance(p, nn.Dropout)}
+    assert set(shares.values()) == {0.25}
+    parts = ["head", "after"] + ["fuse"] * ("-ak" in name)
+    for part in parts + ["gnn.gnn.after"] * (name == "gin-ak+"):
+        assert any(part in key for key in shares), part
 
 
 @pytest.mark.parametrize(

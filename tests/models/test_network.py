@@ -36,6 +36,29 @@ def test_network_leaves_its_input_unchanged(name):
     assert all(torch.equal(before[key], after[key]) for key in before)
 
 
+class AsItIs(torch.nn.Module):
+    """An encoder that takes the features for the states."""
+
+    def forward(self, x, num_nodes):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("reduce", "wanted"),
+    [
+        ("sum", [[9.0, 12.0], [7.0, 8.0]]),
+        ("mean", [[3.0, 4.0], [7.0, 8.0]]),
+        (None, [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]),
+    ],
+)
+def test_network_readout_by_hand(reduce, wanted):
+    net = Network(AsItIs(), [], torch.nn.Identity(), reduce=reduce)
+    x = torch.arange(1.0, 9.0).reshape(4, 2)
+    no_edges = torch.zeros(2, 0, dtype=torch.long)
+    out = net(x, no_edges, batch=torch.tensor([0, 0, 0, 1]))
+    assert out.tolist() == wanted
+
+
 @pytest.mark.parametrize("name", SOME)
 def test_network_is_permutation_invariant(name):
     net = continuous_network(name).eval()

@@ -38,7 +38,7 @@ def convs(c: int = C) -> dict[str, tuple[nn.Module, bool]]:
         "GraphConv": (pyg.GraphConv(c, c), False),
         "LEConv": (pyg.LEConv(c, c), False),
         "TAGConv": (pyg.TAGConv(c, c, K=2), False),
-        "ChebConv": (pyg.ChebConv(c, c, K=1), False),
+        "ChebConv": (pyg.ChebConv(c, c, K=3), False),
         "SGConv": (pyg.SGConv(c, c, K=2), False),
         "ARMAConv": (pyg.ARMAConv(c, c, num_layers=2), False),
         "ResGatedGraphConv": (pyg.ResGatedGraphConv(c, c, edge_dim=E), True),
@@ -48,12 +48,12 @@ def convs(c: int = C) -> dict[str, tuple[nn.Module, bool]]:
         "CGConv": (pyg.CGConv(c, dim=E), True),
         "PNAConv": (pyg.PNAConv(c, c, **scale, edge_dim=E), True),
         "FiLMConv": (pyg.FiLMConv(c, c), False),
-        "MFConv": (pyg.MFConv(c, c), False),
+        "MFConv": (pyg.MFConv(c, c, max_degree=2), False),
         "GatedGraphConv": (pyg.GatedGraphConv(c, num_layers=2), False),
         "ClusterGCNConv": (pyg.ClusterGCNConv(c, c), False),
         "SuperGATConv": (pyg.SuperGATConv(c, c), False),
         "EdgeConv": (pyg.EdgeConv(lin(2 * c, c)), False),
-        "FeaStConv": (pyg.FeaStConv(c, c), False),
+        "FeaStConv": (pyg.FeaStConv(c, c, heads=2), False),
     }
 
 
@@ -78,6 +78,13 @@ def models() -> dict[str, tuple[nn.Module, bool]]:
 
 
 CONVS, MODELS = list(convs()), list(models())
+
+IDLE = {
+    "MFConv": {
+        "gnn.lins_l.0.weight": "the sum over no neighbours, of nodes of degree 0"
+    },
+}
+"""By GNN: how the names of parameters end that get no gradient, and why."""
 
 
 def uplifted_conv(name: str):
@@ -109,8 +116,12 @@ def usable(data) -> bool:
     return data.num_nodes > 0 and data.num_edges > 0
 
 
-def check_everything(module, function, needs_no_edges=True):
-    graphs = [g for g in small_graphs(C, E).values() if needs_no_edges or usable(g)]
+def check_everything(module, function, takes_empty_graphs, idle=()):
+    """Symmetric, consistent, leaves its input alone, and every parameter learns.
+
+    Parameters whose name ends like one of `idle` may have a gradient of zero.
+    """
+    graphs = [g for g in small_graphs(C, E).values() if takes_empty_graphs or usable(g)]
     for data in graphs:
         assert_permutation_equivariant(function, data)
     assert_batching_consistent(function, graphs)
@@ -122,34 +133,26 @@ def check_everything(module, function, needs_no_edges=True):
     function(batch).square().sum().backward()
     for key, value in before.items():
         assert torch.equal(batch[key], value), key
-    without = [name for name, p in module.named_parameters() if p.grad is None]
+    without = [
+        name
+        for name, p in module.named_parameters()
+        if p.grad is None or not (p.grad.any() or name.endswith(tuple(idle)))
+    ]
     assert without == []
 
 
 @pytest.mark.parametrize("name", CONVS)
 def test_uplifted_conv_runs_learns_and_is_equivariant(name):
-    check_everything(*uplifted_conv(name), needs_no_edges=False)
+    idle = IDLE.get(name, {})
+    check_everything(*uplifted_conv(name), takes_empty_graphs=False, idle=idle)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_uplifted_model_runs_learns_and_is_equivariant(name):
-    check_everything(*uplifted_model(name), needs_no_edges=False)
+    idle = IDLE.get(name, {})
+    check_everything(*uplifted_model(name), takes_empty_graphs=False, idle=idle)
 
 
 @pytest.mark.parametrize("name", ["GCN", "GIN", "GraphSAGE", "GAT"])
 def test_uplifted_model_takes_every_corner_case(name):
-    check_everything(*uplifted_model(name))
-
-
-def test_an_order_dependent_layer_fails_the_symmetry_check():
-    def function(data):
-        return data.x.cumsum(dim=0)
-
-    with pytest.raises(AssertionError):
-        assert_permutation_equivariant(function, small_graphs()["star"])
-
-
-def test_a_layer_that_mixes_graphs_fails_the_batching_check():
-    graphs = list(small_graphs().values())
-    with pytest.raises(AssertionError):
-        assert_batching_consistent(lambda data: data.x - data.x.mean(), graphs)
+    check_everything(*uplifted_model(name), takes_empty_graphs=True)

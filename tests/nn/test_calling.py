@@ -4,11 +4,14 @@ import pytest
 import torch
 import torch_geometric.nn as pyg
 from torch import nn
+from torch_geometric.nn.models.attentive_fp import GATEConv
 
 from gnnak import GNNAK, EgoNets
 from gnnak.errors import EdgeAttrError, OptionError, WidthError
-from gnnak.nn.calling import argument_names, declared_width, try_out
+from gnnak.nn import Stack
+from gnnak.nn.calling import own_widths, try_out
 from gnnak.testing import small_graphs
+from tests.nn.users_convs import BesideConv, ScalarConv, users_convs
 
 PATH = small_graphs(channels=8, edge_channels=3)["path"]
 HISTOGRAM = {
@@ -63,6 +66,27 @@ GNNS = {
     "GraphSAGE": (lambda: pyg.GraphSAGE(8, 6, 2), 6, ()),
     "PNA": (lambda: pyg.PNA(8, 6, 2, **HISTOGRAM), 6, ("edge_attr",)),
     "EdgeCNN": (lambda: pyg.EdgeCNN(8, 6, 2), 6, ()),
+    "LSTM": (lambda: pyg.GraphSAGE(8, 6, 2, aggr="lstm"), 6, ()),
+    "GPSConv": (
+        lambda: pyg.GPSConv(8, pyg.GINEConv(nn.Linear(8, 8), edge_dim=3), heads=2),
+        8,
+        ("edge_attr",),
+    ),
+    "GPSConv with weights": (
+        lambda: pyg.GPSConv(8, pyg.GCNConv(8, 8), heads=2),
+        8,
+        ("edge_weight",),
+    ),
+    "GPSConv without edges": (
+        lambda: pyg.GPSConv(8, pyg.SAGEConv(8, 8), heads=2),
+        8,
+        (),
+    ),
+    "DeepGCNLayer": (
+        lambda: pyg.DeepGCNLayer(pyg.GENConv(8, 8, edge_dim=3), nn.LayerNorm(8)),
+        8,
+        ("edge_attr",),
+    ),
     "Sequential": (
         lambda: pyg.Sequential(
             "x, edge_index, edge_attr",
@@ -84,6 +108,26 @@ def test_try_out_finds_width_and_edge_arguments(name):
     calling = try_out(make(), 8, "eight")
     assert calling.out_channels == width
     assert calling.edge_arguments == edge_arguments
+
+
+@pytest.mark.parametrize("name", users_convs())
+def test_calling_of_a_users_conv_is_the_conv(name):
+    """Categories, columns of them, scalars: handed over as they are."""
+    conv, edge_attr = users_convs()[name]
+    calling = try_out(conv, 8, "eight")
+    assert calling.edge_arguments == ("edge_attr",)
+    assert calling.needs_edges
+    x = PATH.x.float()
+    got = calling(conv, x, PATH.edge_index, edge_attr, None)
+    assert torch.equal(got, conv(x, PATH.edge_index, edge_attr))
+
+
+def test_try_out_knows_who_needs_edges():
+    for gnn in (pyg.GCNConv(8, 8), pyg.GATConv(8, 8, edge_dim=3), pyg.GIN(8, 6, 2)):
+        assert not try_out(gnn, 8, "eight").needs_edges
+    gine = pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)
+    for gnn in (gine, pyg.GPSConv(8, gine), Stack([gine], 8)):
+        assert try_out(gnn, 8, "eight").needs_edges
 
 
 def test_try_out_knows_who_wants_the_batch():
@@ -139,6 +183,8 @@ def test_try_out_takes_the_type_of_the_weights(dtype):
         pyg.GINEConv(nn.Linear(7, 5)),
         pyg.GIN(7, 5, 2),
         pyg.SAGEConv((7, 7), 5),
+        pyg.EdgeConv(nn.Linear(14, 5)),
+        pyg.GPSConv(7, pyg.GINEConv(nn.Linear(7, 7), edge_dim=3)),
     ],
     ids=lambda gnn: type(gnn).__name__,
 )
@@ -178,10 +224,28 @@ def test_try_out_says_what_is_wrong_with_the_output(function, wanted):
 
 
 def test_try_out_of_a_gnn_that_needs_more_arguments_says_so():
-    with pytest.raises(
-        WidthError, match=r"RGCNConv failed .* called as gnn\(x, edge_index\)"
-    ):
+    wanted = r"RGCNConv failed .* gnn\(x, edge_index\): .* not given edge_type"
+    with pytest.raises(WidthError, match=wanted):
         try_out(pyg.RGCNConv(8, 5, num_relations=2), 8, "eight")
+    with pytest.raises(OptionError, match="GCN2Conv needs x_0 beside x and edge_index"):
+        try_out(pyg.GCN2Conv(8, alpha=0.1), 8, "eight")
+
+
+@pytest.mark.parametrize(
+    ("gnn", "wanted"),
+    [
+        (None, "the base GNN is None; give a built PyTorch module"),
+        ("GIN", "the base GNN is 'GIN'; give a built PyTorch module"),
+        (pyg.GCNConv, r"GCNConv is a class; build it first: GCNConv\(...\)\."),
+    ],
+)
+def test_try_out_of_what_is_no_module_says_so(gnn, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        try_out(gnn, 8, "eight")
+    with pytest.raises(OptionError, match=wanted):
+        GNNAK(gnn, 8, 8)
+    with pytest.raises(OptionError, match=wanted):
+        Stack([gnn], 8)
 
 
 def test_try_out_refuses_a_cached_conv():
@@ -253,32 +317,46 @@ def test_calling_hands_weights_to_edge_weight():
     assert torch.equal(got, conv(PATH.x, PATH.edge_index, weight))
 
 
-def test_calling_hands_weights_to_edge_attr_as_one_column():
-    """As a row they would be broadcast where there are as many edges as channels."""
-    conv = pyg.GINEConv(nn.Linear(4, 5), edge_dim=1).double()
-    x, weight = PATH.x[:, :4], torch.arange(4, dtype=torch.double)
-    got = try_out(conv, 4, "four")(conv, x, PATH.edge_index, weight, None)
-    assert torch.equal(got, conv(x, PATH.edge_index, weight[:, None]))
-
-
-def test_argument_names_reads_signatures_and_those_of_pyg_sequential():
-    assert argument_names(pyg.SAGEConv(8, 5)) == ("x", "edge_index", "size")
-    sequence = pyg.Sequential(
-        "x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index->x")]
-    )
-    assert argument_names(sequence) == ("x", "edge_index")
+def test_calling_leaves_the_shape_of_edge_attributes_alone():
+    """[e] stays [e] and [e, 1] stays [e, 1], as if the conv were called directly."""
+    gat = pyg.GATConv(8, 5, edge_dim=1).double()
+    scalar = ScalarConv(8).double()
+    weight = torch.arange(4, dtype=torch.double)
+    for conv, edges in ((gat, weight), (gat, weight[:, None]), (scalar, weight)):
+        got = try_out(conv, 8, "eight")(conv, PATH.x, PATH.edge_index, edges, None)
+        assert torch.equal(got, conv(PATH.x, PATH.edge_index, edges))
 
 
 @pytest.mark.parametrize(
-    ("gnn", "width"),
+    "gnn",
     [
-        (pyg.GCNConv(8, 5), 8),
-        (pyg.SAGEConv((8, 8), 5), 8),
-        (pyg.GINConv(nn.Linear(7, 5)), 7),
-        (pyg.GIN(6, 5, 2), 6),
+        pyg.GINEConv(nn.Linear(8, 8), edge_dim=3),
+        pyg.GPSConv(8, pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)),
+        Stack([pyg.GINEConv(nn.Linear(8, 8))], channels=8),
+    ],
+    ids=lambda gnn: type(gnn).__name__,
+)
+def test_calling_says_that_edge_attributes_are_missing(gnn):
+    with pytest.raises(EdgeAttrError, match=r"needs edge attributes, but got none"):
+        uplifted(gnn, None)
+
+
+@pytest.mark.parametrize(
+    ("gnn", "widths"),
+    [
+        (pyg.GCNConv(8, 5), (8, 5)),
+        (pyg.SAGEConv((8, 8), 5), (8, 5)),
+        (pyg.GINConv(nn.Linear(7, 5)), (7, 5)),
+        (pyg.GIN(6, 5, 2), (6, 5)),
+        (pyg.GPSConv(8, pyg.GCNConv(8, 8)), (8, 8)),
+        (pyg.GatedGraphConv(8, num_layers=2), (8, 8)),
+        (pyg.EdgeConv(nn.Sequential(nn.Linear(16, 5), nn.Linear(5, 7))), (8, 7)),
+        (GATEConv(8, 8, edge_dim=3), (8, 8)),
         (pyg.GCNConv(-1, 5), None),
+        (BesideConv(8, 4), None),
         (nn.ReLU(), None),
     ],
+    ids=lambda gnn: type(gnn).__name__,
 )
-def test_declared_width_is_that_of_the_gnn_or_its_first_linear(gnn, width):
-    assert declared_width(gnn) == width
+def test_own_widths_are_the_first_declared_ones_that_run(gnn, widths):
+    assert own_widths(gnn) == widths

@@ -1,7 +1,10 @@
 import pytest
+import torch
+from torch_geometric.nn import GCNConv
 
-from gnnak import PAPER, PUBLISHED, Departures
+from gnnak import GNNAK, PAPER, PUBLISHED, Departures, EgoNets
 from gnnak.errors import OptionError
+from gnnak.testing import small_graphs
 
 
 def test_departures_of_the_paper_are_none():
@@ -23,3 +26,12 @@ def test_departures_of_the_paper_are_none():
 def test_departures_answers_a_wrong_option_in_a_sentence(options, wanted):
     with pytest.raises(OptionError, match=wanted):
         Departures(**options)
+
+
+def test_departures_dropout_is_passed_on_to_the_fuse():
+    data = small_graphs(4, dtype=torch.float)["star"]
+    subgraphs = EgoNets(1)(data.edge_index, data.num_nodes)
+    departures = Departures(dropout=0.999999)
+    layer = GNNAK(GCNConv(4, 4), 4, 4, hop="add", departures=departures)
+    assert not layer(data.x, subgraphs).any()
+    assert layer.eval()(data.x, subgraphs).any()

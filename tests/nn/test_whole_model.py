@@ -7,11 +7,13 @@ from torch import nn
 from torch_geometric import nn as pyg
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.nn.models.attentive_fp import GATEConv
 
-from gnnak import EgoNets, RandomWalks, uplift
-from gnnak.errors import EdgeAttrError, GraphError, OptionError
+from gnnak import GNNAK, EgoNets, RandomWalks, uplift
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import UpliftedConv
 from gnnak.testing import small_graphs
+from tests.nn.users_convs import BesideConv, users_convs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -136,6 +138,52 @@ def test_uplift_of_one_conv_and_of_pyg_sequential():
     assert net(torch.rand(3, 4), PATH).shape == (3, 2)
 
 
+@pytest.mark.parametrize("name", users_convs(4))
+def test_uplift_takes_convs_that_users_write(name):
+    conv, edge_attr = users_convs(4)[name]
+    net = uplift(conv)
+    assert net(torch.rand(3, 4), PATH, edge_attr).shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("make", "edge_channels"),
+    [
+        (lambda: pyg.GatedGraphConv(4, num_layers=2), None),
+        (lambda: pyg.GraphSAGE(4, 6, 2, 4, aggr="lstm"), None),
+        (lambda: GATEConv(4, 4, edge_dim=3), 3),
+        (lambda: pyg.GPSConv(4, pyg.GINEConv(nn.Linear(4, 4), edge_dim=3)), 3),
+    ],
+    ids=["GatedGraphConv", "LSTM", "GATEConv", "GPSConv"],
+)
+def test_uplift_finds_the_width_of_unusual_convs(make, edge_channels):
+    options = {"edge_attr": torch.rand(4, edge_channels)} if edge_channels else {}
+    assert uplift(make())(torch.rand(3, 4), PATH, **options).shape == (3, 4)
+
+
+def test_uplift_takes_any_extractor():
+    model, x = pyg.GIN(4, 4, 2), torch.rand(3, 4)
+    nets = []
+    for hops in (1, EgoNets(1)):
+        torch.manual_seed(0)
+        nets.append(uplift(model, hops))
+    assert torch.equal(nets[0](x, PATH), nets[1](x, PATH))
+
+
+def test_uplift_leaves_alone_what_is_uplifted():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add")
+            self.uplifted = uplift(pyg.GCNConv(4, 4))
+            self.conv = pyg.GCNConv(4, 4)
+
+    net = uplift(Mixed())
+    assert isinstance(net.conv, UpliftedConv)
+    for layer in (net.layer, net.uplifted.layer, net.conv.layer):
+        assert isinstance(layer, GNNAK)
+        assert isinstance(layer.gnn, pyg.GCNConv)
+
+
 def test_uplift_keeps_a_shared_conv_shared():
     class Tied(nn.Module):
         def __init__(self):
@@ -186,6 +234,9 @@ def test_uplifted_model_resets_its_weights():
     changed = [k for k in before if not torch.equal(before[k], after[k])]
     assert any("gnn" in key for key in changed)
     assert any("hop_table" in key for key in changed)
+    gates = [key for key in before if "gates" in key]
+    assert gates
+    assert set(gates) <= set(changed)
 
 
 class TestBadInput:
@@ -193,13 +244,67 @@ class TestBadInput:
         with pytest.raises(OptionError, match="no PyG MessagePassing inside"):
             uplift(nn.Linear(3, 3))
 
+    @pytest.mark.parametrize(
+        "model",
+        [
+            uplift(pyg.GCN(4, 4, 2)),
+            uplift(pyg.GCNConv(4, 4)),
+            GNNAK(pyg.GCNConv(4, 4), 4, 4, hop="add"),
+        ],
+        ids=["model", "conv", "layer"],
+    )
+    def test_nothing_is_uplifted_twice(self, model):
+        with pytest.raises(OptionError, match="those in GNNAK layers are uplifted"):
+            uplift(model)
+
+    @pytest.mark.parametrize(
+        ("model", "wanted"),
+        [
+            (None, "the model is None; give a built PyTorch module"),
+            ("GIN", "the model is 'GIN'; give a built PyTorch module"),
+            (pyg.GCN, r"the model GCN is a class; build it first: GCN\(...\)\."),
+        ],
+    )
+    def test_what_is_no_model_is_said(self, model, wanted):
+        with pytest.raises(OptionError, match=wanted):
+            uplift(model)
+
     def test_negative_radius_is_said(self):
         with pytest.raises(OptionError, match="num_hops is -1"):
             uplift(pyg.GCN(4, 4, 2), num_hops=-1)
 
-    def test_unknown_width_is_said(self):
-        with pytest.raises(OptionError, match="cannot tell the input width of APPNP"):
-            uplift(pyg.APPNP(K=2, alpha=0.1))
+    @pytest.mark.parametrize(
+        "conv",
+        [
+            pyg.APPNP(K=2, alpha=0.1),
+            pyg.LGConv(),
+            pyg.AGNNConv(),
+            pyg.GCNConv(-1, 4),
+        ],
+        ids=lambda conv: type(conv).__name__,
+    )
+    def test_unknown_width_is_said(self, conv):
+        wanted = f"cannot tell the input width of {type(conv).__name__}"
+        with pytest.raises(OptionError, match=wanted):
+            uplift(conv)
+
+    def test_the_first_failure_is_told_not_that_of_a_guess(self):
+        wanted = r"^the base GNN RGCNConv failed .* width 8 \(as RGCNConv declares\)"
+        with pytest.raises(WidthError, match=wanted) as caught:
+            uplift(pyg.RGCNConv(8, 8, num_relations=2))
+        assert "not given edge_type" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(WidthError, match=r"BesideConv failed .* of width 12"):
+            uplift(BesideConv(8, 4))
+
+    def test_a_conv_with_another_signature_is_refused(self):
+        with pytest.raises(OptionError, match="GCN2Conv needs x_0 beside x"):
+            uplift(pyg.GCN2Conv(8, alpha=0.1))
+
+    def test_missing_edge_attributes_are_said(self):
+        net = uplift(pyg.GINEConv(nn.Linear(4, 4)))
+        with pytest.raises(EdgeAttrError, match="GINEConv needs edge attributes"):
+            net(torch.rand(3, 4), PATH)
 
     def test_cached_conv_is_refused(self):
         with pytest.raises(OptionError, match="cached=True"):

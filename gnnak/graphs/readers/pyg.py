@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
     """A store with the `x`, `edge_index`, `edge_attr` and `y` of PyG graphs.
 
+    `x` [n] and `edge_attr` [e] become one column; `y` may be a number. All else is left
+    out: `pos`, `edge_weight`, masks and whatever else a `Data` holds.
+
     Args:
         data_list: Graphs that agree on which fields they have, on widths and on
             dtypes; a `Dataset` will do. Without `edge_index` a graph has no edges.
@@ -103,18 +106,24 @@ def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]
     if edge_index is None:
         edge_index = torch.zeros(2, 0, dtype=torch.long, device=device)
     check_edge_shape(edge_index)
-    y = data.y
+    x, edge_attr, y = _columns(data.x), _columns(data.edge_attr), data.y
     if y is not None and (not isinstance(y, Tensor) or y.dim() == 0):
         y = torch.as_tensor(y, device=device).reshape(-1)
-    if data.x is not None:
-        check_rows("x", data.x, size, "node")
-    if data.edge_attr is not None:
-        check_rows("edge_attr", data.edge_attr, edge_index.size(1), "edge")
+    if x is not None:
+        check_rows("x", x, size, "node")
+    if edge_attr is not None:
+        check_rows("edge_attr", edge_attr, edge_index.size(1), "edge")
     if y is not None:
         rows, owner = (size, "node") if node_targets else (1, "graph")
         check_rows("y", y, rows, owner, columns=False)
-    fields = {"x": data.x, "edge_index": edge_index, "edge_attr": data.edge_attr}
-    return size, {**fields, "y": y}
+    fields = {"x": x, "edge_index": edge_index, "edge_attr": edge_attr, "y": y}
+    return size, fields
+
+
+def _columns(value: Tensor | None) -> Tensor | None:
+    """A vector as one column; anything else as it is."""
+    vector = isinstance(value, Tensor) and value.dim() == 1
+    return value[:, None] if vector else value  # type: ignore[index]
 
 
 def _num_nodes(data: Data) -> int:

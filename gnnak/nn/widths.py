@@ -1,0 +1,72 @@
+"""The widths a GNN may have, read off its attributes and weights."""
+
+from collections.abc import Iterable
+
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+EDGE_WIDTH_NAMES = (
+    "edge_dim",
+    "edge_channels",
+    "in_edge_channels",
+    "in_channels",
+    "in_features",
+    "dim",
+)
+"""Attributes of a module that may tell the width of its edge attributes."""
+
+
+def node_widths(gnn: nn.Module) -> list[int]:
+    """The input widths that a GNN may have by what it declares, likeliest first.
+
+    Its own `in_channels`, `channels` and `out_channels`, then the input widths of its
+    parts, in their order. None for a lazy GNN: it takes any.
+
+    >>> from torch_geometric.nn import GATConv, GINConv
+    >>> node_widths(GATConv(8, 5))
+    [8, 5]
+    >>> node_widths(GINConv(nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 5))))
+    [8, 16]
+    """
+    if any(is_lazy(weight) for weight in gnn.parameters()):
+        return []
+    own = ("in_channels", "channels", "out_channels")
+    declared = [getattr(gnn, name, None) for name in own]
+    for part in gnn.modules():
+        declared += [
+            getattr(part, name, None) for name in ("in_channels", "in_features")
+        ]
+    return _unique(_as_width(width) for width in declared)
+
+
+def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
+    """The widths that the edge attributes of a GNN may have, likeliest first.
+
+    Args:
+        gnn: The GNN.
+        in_channels: Width of its node states; often edge attributes stand beside the
+            state of one end, or of both, and the declared width is that of all.
+    """
+    declared = [
+        getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES
+    ]
+    for weight in gnn.parameters():
+        if weight.is_floating_point() and not is_lazy(weight):
+            declared += weight.shape
+    widths = [in_channels, 1]
+    for width in declared:
+        if isinstance(width, int):
+            widths += [width - ends * in_channels for ends in range(3)]
+    return _unique(widths)
+
+
+def _as_width(declared: object) -> int:
+    """A declared width, also one for each end of an edge; 0 if it is none."""
+    if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
+        declared = declared[0]
+    return declared if isinstance(declared, int) else 0
+
+
+def _unique(widths: Iterable[int]) -> list[int]:
+    """Each positive width once, in the order of their first appearance."""
+    return [width for width in dict.fromkeys(widths) if width > 0]
