@@ -1,8 +1,8 @@
 """Does a model trained with SubgraphDrop evaluate in full mode as well as one without?
 
-Trains GIN-AK or GIN-AK+ on counting, with all subgraphs and with SubgraphDrop, with the paper's
-settings (fewer epochs keep the shape of its schedule), and writes the test error in
-full mode at the best validation epoch.
+Trains GIN-AK or GIN-AK+ on counting, with all subgraphs and with SubgraphDrop, with the
+paper's settings (fewer epochs keep the shape of its schedule), and writes the test error
+in full mode at the best validation epoch.
 
     python -m benchmarks.drop_quality --target triangle [--drop random] [--device cuda]
 """
@@ -38,7 +38,9 @@ def error(net: Network, store: GraphStore, y: torch.Tensor) -> float:
     return total / len(store)
 
 
-def train(target: str, seed: int, drop: str | None, epochs: int, device: str) -> dict:
+def train(
+    target: str, model: str, drop: str | None, seed: int, epochs: int, device: str
+) -> dict:
     """Train one model; the record of the run."""
     path = real_file("counting.npz")
     if path is None:

@@ -45,5 +45,5 @@ def test_segment_reduce_has_the_right_gradient(reduce):
 def test_segment_reduce_sums_half_precision_in_float32():
     ones = torch.ones(4096, 1, dtype=torch.bfloat16)
     got = segment_reduce(ones, torch.zeros(4096, dtype=torch.long), 1, "sum")
-    assert got.dtype == torch.float
+    assert got.dtype == torch.bfloat16
     assert got.item() == 4096
