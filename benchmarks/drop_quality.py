@@ -1,7 +1,7 @@
 """Does a model trained with SubgraphDrop evaluate in full mode as well as one without?
 
 Trains GIN-AK or GIN-AK+ on counting, with all subgraphs and with SubgraphDrop, with the
-paper's settings (fewer epochs keep the shape of its schedule), and writes the test error
+paper's settings (fewer epochs keep the shape of its schedule); writes the test error
 in full mode at the best validation epoch.
 
     python -m benchmarks.drop_quality --target triangle [--drop random] [--device cuda]
