@@ -41,9 +41,11 @@ gpu: $(READY)  ## the tests that need a CUDA device
 
 bench: $(READY)  ## run the benchmarks and write their records to results/
 	$(BIN)/python -m benchmarks.extraction --record
+	$(BIN)/python -m benchmarks.subgraph_drop --record
+	$(BIN)/python -m benchmarks.wl --record
 	$(MAKE) tables
 
-tables: $(READY)  ## render the README's tables from results/
+tables: $(READY)  ## render the tables of README and docs from results/
 	$(BIN)/python -m benchmarks.tables
 
 format: $(READY)  ## let ruff rewrite what it can

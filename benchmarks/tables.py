@@ -1,4 +1,4 @@
-"""Render the README's tables from the records in results/: figures are never typed.
+"""Render the tables of README and docs from results/: figures are never typed.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Run `make tables`.
 """
@@ -9,8 +9,18 @@ from pathlib import Path
 
 from gnnak.training.results import Record, read_records
 
-README = Path("README.md")
+PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
 RESULTS = Path("results")
+PUBLISHED_SHARES = {
+    ("min-set-cover", 1): 0.15,
+    ("min-set-cover", 3): 0.41,
+    ("min-set-cover", 5): 0.71,
+    ("farthest", 1): 0.19,
+    ("farthest", 2): 0.41,
+    ("farthest", 3): 0.66,
+    ("farthest", 5): 0.93,
+}
+"""Shares of roots that the published samplers keep on ZINC with 3-hop egonets."""
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
@@ -39,7 +49,125 @@ def extraction() -> str:
     return markdown(["egonets of", "gnnak", "PyG `RootedEgoNets`", "faster"], rows)
 
 
-TABLES: dict[str, Callable[[], str]] = {"extraction": extraction}
+def _drops() -> list[Record]:
+    """The newest record of every data set, device, strategy and R."""
+    records = read_records(RESULTS / "subgraph_drop.jsonl")
+    keys = ("case", "device", "strategy", "min_coverage")
+    return list({tuple(r[k] for k in keys): r for r in records}.values())
+
+
+def _drop_row(record: Record) -> list[str]:
+    seconds, memory = record["step_seconds"], record["step_mb"]
+    sampling = record["plan_seconds"] + record["draw_seconds"]
+    return [
+        f"{record['share']:.0%}",
+        f"{record['coverage']:.1f}",
+        f"{1e3 * sampling:.0f} ms",
+        f"{1e3 * seconds['drop']:.0f} / {1e3 * seconds['full']:.0f} ms",
+        f"{seconds['drop'] / seconds['full']:.2f}",
+        f"{memory['drop'] / memory['full']:.2f}",
+    ]
+
+
+DROP_HEADER = ["kept", "covered", "sampling", "step / full", "time", "memory"]
+
+
+def drop_short() -> str:
+    """SubgraphDrop with R=3: steps and memory beside full mode."""
+    rows = [
+        [f"{r['case']}, {r['device']}", r["strategy"], *_drop_row(r)]
+        for r in _drops()
+        if r["min_coverage"] == 3
+    ]
+    return markdown(["R = 3", "strategy", *DROP_HEADER], rows)
+
+
+def drop_long() -> str:
+    """SubgraphDrop for every R."""
+    rows = [
+        [
+            f"{r['case']}, {r['device']}",
+            r["strategy"],
+            str(r["min_coverage"]),
+            *_drop_row(r),
+        ]
+        for r in _drops()
+    ]
+    return markdown(["data", "strategy", "R", *DROP_HEADER], rows)
+
+
+def drop_shares() -> str:
+    """Shares of roots kept on ZINC beside the published ones."""
+    shares = {
+        (r["strategy"], r["min_coverage"]): r["share"]
+        for r in _drops()
+        if r["case"] == "ZINC molecules" and r["real"]
+    }
+    rows = []
+    for strategy in ("random", "farthest", "min-set-cover"):
+        cells = []
+        for wanted in range(1, 6):
+            ours = shares.get((strategy, wanted))
+            theirs = PUBLISHED_SHARES.get((strategy, wanted))
+            cell = "" if ours is None else f"{ours:.0%}"
+            cells.append(cell if theirs is None else f"{cell} ({theirs:.0%})")
+        rows.append([strategy, *cells])
+    return markdown(["kept (published)", *(f"R={r}" for r in range(1, 6))], rows)
+
+
+def drop_quality() -> str:
+    """Test error of models trained with all subgraphs and with SubgraphDrop."""
+    runs: dict[tuple, dict[bool, Record]] = {}
+    for record in read_records(RESULTS / "drop_quality.jsonl"):
+        model = record["model"].removesuffix("-s")
+        key = (record["target"], model, record["epochs"], record["seed"])
+        runs.setdefault(key, {})[record["drop"] is not None] = record
+    rows = []
+    for (target, model, epochs, _), pair in runs.items():
+        full, few = pair[False]["test_mae"], pair[True]["test_mae"]
+        change = f"{few / full - 1:+.0%}"
+        rows.append([target, model, str(epochs), f"{full:.4f}", f"{few:.4f}", change])
+    header = ["task", "model", "epochs", "all subgraphs", "SubgraphDrop R=3", "error"]
+    return markdown(header, rows)
+
+
+def wl_small() -> str:
+    """On how many pairs of the small connected graphs each WL test fails."""
+    records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "small"]
+    rows = [
+        [f"`{r['case']}`", str(r["fails"]), *map(str, r["fails_by_size"][4:])]
+        for r in latest(records, "case")
+    ]
+    return markdown(["test", "fails on", "5 nodes", "6 nodes", "7 nodes"], rows)
+
+
+def wl_speed() -> str:
+    """Seconds of the WL tests."""
+    records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "speed"]
+    rows = [
+        [
+            r["graphs"],
+            f"`{r['test']}`",
+            f"{r['seconds']:.2f}",
+            "" if r["goal"] is None else f"{r['goal']:g}",
+        ]
+        for r in latest(records, "case")
+    ]
+    return markdown(["graphs", "test", "seconds", "goal"], rows)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    table.__name__: table
+    for table in (
+        extraction,
+        drop_short,
+        drop_long,
+        drop_shares,
+        drop_quality,
+        wl_small,
+        wl_speed,
+    )
+}
 
 
 def render(text: str) -> str:
@@ -53,9 +181,10 @@ def render(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the README's tables."""
-    README.write_text(render(README.read_text("utf-8")), "utf-8")
-    print(f"{README}: {', '.join(TABLES)}")
+    """Rewrite the tables of the README and of docs/."""
+    for page in PAGES:
+        page.write_text(render(page.read_text("utf-8")), "utf-8")
+        print(page)
 
 
 if __name__ == "__main__":

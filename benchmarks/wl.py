@@ -3,22 +3,26 @@
 Times are the best of a few repeats on the threads PyTorch is given; the goals are for
 two cores. Run with
 
-    python -m benchmarks.wl [--threads 2] [--small]
+    python -m benchmarks.wl [--threads 2] [--small] [--record]
 """
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
 
 import networkx as nx
 import torch
 
 from gnnak.graphs.named import Graph
+from gnnak.training.results import Record, append_record, environment
 from gnnak.wl import partition
 from gnnak.wl.families import cfi_pair, connected_graphs
 from gnnak.wl.families.registry import pairs_apart
 from gnnak.wl.lab import Contender
 
+RESULTS = Path("results/wl.jsonl")
 REPEATS = 2
 
 
@@ -78,10 +82,8 @@ SMALL = (
 """The tests that are counted out on all connected graphs with up to 7 nodes."""
 
 
-def print_speed() -> None:
-    """Print the time of every case beside its goal."""
-    print(f"| graphs | test | seconds ({torch.get_num_threads()} threads) | goal |")
-    print("|---|---|---|---|")
+def speed() -> Iterator[Record]:
+    """The best time of every case beside its goal."""
     for name, (build, contender, goal) in CASES.items():
         graphs = build()
         times = []
@@ -89,42 +91,51 @@ def print_speed() -> None:
             start = time.perf_counter()
             partition(contender.test, graphs, **contender.options)
             times.append(time.perf_counter() - start)
-        wanted = "" if goal is None else f"{goal:g}"
-        label = contender.label
-        print(f"| {name.strip()} | `{label}` | {min(times):.2f} | {wanted} |")
+        yield {
+            "kind": "speed",
+            "case": f"{name.strip()}, {contender.label}",
+            "graphs": name.strip(),
+            "test": contender.label,
+            "seconds": min(times),
+            "goal": goal,
+        }
 
 
-def print_small() -> None:
-    """Print on how many pairs of small connected graphs each test fails."""
+def small() -> Iterator[Record]:
+    """On how many pairs of small connected graphs each test fails."""
     groups = [connected_graphs(n) for n in range(1, 8)]
     graphs = [graph for group in groups for graph in group]
-    everything = [graphs]
-    print(f"{len(graphs)} graphs")
-    print("| test | pairs it fails on, all sizes | of 5, 6, 7 nodes |")
-    print("|---|---|---|")
     for contender in SMALL:
         classes = partition(contender.test, graphs, **contender.options)
-        total, apart = pairs_apart(everything, classes)
+        total, apart = pairs_apart([graphs], classes)
         by_size, start = [], 0
         for group in groups:
             own = classes[start : start + len(group)]
             start += len(group)
             pairs, told = pairs_apart([group], own)
             by_size.append(pairs - told)
-        shown = ", ".join(str(missed) for missed in by_size[4:])
-        print(f"| `{contender.label}` | {total - apart} | {shown} |")
+        yield {
+            "kind": "small",
+            "case": contender.label,
+            "graphs": len(graphs),
+            "pairs": total,
+            "fails": total - apart,
+            "fails_by_size": by_size,
+        }
 
 
 def main() -> None:
-    """Print both tables, or the second alone."""
+    """Print both kinds of records, or the second alone; write them with --record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--small", action="store_true", help="the second table alone")
+    parser.add_argument("--small", action="store_true", help="the second kind alone")
+    parser.add_argument("--record", action="store_true", help=f"append to {RESULTS}")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    if not arguments.small:
-        print_speed()
-    print_small()
+    for record in chain(() if arguments.small else speed(), small()):
+        print({name: value for name, value in record.items() if name != "kind"})
+        if arguments.record:
+            append_record(RESULTS, record | environment())
 
 
 if __name__ == "__main__":

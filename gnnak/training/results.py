@@ -61,10 +61,16 @@ def read_records(path: Path) -> list[Record]:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, with a plus if it was changed since."""
+    """The commit of the source tree, with a plus if it was changed since.
+
+    A tree without its history, as on a machine it was copied to, may be told its
+    commit by the variable GNNAK_COMMIT.
+    """
+    if told := os.environ.get("GNNAK_COMMIT"):
+        return told
     here = Path(__file__).parent
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],
             cwd=here,
             capture_output=True,
@@ -74,4 +80,4 @@ def _commit() -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip()
+    return answer.stdout.strip()

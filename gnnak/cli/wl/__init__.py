@@ -3,7 +3,6 @@
 import typer
 
 from gnnak.cli.wl import compare, explain, lab
-from gnnak.cli.wl.shared import one_line
 
 app = typer.Typer(
     help="Tests of the Weisfeiler-Leman kind, on named families and on your graphs.",
@@ -11,6 +10,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-app.command(name="lab", epilog=lab.EXAMPLES)(one_line(lab.lab))
-app.command(name="compare", epilog=compare.EXAMPLES)(one_line(compare.compare))
-app.command(name="explain", epilog=explain.EXAMPLES)(one_line(explain.explain))
+app.command(name="lab", epilog=lab.EXAMPLES)(lab.lab)
+app.command(name="compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command(name="explain", epilog=explain.EXAMPLES)(explain.explain)

@@ -1,19 +1,14 @@
-"""What the commands of `gnnak wl` share: options, files, and how they fail."""
+"""What the commands of `gnnak wl` share: options and files."""
 
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from gnnak.errors import FileFormatError, GnnakError
+from gnnak.errors import FileFormatError
 from gnnak.graphs.named import Graph
 from gnnak.graphs.readers import read_graph6
 from gnnak.wl.options import HASHES, TESTS, known_options, read_options
-
-P = ParamSpec("P")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Tests = Annotated[
@@ -30,22 +25,6 @@ Mark = Annotated[bool, typer.Option("--root-mark", help="The root is marked.")]
 Centroid = Annotated[bool, typer.Option("--centroid", help="Read the root's copy.")]
 Context = Annotated[bool, typer.Option("--context", help="Read a node's copies.")]
 Memory = Annotated[float, typer.Option(help="GiB a test may be estimated to need.")]
-
-
-def one_line(command: Callable[P, None]) -> Callable[P, None]:
-    """Answer a wrong input with one line and exit code 2."""
-
-    @wraps(command)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except GnnakError as error:
-            console = Console(stderr=True, highlight=False)
-            console.print("[red]error:[/red]", end=" ")
-            console.print(str(error), soft_wrap=True, markup=False)
-            raise typer.Exit(2) from None
-
-    return guarded
 
 
 def given(**options: object) -> dict[str, object]:
