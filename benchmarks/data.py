@@ -41,7 +41,7 @@ def superpixels(count: int) -> GraphStore:
     if path := real_file("cifar10-superpixels.npz"):
         store = read_npz(path, allow_no_edges=True).store.subset(slice(count))
     else:
-        x = torch.randint(256, (118 * count, 5), generator=torch.manual_seed(0))
+        x = torch.randint(256, (118 * count, 5), generator=torch.Generator())
         none = torch.zeros(count, dtype=torch.long)
         y = torch.arange(count) % 10
         store = GraphStore(none + 118, none, torch.empty(2, 0).long(), x, y=y)

@@ -59,7 +59,9 @@ def train(
     name = f"{model}-s" if drop else model
     net = build_model(name, Categorical((1,)), None, 1, options).to(device)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
-    schedule = torch.optim.lr_scheduler.StepLR(optimizer, epochs * 40 // 250, 0.5)
+    schedule = torch.optim.lr_scheduler.StepLR(
+        optimizer, max(epochs * 40 // 250, 1), 0.5
+    )
     rows = {name: (store.subset(index), y[index]) for name, index in parts.items()}
     best, curve, begin = (float("inf"), float("inf")), [], time.perf_counter()
     for epoch in range(epochs):

@@ -9,7 +9,7 @@ batches, with extraction, sampling, forward, backward and optimiser inside the s
 import argparse
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,7 +154,9 @@ def measure_sampling(
     }
 
 
-def measure(name: str, device: torch.device, repeats: int) -> Iterator[dict]:
+def measure(
+    name: str, device: torch.device, repeats: int, strategies: Sequence[str]
+) -> Iterator[dict]:
     """Every strategy and R beside full mode, measured in turns."""
     case = CASES[name]
     size = case.batch_size[device.type]
@@ -163,7 +165,7 @@ def measure(name: str, device: torch.device, repeats: int) -> Iterator[dict]:
         store[slice(first, first + size)].to(device)
         for first in range(0, size * repeats, size)
     ]
-    for strategy in STRATEGIES:
+    for strategy in strategies:
         for min_coverage in range(1, 6):
             drop = SubgraphDrop(strategy, min_coverage)
             nets = [network(case, store, None), network(case, store, drop)]
@@ -198,13 +200,14 @@ def main() -> None:
     """Measure all cases; print a line each and, with --record, write them down."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--strategy", nargs="*", default=STRATEGIES, choices=STRATEGIES)
     parser.add_argument("--repeats", type=int, default=3, help="batches a setting")
     parser.add_argument("--record", nargs="?", const=RESULTS, type=Path)
     options = parser.parse_args()
     device = torch.device(options.device)
     for name in CASES:
         print(f"{name}, {options.device}")
-        for record in measure(name, device, options.repeats):
+        for record in measure(name, device, options.repeats, options.strategy):
             print(shown(record), flush=True)
             if options.record:
                 append_record(options.record, record | environment(device))

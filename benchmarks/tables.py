@@ -121,9 +121,12 @@ def drop_quality() -> str:
     for record in read_records(RESULTS / "drop_quality.jsonl"):
         model = record["model"].removesuffix("-s")
         key = (record["target"], model, record["epochs"], record["seed"])
+        key += (record["device"],)
         runs.setdefault(key, {})[record["drop"] is not None] = record
     rows = []
-    for (target, model, epochs, _), pair in runs.items():
+    for (target, model, epochs, *_), pair in runs.items():
+        if len(pair) < 2:
+            continue
         full, few = pair[False]["test_mae"], pair[True]["test_mae"]
         change = f"{few / full - 1:+.0%}"
         rows.append([target, model, str(epochs), f"{full:.4f}", f"{few:.4f}", change])

@@ -37,7 +37,8 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
         _count(_adjacency(store, first, min(first + 512, len(store))), substructure)
         for first in range(0, len(store), 512)
     ]
-    return torch.cat([torch.zeros(0, dtype=torch.double), *counts])
+    none = torch.zeros(0, dtype=torch.double, device=store.device)
+    return torch.cat([none, *counts])
 
 
 def _adjacency(store: GraphStore, first: int, last: int) -> Tensor:
@@ -49,8 +50,10 @@ def _adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     edges = store.edge_index[:, ptr[first] : ptr[last]]
     graph = torch.arange(last - first, device=store.device)
     graph = graph.repeat_interleave(store.num_edges[first:last])
-    dense = torch.zeros(last - first, largest, largest, dtype=torch.double)
-    dense.index_put_((graph, *edges), torch.ones(1).double(), accumulate=True)
+    dense = torch.zeros(
+        last - first, largest, largest, dtype=torch.double, device=store.device
+    )
+    dense.index_put_((graph, *edges), dense.new_ones(1), accumulate=True)
     loops = dense.diagonal(dim1=1, dim2=2).any()
     if loops or (dense > 1).any() or not torch.equal(dense, dense.transpose(1, 2)):
         raise GraphError(

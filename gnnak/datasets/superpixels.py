@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from gnnak.errors import GraphError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import pointers
 
@@ -27,7 +28,8 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
     Returns:
         The same graphs with edges, `x` in 0..1, and the similarity as `edge_attr`.
     """
-    assert store.x is not None
+    if store.x is None or store.x.size(1) != 5:
+        raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
     x = store.x.float() / 255
     ptr = pointers(store.num_nodes)
     parts = [

@@ -72,6 +72,10 @@ class SubgraphDrop:
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Draw which subgraphs are kept, [s] bool."""
+        if self.strategy == "farthest" and plan.distances is None:
+            raise CoverageError(
+                "the plan has no distances; make it with a SubgraphDrop('farthest')."
+            )
         chooser = CHOOSERS[self.strategy]
         return chooser(subgraphs, plan, self.min_coverage, generator)
 
@@ -92,6 +96,11 @@ class SubgraphDrop:
         """
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
+        elif plan.num_nodes != subgraphs.num_subgraphs:
+            raise CoverageError(
+                f"the plan is of a batch of {plan.num_nodes} nodes, this one has "
+                f"{subgraphs.num_subgraphs}; make a plan of this batch."
+            )
         kept = self.choose(subgraphs, plan, generator)
         return keep_subgraphs(subgraphs, edge_index, kept)
 
@@ -114,9 +123,15 @@ def keep_subgraphs(
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The graph's edges, [2, e].
-        kept: Which subgraphs stay, [s] bool.
+        kept: Which subgraphs stay, [s] bool; every node must be in one of them.
     """
     num_nodes = subgraphs.num_subgraphs
+    covered = coverage(subgraphs, num_nodes, kept)
+    if not subgraphs.node.is_cuda and not bool((covered > 0).all()):
+        node = int((covered == 0).nonzero()[0])
+        raise CoverageError(
+            f"node {node} is in none of the kept subgraphs; keep at least one of each."
+        )
     copies = kept.index_select(0, subgraphs.subgraph).nonzero().flatten()
     new_subgraph = torch.cumsum(kept, 0) - 1
     new_copy = subgraphs.node.new_full((subgraphs.num_copies,), -1)
@@ -134,6 +149,6 @@ def keep_subgraphs(
         num_nodes=num_nodes,
         num_edges=subgraphs.num_edges,
         held=coverage(subgraphs, num_nodes),
-        covered=coverage(subgraphs, num_nodes, kept),
+        covered=covered,
         filling=plan_filling(edge_index, num_nodes, root),
     )

@@ -90,10 +90,11 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
     """Make the values of kept roots [s, c] into values of all nodes, [n, c]."""
-    share = values.index_select(0, filling.subgraph)
-    share = share * filling.weight.to(values.dtype)[:, None]
-    known = values.new_zeros(num_nodes, values.size(1))
-    return known.index_add(0, filling.node, share)
+    wide = values.float() if values.dtype.itemsize < 4 else values
+    share = wide.index_select(0, filling.subgraph)
+    share = share * filling.weight.to(wide.dtype)[:, None]
+    known = wide.new_zeros(num_nodes, wide.size(1))
+    return known.index_add(0, filling.node, share).to(values.dtype)
 
 
 def _nearer_neighbors(

@@ -39,7 +39,7 @@ def make_plan(
         component,
         count,
         counts_of(subgraphs.node, num_nodes),
-        pair_distances(edge_index, num_nodes) if distances else None,
+        pair_distances(edge_index, component, count) if distances else None,
     )
 
 

@@ -28,6 +28,7 @@ def random_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """A random permutation of the subgraphs, [s]."""
-    device = subgraphs.device
-    return torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
+    """A random permutation of the subgraphs, [s], drawn where the generator is."""
+    device = subgraphs.device if generator is None else generator.device
+    order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
+    return order.to(subgraphs.device)

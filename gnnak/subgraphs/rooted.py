@@ -106,7 +106,7 @@ class RootedSubgraphs:
 
     def __repr__(self) -> str:
         return (
-            f"RootedSubgraphs(subgraphs={self.num_subgraphs}, "
+            f"{type(self).__name__}(subgraphs={self.num_subgraphs}, "
             f"node_copies={self.num_copies}, edge_copies={self.num_edge_copies}, "
             f"device='{self.device}')"
         )

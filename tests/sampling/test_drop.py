@@ -1,7 +1,6 @@
 """Every strategy covers what it can, never twice, never for ever."""
 
-from itertools import pairwise
-
+import networkx as nx
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
 from gnnak.errors import CoverageError, GraphError, OptionError
-from gnnak.sampling import coverage, is_cover, keep_subgraphs, pairs
+from gnnak.sampling import coverage, greedy, is_cover, keep_subgraphs, pairs
 from gnnak.subgraphs.invariants import TENSORS
 from gnnak.testing import small_graphs
 from tests.strategies import graphs
@@ -108,17 +107,75 @@ def test_random_keeps_a_prefix_of_the_random_order():
     assert kept.tolist() == literal.tolist()
 
 
-def test_farthest_takes_the_farthest_root_every_time():
-    """On a path: a random first, then the far end, then the middle of a gap."""
-    path = torch.stack([torch.arange(16), torch.arange(1, 17)])
-    path = torch.cat([path, path.flip(0)], dim=1)
-    subs = EgoNets(3)(path, 17)
-    for seed in range(10):
-        kept = SubgraphDrop("farthest", 1)(subs, path, seeded(seed)).root.tolist()
-        assert kept[0] <= 3
-        assert kept[-1] >= 13
-        # A root stays 4 or more from the kept ones as long as something is uncovered.
-        assert max(b - a for a, b in pairwise(kept)) <= 7
+def orders(subs, edge_index, num_nodes, strategy, wanted, seed):
+    """The roots of one component in the order they were chosen, and their cover."""
+    chosen = []
+    best = greedy.best_of_each
+
+    def watching(*args):
+        picked = best(*args)
+        chosen.extend(picked[picked >= 0].tolist())
+        return picked
+
+    drop = SubgraphDrop(strategy, wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy, "best_of_each", watching)
+        kept = drop.choose(subs, drop.plan(subs, edge_index), seeded(seed))
+    assert sorted(chosen) == kept.nonzero().flatten().tolist()
+    return chosen
+
+
+def connected(seed: int, size: int = 14) -> tuple[torch.Tensor, nx.Graph]:
+    graph = nx.random_labeled_tree(size, seed=seed)
+    graph.add_edges_from([(0, size // 2), (1, size - 1)])
+    once = torch.tensor(list(graph.edges)).t()
+    return torch.cat([once, once.flip(0)], dim=1), graph
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_farthest_takes_a_farthest_root_every_time(seed):
+    """The literal rule, step by step, with networkx's distances."""
+    edge_index, graph = connected(seed)
+    subs, far = (
+        EgoNets(2)(edge_index, 14),
+        dict(nx.all_pairs_shortest_path_length(graph)),
+    )
+    chosen = orders(subs, edge_index, 14, "farthest", 2, seed)
+    for step in range(1, len(chosen)):
+        kept = chosen[:step]
+        nearest = {
+            v: min(far[v][root] for root in kept) for v in set(graph) - set(kept)
+        }
+        assert nearest[chosen[step]] == max(nearest.values())
+        mask = torch.zeros(14, dtype=torch.bool)
+        mask[kept] = True
+        assert not is_cover(subs, 14, mask, 2)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("wanted", [1, 2, 3])
+def test_set_cover_takes_most_of_the_least_covered_every_time(seed, wanted):
+    """The literal rule, step by step: most nodes of those covered least often."""
+    edge_index, graph = connected(seed)
+    subs = EgoNets(2)(edge_index, 14)
+    members = {v: set(nx.ego_graph(graph, v, 2)) for v in graph}
+    need = {v: min(wanted, sum(v in m for m in members.values())) for v in graph}
+    chosen = orders(subs, edge_index, 14, "min-set-cover", wanted, seed)
+    for step in range(1, len(chosen)):
+        kept = chosen[:step]
+        count = {v: sum(v in members[root] for root in kept) for v in graph}
+        lacking = {v: count[v] for v in graph if count[v] < need[v]}
+        least = {v for v, times in lacking.items() if times == min(lacking.values())}
+        gain = {v: len(members[v] & least) for v in set(graph) - set(kept)}
+        assert gain[chosen[step]] == max(gain.values())
+
+
+@pytest.mark.parametrize("strategy", ["farthest", "min-set-cover"])
+def test_greedy_strategies_start_with_a_random_root(strategy):
+    edge_index, _ = connected(0)
+    subs = EgoNets(2)(edge_index, 14)
+    first = {orders(subs, edge_index, 14, strategy, 1, seed)[0] for seed in range(40)}
+    assert len(first) >= 8
 
 
 def test_set_cover_takes_the_hub_of_a_star():
@@ -204,3 +261,18 @@ class TestBadInput:
         subs = EgoNets(1)(ring(9), 9)
         with pytest.raises(CoverageError, match=r"81 pairs of nodes.*'min-set-cover'"):
             SubgraphDrop("farthest")(subs, ring(9))
+
+    def test_a_choice_that_leaves_a_node_out_is_named(self):
+        subs, kept = EgoNets(1)(ring(9), 9), torch.zeros(9, dtype=torch.bool)
+        kept[0] = True
+        with pytest.raises(CoverageError, match="node 2 is in none of the kept"):
+            keep_subgraphs(subs, ring(9), kept)
+
+    def test_a_plan_of_another_batch_or_strategy_is_named(self):
+        subs, drop = EgoNets(1)(ring(9), 9), SubgraphDrop("farthest", 1)
+        other = drop.plan(EgoNets(1)(ring(12), 12), ring(12))
+        with pytest.raises(CoverageError, match="a batch of 12 nodes, this one has 9"):
+            drop(subs, ring(9), plan=other)
+        blind = SubgraphDrop("random", 1).plan(subs, ring(9))
+        with pytest.raises(CoverageError, match="the plan has no distances"):
+            drop(subs, ring(9), plan=blind)

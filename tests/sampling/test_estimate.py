@@ -101,6 +101,22 @@ def test_layer_on_dropped_subgraphs_is_finite_and_learns(strategy, name):
     assert out.isfinite().all()
     grads = [p.grad for p in layer.parameters()]
     assert all(grad is not None and grad.isfinite().all() for grad in grads)
+    assert not data.num_nodes or (x.grad.abs().sum(dim=1) > 0).all()
+
+
+@pytest.mark.parametrize("encoding", ["centroid", "subgraph", "context"])
+@pytest.mark.parametrize("extractor", [EgoNets(2), RandomWalks(3, 2)])
+def test_gradients_flow_through_every_estimate(encoding, extractor):
+    edge_index = ring(12)
+    subs = extractor(edge_index, 12, seeded(2))
+    few = SubgraphDrop("min-set-cover", 1)(subs, edge_index, seeded(3))
+    layer = GNNAK(
+        pyg.SAGEConv(3, 2), 3, 2, hop_channels=0, encodings=(encoding,), fuse="sum"
+    ).double()
+    x = torch.randn(12, 3, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda values: layer(values, few), (x,))
+    (grad,) = torch.autograd.grad(layer(x, few).square().sum(), x)
+    assert (grad.abs().sum(dim=1) > 0).any()
 
 
 def small_network(name="gin-ak+-s", **options):
@@ -175,6 +191,6 @@ def test_uplift_draws_once_a_pass_and_keeps_the_plan(monkeypatch):
 def test_sampled_subgraphs_move_with_all_they_carry():
     subs = EgoNets(1)(ring(9), 9)
     few = SubgraphDrop("random", 1)(subs, ring(9), seeded())
-    moved = few.to("cpu")
-    assert torch.equal(moved.held, few.held)
-    assert torch.equal(moved.filling.weight, few.filling.weight)
+    moved = few.to("meta")
+    for value in (moved.node, moved.held, moved.covered, moved.filling.weight):
+        assert value.is_meta
