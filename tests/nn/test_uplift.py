@@ -16,94 +16,10 @@ from gnnak.testing import (
     small_graphs,
 )
 from gnnak.typing import ENCODINGS
+from tests.nn.literal import by_the_equations
 
 CHANNELS, HOPS, OUT = 4, 5, 6
 SUBSETS = list(chain.from_iterable(combinations(ENCODINGS, r) for r in (1, 2, 3)))
-
-
-def linear(layer: nn.Linear, vector: torch.Tensor) -> torch.Tensor:
-    out = layer.weight @ vector
-    return out if layer.bias is None else out + layer.bias
-
-
-def by_the_equations(layer: GNNAK, x, edge_index, edge_attr, num_hops):
-    """The paper's section 4 written out in Python loops over nodes and subgraphs."""
-    num_nodes = x.size(0)
-    into = {v: set() for v in range(num_nodes)}
-    for u, v in edge_index.t().tolist():
-        into[v].add(u)
-
-    def distances(root):  # breadth-first, against the edges
-        far, frontier = {root: 0}, [root]
-        for step in range(1, num_hops + 1):
-            frontier = sorted({u for v in frontier for u in into[v]} - far.keys())
-            far.update(dict.fromkeys(frontier, step))
-        return far
-
-    def d2c(hop):
-        return layer.hop_table.weight[hop]
-
-    def gate(name, hop):
-        if name not in layer.gates:
-            return 1.0
-        return torch.sigmoid(linear(layer.gates[name].linear, d2c(hop)))
-
-    emb, hops = {}, {}
-    for root in range(num_nodes):
-        far = distances(root)
-        inside = sorted(far)
-        at = {v: i for i, v in enumerate(inside)}
-        edges = [
-            i
-            for i, (u, v) in enumerate(edge_index.t().tolist())
-            if u in far and v in far
-        ]
-        ends = [[at[int(edge_index[row, i])] for i in edges] for row in (0, 1)]
-        rows = []
-        for v in inside:
-            state = x[v]
-            if layer.hop_table is not None and layer.hop_linear is not None:
-                state = state + linear(layer.hop_linear, d2c(far[v]))
-            elif layer.hop_table is not None:
-                state = torch.cat([state, d2c(far[v])])
-            rows.append(state)
-        states = layer.gnn(
-            torch.stack(rows),
-            torch.tensor(ends, dtype=torch.long).reshape(2, -1),
-            edge_attr[edges],
-        )
-        for v in inside:
-            state = states[at[v]]
-            if isinstance(layer.project, nn.Linear):
-                state = linear(layer.project, state)
-            emb[v, root], hops[v, root] = state, far[v]
-
-    def pool(values):
-        return sum(values) / (len(values) if layer.reduce == "mean" else 1)
-
-    def transform(name, state):
-        if name not in layer.transforms:
-            return state
-        return layer.transforms[name](state[None])[0]
-
-    out = []
-    for v in range(num_nodes):
-        own = {
-            "centroid": [(v, v)],
-            "subgraph": [pair for pair in emb if pair[1] == v],
-            "context": [pair for pair in emb if pair[0] == v],
-        }
-        encodings = [
-            pool(
-                [
-                    transform(name, emb[pair]) * gate(name, hops[pair])
-                    for pair in own[name]
-                ]
-            )
-            for name in layer.encodings
-        ]
-        out.append(layer.fuse([encoding[None] for encoding in encodings])[0])
-    return torch.stack(out) if out else x.new_zeros(0, layer.out_channels)
 
 
 def make_layer(hop_channels=HOPS, hop="concat", max_hops=3, **options) -> GNNAK:

@@ -1,0 +1,91 @@
+"""One GNN-AK(+) layer written out in Python loops, from the paper's section 4."""
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import BatchNorm
+
+from gnnak import GNNAK
+
+
+def applied(module: nn.Module, vector: Tensor) -> Tensor:
+    """What a stack of Linear, BatchNorm (in evaluation) and ReLU makes of a vector."""
+    if isinstance(module, nn.Linear):
+        out = module.weight @ vector
+        return out if module.bias is None else out + module.bias
+    if isinstance(module, BatchNorm):
+        norm = module.module
+        scaled = (vector - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
+        return scaled * norm.weight + norm.bias
+    if isinstance(module, nn.ReLU):
+        return vector.clamp(min=0)
+    assert isinstance(module, nn.Sequential | nn.Identity)
+    for part in module.children():
+        vector = applied(part, vector)
+    return vector
+
+
+def distances(edge_index: Tensor, root: int, num_hops: int) -> dict[int, int]:
+    """Nodes with a path to the root of at most `num_hops` edges, and its length."""
+    far, frontier = {root: 0}, [root]
+    for step in range(1, num_hops + 1):
+        near = {u for u, v in edge_index.t().tolist() if v in frontier}
+        frontier = sorted(near - far.keys())
+        far.update(dict.fromkeys(frontier, step))
+    return far
+
+
+def embeddings(layer: GNNAK, x, edge_index, edge_attr, root, far) -> dict[int, Tensor]:
+    """Emb(i | Sub[root]) of every node i: the base GNN on one rooted subgraph."""
+    at = {v: i for i, v in enumerate(sorted(far))}
+    ends = edge_index.t().tolist()
+    edges = [i for i, (u, v) in enumerate(ends) if u in far and v in far]
+    pairs = [[at[ends[i][row]] for i in edges] for row in (0, 1)]
+    rows = []
+    for v in sorted(far):
+        state = x[v]
+        if layer.hop_table is not None:
+            hop = layer.hop_table.weight[far[v]]
+            if layer.hop_linear is not None:
+                state = state + applied(layer.hop_linear, hop)
+            else:
+                state = torch.cat([state, hop])
+        rows.append(state)
+    local = torch.tensor(pairs, dtype=torch.long).reshape(2, -1)
+    states = layer.gnn(torch.stack(rows), local, edge_attr[edges])
+    return {v: applied(layer.project, states[i]) for v, i in at.items()}
+
+
+def by_the_equations(layer: GNNAK, x, edge_index, edge_attr, num_hops) -> Tensor:
+    """New states of all nodes, node by node and subgraph by subgraph."""
+    num_nodes = x.size(0)
+    emb, hops = {}, {}
+    for root in range(num_nodes):
+        far = distances(edge_index, root, num_hops)
+        states = embeddings(layer, x, edge_index, edge_attr, root, far)
+        for v, state in states.items():
+            emb[v, root], hops[v, root] = state, far[v]
+
+    def seen(name, pair):
+        state = emb[pair]
+        if name in layer.transforms:
+            state = applied(layer.transforms[name], state)
+        if name in layer.gates:
+            hop = layer.hop_table.weight[hops[pair]]
+            state = state * torch.sigmoid(applied(layer.gates[name].linear, hop))
+        return state
+
+    out = []
+    for v in range(num_nodes):
+        own = {
+            "centroid": [(v, v)],
+            "subgraph": [pair for pair in emb if pair[1] == v],
+            "context": [pair for pair in emb if pair[0] == v],
+        }
+        encodings = []
+        for name in layer.encodings:
+            values = [seen(name, pair) for pair in own[name]]
+            mean = layer.reduce == "mean"
+            encodings.append(sum(values) / (len(values) if mean else 1))
+        fused = getattr(layer.fuse, "mlp", None)
+        out.append(applied(fused, torch.cat(encodings)) if fused else sum(encodings))
+    return torch.stack(out) if out else x.new_zeros(0, layer.out_channels)
