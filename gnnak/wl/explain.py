@@ -24,8 +24,10 @@ class DecidingColor:
     """Its number in the deciding round."""
     counts: tuple[int, int]
     """How often it stands in the first and in the second graph."""
+    graph: int
+    """The graph that the example is in: 0, or 1 if the first has none."""
     example: tuple[int, ...]
-    """A node (or tuple of nodes) with it, of the first graph that has it."""
+    """A node (or tuple of nodes) with it."""
     before: int | None
     """Its colour a round earlier; None in round 0."""
     sees: dict[int, int]
@@ -69,7 +71,8 @@ class Explanation:
         for color in self.colors:
             first, second = color.counts
             line = f"Colour {color.color}: {first} in the first, {second} in the second"
-            line += f"; for example {_named(color.example)}"
+            where = "second" if color.graph else "first"
+            line += f"; for example {_named(color.example)} of the {where}"
             if color.before is not None:
                 line += f", which had colour {color.before}"
             if color.sees:
@@ -93,12 +96,12 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
     >>> import networkx as nx
     >>> print(explain("1-wl", nx.path_graph(4), nx.star_graph(3)))
     1-wl tells the graphs apart in round 1.
-    Colour 0: 2 in the first, 3 in the second; for example node 0, which had colour 0 \
-and saw colours 1 x 0.
-    Colour 1: 2 in the first, 0 in the second; for example node 1, which had colour 0 \
-and saw colours 2 x 0.
-    Colour 2: 0 in the first, 1 in the second; for example node 0, which had colour 0 \
-and saw colours 3 x 0.
+    Colour 0: 2 in the first, 3 in the second; for example node 0 of the first, \
+which had colour 0 and saw colours 1 x 0.
+    Colour 1: 2 in the first, 0 in the second; for example node 1 of the first, \
+which had colour 0 and saw colours 2 x 0.
+    Colour 2: 0 in the first, 1 in the second; for example node 0 of the second, \
+which had colour 0 and saw colours 3 x 0.
     """
     chosen = read_options(test, **options)
     union = read_union([first, second], chosen.labels)
@@ -133,7 +136,8 @@ def _deciding_colors(
     in_second = torch.bincount(now.color[now.graph == 1], minlength=size)
     found = []
     for color in (in_first != in_second).nonzero().flatten().tolist():
-        item = int((now.color == color).nonzero()[0])
+        graph = 0 if in_first[color] else 1  # tuples are not stored in this order
+        item = int(((now.color == color) & (now.graph == graph)).nonzero()[0])
         before = None if len(history) == 1 else int(history[-2].color[item])
         sees, joined = {}, None
         if before is not None and now.color.numel() == union.num_nodes:
@@ -143,6 +147,7 @@ def _deciding_colors(
             DecidingColor(
                 color,
                 (int(in_first[color]), int(in_second[color])),
+                graph,
                 _entries(union, now, item),
                 before,
                 sees,

@@ -135,11 +135,23 @@ def _intern(
     for index, given in enumerate(labels):
         if given is None:
             continue
-        try:
-            numbers = [known.setdefault(label, len(known)) for label in given]
-        except TypeError:
-            raise GraphError(
-                f"graph {index} has a label that cannot be hashed; use numbers, "
-                "strings or tuples."
-            ) from None
+        for label in given:
+            _check_label(index, label)
+        numbers = [known.setdefault(label, len(known)) for label in given]
         out[ends[index] : ends[index + 1]] = torch.tensor(numbers, dtype=torch.long)
+
+
+def _check_label(index: int, label: Hashable) -> None:
+    """Refuse labels that equal themselves only: alike graphs would be told apart."""
+    if isinstance(label, tuple):
+        for entry in label:
+            _check_label(index, entry)
+    elif not isinstance(label, int | float | str | bytes | None):
+        raise GraphError(
+            f"graph {index} has a label of type {type(label).__name__}; use numbers, "
+            "strings, bytes, None or tuples of these."
+        )
+    elif label != label:
+        raise GraphError(
+            f"graph {index} has NaN in a label, which equals no label; replace it."
+        )

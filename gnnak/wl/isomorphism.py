@@ -20,11 +20,11 @@ from gnnak.wl.individualise import branches, first_shared, refined, single_out
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 from gnnak.wl.union import GraphUnion
 
-SEARCH_LIMIT = 20_000
-"""Refinements one comparison of two graphs may take before it is given up."""
+SEARCH_LIMIT = 100_000
+"""Nodes, over all refinements, that one comparison may take before it is given up."""
 
-UNFOLD_LIMIT = 1_000_000
-"""Nodes of all branches that are followed at once before comparing pair by pair."""
+UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
+"""Nodes of the branches of all graphs, and of one, before comparing pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
@@ -32,7 +32,7 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
     Isomorphisms respect node colours and the colours of pairs. Worst cases (graphs
     alike to 1-WL even after many nodes are singled out) are given up with an error
-    after `SEARCH_LIMIT` refinements; egonets are far from them.
+    after refining `SEARCH_LIMIT` nodes; egonets are far from them.
 
     Raises:
         GraphError: If two graphs were too hard to compare.
@@ -99,7 +99,7 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split kinds and join isomorphic graphs, level by level, within `UNFOLD_LIMIT`.
+    """Split kinds and join isomorphic graphs, level by level, within the limits.
 
     Returns:
         Three tensors [g]: the finer kinds; a graph that each is isomorphic to and that
@@ -116,7 +116,8 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         home = union.graph[nodes]
         if not nodes.numel():
             return kind, like, doubt
-        if int(union.sizes[home].sum()) > UNFOLD_LIMIT:
+        grown = torch.bincount(owner[home], union.sizes[home])
+        if grown.sum() > UNFOLD_LIMIT or grown.max() > OWN_LIMIT:
             doubt[owner] = True
             return kind, like, doubt
         union, fingerprint = refined(branches(union, nodes))
@@ -187,11 +188,11 @@ def _isomorphic(pair: GraphUnion) -> bool:
             return True
         in_first = pair.graph[cell] == 0
         tried = torch.cat([cell[in_first][:1], cell[~in_first]])
-        spent += tried.numel()
+        spent += int(pair.sizes[pair.graph[tried]].sum())
         if spent > SEARCH_LIMIT:
             raise GraphError(
                 f"two graphs of {int(pair.sizes[0])} nodes were not decided within "
-                f"{SEARCH_LIMIT} refinements; use hash='3-wl' or fewer hops."
+                f"{SEARCH_LIMIT} refined nodes; use hash='3-wl' or fewer hops."
             )
         tries, fingerprint = refined(branches(pair, tried))
         fits = (fingerprint[1:] == fingerprint[0]).nonzero().flatten() + 1

@@ -47,7 +47,7 @@ class Options:
             if field.type is bool and not isinstance(value, bool):
                 raise OptionError(f"{field.name} is {value!r}; use True or False.")
         number = isinstance(self.max_memory, int | float)
-        if not number or isinstance(self.max_memory, bool) or self.max_memory <= 0:
+        if not number or isinstance(self.max_memory, bool) or not self.max_memory > 0:
             raise OptionError(
                 f"max_memory is {self.max_memory!r}; give a positive number of GiB."
             )

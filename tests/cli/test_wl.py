@@ -5,6 +5,7 @@ from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from gnnak.cli.wl import app
+from gnnak.errors import GraphError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.graphs.readers import from_pyg, write_graph6
 
@@ -92,6 +93,26 @@ def test_lab_prints_a_table_and_json():
     short = ("lab", "--family", "srg16", "--test", "3-wl", "--no-networks", "--json")
     (row,) = json.loads(run(*short).stdout)
     assert (row["pairs"], row["apart"], row["rounds"]) == (1, 0, 0)
+
+
+def test_lab_says_why_a_test_or_a_bound_was_not_run():
+    told = ("--test", "3-fwl", "--max-memory", "0.0004")
+    result = run("lab", "--family", "srg16", *told)
+    assert result.exit_code == 0
+    assert "not run" in result.stdout
+    shown = " ".join(result.stdout.split())
+    assert "srg16, 3-fwl: 3-fwl needs about" in shown
+    assert "srg16, ppgn, bound: 2-fwl needs about" in shown
+
+
+def test_lab_does_not_call_graphs_too_large_that_are_too_hard(monkeypatch):
+    def refuse(*_, **__):
+        raise GraphError("two graphs were not decided; use fewer hops.")
+
+    monkeypatch.setattr("gnnak.wl.lab.partition_with_rounds", refuse)
+    result = run("lab", "--family", "srg16", "--test", "3-fwl", "--no-networks")
+    assert "too large" not in result.stdout
+    assert "two graphs were not decided" in result.stdout
 
 
 WRONG = {

@@ -31,6 +31,20 @@ def test_explain_names_the_tuples_that_decide():
         assert color.counts[0] != color.counts[1]
 
 
+def test_explain_takes_the_example_from_the_first_graph_that_has_the_colour():
+    larger, smaller = nx.path_graph(5), nx.path_graph(3)
+    for pair in ((larger, smaller), (smaller, larger)):
+        found = explain("2-fwl", *pair)
+        assert found.colors
+        for color in found.colors:
+            assert color.graph == (0 if color.counts[0] else 1)
+            assert max(color.example) < len(pair[color.graph])
+            assert color.counts[color.graph] > 0
+    joined = next(color for color in found.colors if color.counts == (4, 8))
+    assert smaller.has_edge(*joined.example)
+    assert "of the first" in str(found)
+
+
 @pytest.mark.parametrize("test", TESTS)
 def test_explain_agrees_with_distinguishes(test):
     for pair in (four_regular_pair(), (rook(), shrikhande()), ("Bw", "Bo")):

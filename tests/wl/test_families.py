@@ -88,6 +88,25 @@ def test_cfi_pairs_are_cubic_unlike_and_alike_to_2_fwl():
         assert edge_index[0].bincount().tolist() == [3] * num_nodes
 
 
+@pytest.mark.parametrize(
+    "base",
+    [
+        nx.MultiGraph([(0, 1), (0, 1), (0, 1)]),
+        nx.DiGraph([(0, 1), (1, 2), (2, 0)]),
+        nx.Graph([(0, 0), (0, 1), (1, 1)]),
+    ],
+    ids=["multigraph", "directed", "self loops"],
+)
+def test_cfi_needs_a_simple_undirected_base(base):
+    with pytest.raises(GraphError, match="must be simple and undirected, but"):
+        cfi_pair(base)
+
+
+def test_cfi_takes_nodes_of_mixed_types():
+    base = nx.relabel_nodes(nx.complete_graph(4), {0: "a", 1: (1,)})
+    assert not distinguishes("1-wl", *cfi_pair(base))
+
+
 def test_cfi_needs_a_connected_cubic_base():
     with pytest.raises(GraphError, match="node 0 is not"):
         cfi_pair(nx.path_graph(3))

@@ -91,7 +91,30 @@ def test_wrong_graphs_are_one_clear_sentence():
         read_graph("Bo\nBo")
     with pytest.raises(GraphError, match="x holds NaN"):
         read_graph(Data(torch.tensor([[float("nan")]]), PATH[:, :0]))
+
+
+@pytest.mark.parametrize(
+    ("label", "sentence"),
+    [
+        ([1], "graph 1 has a label of type list; use numbers, strings, bytes"),
+        (torch.tensor(1), "graph 1 has a label of type Tensor; use numbers"),
+        ((1, (object(),)), "graph 1 has a label of type object; use numbers"),
+        (float("nan"), "graph 1 has NaN in a label, which equals no label; replace"),
+        (("a", float("nan")), "graph 1 has NaN in a label"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["node", "edge"])
+def test_labels_without_a_value_to_compare_are_refused(label, sentence, kind):
     bad = nx.path_graph(2)
-    bad.nodes[0]["label"] = [1]
-    with pytest.raises(GraphError, match="label that cannot be hashed"):
-        read_union([bad])
+    (bad.nodes[0] if kind == "node" else bad.edges[0, 1])["label"] = label
+    with pytest.raises(GraphError, match=sentence):
+        read_union([nx.path_graph(2), bad])
+    assert read_union([bad], labels=False).num_nodes == 2
+
+
+@pytest.mark.parametrize("label", [1, 0.5, True, "a", b"a", None, (1, ("a", None))])
+def test_labels_with_a_value_are_read(label):
+    many = [nx.path_graph(2) for _ in range(2)]
+    for graph in many:
+        nx.set_node_attributes(graph, label, "label")
+    assert partition("1-wl", many) == [0, 0]

@@ -1,3 +1,5 @@
+from time import perf_counter
+
 import networkx as nx
 import pytest
 from hypothesis import given, settings
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from gnnak.errors import GraphError
 from gnnak.wl import isomorphism
-from gnnak.wl.families import connected_graphs, rook, shrikhande
+from gnnak.wl.families import cfi_pair, connected_graphs, rook, shrikhande
 from gnnak.wl.inputs import read_union
 from gnnak.wl.isomorphism import (
     isomorphism_classes,
@@ -96,6 +98,13 @@ def test_representatives_are_isomorphic_to_what_they_stand_for():
     found = representatives(read_union(many)).tolist()
     assert all(nx.vf2pp_is_isomorphic(many[i], many[j]) for i, j in enumerate(found))
     assert all(found[j] == j for j in found)
+
+
+def test_a_hard_pair_is_given_up_in_seconds():
+    start = perf_counter()
+    with pytest.raises(GraphError, match="100 nodes were not decided within 100000"):
+        isomorphism_classes(read_union(cfi_pair(nx.petersen_graph())))
+    assert perf_counter() - start < 60
 
 
 def test_a_comparison_that_takes_too_long_is_given_up(monkeypatch):

@@ -13,7 +13,9 @@ def assert_never_above_bound(name, num_hops, many):
     bound = bound_of(name, num_hops)
     found = torch.tensor(partition(bound.test, many, **bound.options))
     with torch.no_grad():
-        apart = different(embed(PlainEmbedder(name, num_hops), many))
+        rows = embed(PlainEmbedder(name, num_hops), many)
+    assert rows.isfinite().all()
+    apart = different(rows)
     assert not (apart & (found[:, None] == found[None, :])).any()
 
 
@@ -36,6 +38,14 @@ def test_trained_networks_never_exceed_their_bound():
         if result.contender.endswith("bound"):
             bound = result.apart
         assert result.apart <= bound
+
+
+def test_a_bound_that_is_too_large_costs_its_row_alone():
+    rows = list(run_networks(["srg16"], ["gin", "ppgn"], steps=1, max_memory=0.0004))
+    assert [row.apart for row in rows] == [0, 0, 0, None, 0, 0]
+    assert rows[3].contender == "ppgn, bound"
+    assert "2-fwl needs about" in rows[3].note
+    assert [row.pairs for row in rows] == [1] * 6
 
 
 def test_push_apart_spreads_embeddings():

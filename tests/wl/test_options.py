@@ -26,6 +26,7 @@ def test_every_test_takes_its_default_options():
         ("subgraph-1-wl", {"num_hops": -1}, "num_hops is -1; give a whole number"),
         ("subgraph-1-wl", {"hash": "4-wl"}, "hash is '4-wl'; use one of: exact, 1-wl"),
         ("subgraph-1-wl", {"d2c": 1}, "d2c is 1; use True or False"),
+        ("1-wl", {"max_memory": float("nan")}, "max_memory is nan; give a positive"),
         ("1-wl", {"max_memory": 0}, "max_memory is 0; give a positive number"),
     ],
 )

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnnak.graphs.named import four_regular_pair
 from gnnak.wl import HASHES, TESTS, distinguishes, partition
 from gnnak.wl.families import connected_graphs
 from gnnak.wl.inputs import read_union
@@ -134,6 +135,30 @@ def test_proposition_2_context_distance_and_centroid_only_add_power(many, num_ho
     assert finer(found(root_mark=True), found(centroid=True))
     assert finer(found(d2c=True), found(root_mark=True))
     assert finer(found(context=True), found())
+
+
+@pytest.mark.parametrize(
+    ("reading", "told_apart"),
+    [
+        ({}, False),
+        ({"centroid": True}, False),
+        ({"root_mark": True}, True),
+        ({"d2c": True}, True),
+    ],
+)
+def test_proposition_2_knowing_the_root_adds_power_strictly(reading, told_apart):
+    pair = four_regular_pair()
+    found = distinguishes("subgraph-1-wl*", *pair, num_hops=2, **reading)
+    assert found == told_apart
+
+
+@pytest.mark.parametrize("num_hops", [1, 2, 3])
+@pytest.mark.parametrize("reading", ["d2c", "root_mark", "context", "centroid"])
+def test_proposition_2_readings_only_add_power_on_small_graphs(reading, num_hops):
+    many = [graph for n in range(1, 7) for graph in connected_graphs(n)]
+    weaker = partition("subgraph-1-wl*", many, num_hops=num_hops)
+    stronger = partition("subgraph-1-wl*", many, num_hops=num_hops, **{reading: True})
+    assert finer(stronger, weaker)
 
 
 def test_zero_hops_see_labels_alone():

@@ -96,6 +96,13 @@ def test_theorem_4_cfi_pairs_defeat_the_exact_hash(base, num_hops):
     assert not distinguishes("subgraph-1-wl", *pair, num_hops=num_hops, d2c=True)
 
 
+def test_theorem_4_vf2pp_agrees_that_a_cfi_pair_is_not_isomorphic():
+    pair = cfi_pair(nx.complete_graph(4))
+    assert not isomorphic(*pair)
+    assert isomorphic(pair[0], pair[0])
+    assert _parity(*pair) == 1
+
+
 def test_theorem_4_cfi_pairs_are_not_isomorphic_and_defeat_3_wl():
     pair = cfi_pair(nx.petersen_graph())
     assert not distinguishes("2-fwl", *pair)

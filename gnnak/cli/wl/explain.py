@@ -22,6 +22,7 @@ from gnnak.cli.wl.shared import (
     read_files,
 )
 from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.report.pictures import save
 from gnnak.wl.drawing import draw
 
 EXAMPLES = """
@@ -85,8 +86,7 @@ def explain(
 
 def _save(found: wl.Explanation, picture: Path) -> None:
     try:
-        picture.parent.mkdir(parents=True, exist_ok=True)
-        draw(found).savefig(picture, dpi=150)
+        save(draw(found), picture)
     except OSError as error:
         raise FileFormatError(
             f"{picture} cannot be written ({error.strerror}); name another file."

@@ -54,7 +54,8 @@ def lab(
     results = run_lab(families, contenders, max_memory)
     of_tests = total = len(families) * len(contenders)
     if networks:
-        results = chain(results, run_networks(families, num_hops=num_hops))
+        ran = run_networks(families, num_hops=num_hops, max_memory=max_memory)
+        results = chain(results, ran)
         total += len(families) * len(LAB_NETWORKS) * 3
     found = _collect(results, total)
     if as_json:
@@ -64,6 +65,7 @@ def lab(
     console.print(_table("Tests", "test", found[:of_tests]))
     if networks:
         console.print(_table("Networks", "network", found[of_tests:]))
+    _print_notes(console, found)
 
 
 def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
@@ -79,6 +81,13 @@ def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
     return found
 
 
+def _print_notes(console: Console, rows: list[LabResult]) -> None:
+    for row in rows:
+        if row.note:
+            told = f"{row.family}, {row.contender}: {row.note}"
+            console.print(told, markup=False, highlight=False)
+
+
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
     table = Table("family", kind, title=title)
     for name in ("pairs", "told apart", "rounds", "seconds"):
@@ -89,7 +98,7 @@ def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
             table.add_section()
         first = row.family if shown != row.family else ""
         shown = row.family
-        apart = "too large" if row.apart is None else f"{row.apart:,}"
+        apart = "not run" if row.apart is None else f"{row.apart:,}"
         rounds = "" if row.rounds is None else str(row.rounds)
         cells = (f"{row.pairs:,}", apart, rounds, f"{row.seconds:.2f}")
         table.add_row(first, row.contender, *cells)

@@ -24,19 +24,24 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     (Theorem 4).
 
     Args:
-        base: A connected graph in which all nodes have degree 3.
+        base: A simple, undirected, connected graph with all degrees 3.
 
     >>> edge_index, num_nodes = cfi_pair(nx.complete_graph(4))[0]
     >>> num_nodes, edge_index.size(1) // 2
     (40, 60)
     """
+    if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
+        raise GraphError(
+            "the base graph must be simple and undirected, but it has directions, "
+            "parallel edges or self loops; give an nx.Graph without self loops."
+        )
     wrong = [node for node, degree in base.degree if degree != 3]
     if wrong or not base or not nx.is_connected(base):
         found = f"node {wrong[0]!r} is not" if wrong else "it is empty or in parts"
         raise GraphError(
             f"the base graph must be connected and cubic, but {found}; give another."
         )
-    crossed = min(base.edges)
+    crossed = next(iter(base.edges))
     return _graph(base, None), _graph(base, crossed)
 
 

@@ -58,7 +58,7 @@ def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
 
     Both are 2-regular, so 1-WL does not tell them apart; 3-WL does (it sees whether a
     graph is connected). Subgraph-1-WL* does as soon as an egonet closes one of the
-    smaller cycles, that is with `num_hops` of at least half its length.
+    smaller cycles, that is with `num_hops` of at least floor(length / 2).
 
     >>> (_, n), (two, _) = cycle_and_two(7)
     >>> n, two.max().item()
