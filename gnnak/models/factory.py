@@ -1,5 +1,6 @@
 """From names to networks: the only place where a name becomes a module."""
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -109,16 +110,22 @@ def build_model(
     )
 
 
+def check_model_name(name: str) -> None:
+    """Raise `OptionError`, naming the nearest known name, unless there is one such."""
+    _parse(name)
+
+
 def _parse(name: str) -> tuple[str, str]:
     """Split a model name into base GNN and form."""
     for form in sorted(FORMS, key=len, reverse=True):
         base = name.removesuffix(form)
         if name.endswith(form) and base in BASES:
             return base, form
-    known = ", ".join(BASES)
+    near = difflib.get_close_matches(name, model_names(), n=1)
+    hint = f"did you mean {near[0]!r}? Use" if near else "use"
     raise OptionError(
-        f"unknown model {name!r}; use one of {known}, alone or with -ak, -ak+,"
-        " -ak-s or -ak+-s."
+        f"unknown model {name!r}; {hint} one of {', '.join(BASES)}, alone or with -ak, "
+        "-ak+, -ak-s or -ak+-s."
     )
 
 

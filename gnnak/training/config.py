@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
+from gnnak.models.factory import check_model_name
 from gnnak.models.options import ModelOptions
 from gnnak.nn.departures import Departures
 from gnnak.sampling.drop import SubgraphDrop
@@ -116,6 +117,7 @@ class ModelConfig:
     """SubgraphDrop."""
 
     def __post_init__(self) -> None:
+        check_model_name(self.name)
         self.options()
 
     def options(self, **more: Any) -> ModelOptions:
