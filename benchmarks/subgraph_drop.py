@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from benchmarks.data import molecules, real_file, superpixels
-from benchmarks.memory import PeakMemory
 from gnnak import PUBLISHED, Departures, EgoNets, SubgraphDrop
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.sampling import coverage
+from gnnak.training.memory import PeakMemory
 from gnnak.training.results import append_record, environment
 
 RESULTS = Path("results/subgraph_drop.jsonl")

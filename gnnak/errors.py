@@ -40,3 +40,11 @@ class FileFormatError(GnnakError, ValueError):
 
 class MissingPackageError(GnnakError, ImportError):
     """An optional package is not installed."""
+
+
+class CheckpointError(GnnakError):
+    """A file is no checkpoint of this program, or one of another model."""
+
+
+class TrainingError(GnnakError):
+    """Training cannot go on."""

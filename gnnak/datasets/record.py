@@ -50,6 +50,9 @@ class DatasetInfo:
     """Ways to train and score, the default first."""
     node_task: bool = False
     """Whether every node has a target, instead of every graph."""
+    published_in_folds: bool = False
+    """Whether the published protocol has the folds (as the TU sets do); where not, it
+    trains and scores on all graphs."""
     batch_statistics: bool = False
     """Whether the published protocol scores with the statistics of the batch."""
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
-from gnnak.nn.mlp import batch_norm
+from gnnak.nn.norm import BatchNorm
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -89,7 +89,7 @@ class OuterLayer(nn.Module):
         if not kernels:
             raise OptionError("an OuterLayer has no kernels; give at least one.")
         self.kernels = nn.ModuleList(kernels)
-        self.after = nn.Sequential(batch_norm(channels), nn.ReLU(), nn.Dropout(dropout))
+        self.after = nn.Sequential(BatchNorm(channels), nn.ReLU(), nn.Dropout(dropout))
 
     def forward(
         self,

@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 
 from torch import nn
-from torch_geometric.nn import BatchNorm
 
-
-def batch_norm(channels: int) -> nn.Module:
-    """BatchNorm over rows; a single row, as of a one-node graph, is no error."""
-    return BatchNorm(channels, allow_single_element=True)
+from gnnak.nn.norm import BatchNorm
 
 
 def dense_block(in_channels: int, out_channels: int) -> nn.Sequential:
     """Linear without bias, BatchNorm, ReLU."""
     return nn.Sequential(
         nn.Linear(in_channels, out_channels, bias=False),
-        batch_norm(out_channels),
+        BatchNorm(out_channels),
         nn.ReLU(),
     )
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of, pointers
-from gnnak.nn.mlp import batch_norm
+from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
 
 BUCKET_GROWTH = 1.2
@@ -37,7 +37,7 @@ class PPGN(nn.Module):
         self.in_channels = self.out_channels = check_count("channels", channels, 1)
         check_count("num_layers", num_layers, least=1)
         self.blocks = nn.ModuleList(PPGNBlock(channels) for _ in range(num_layers))
-        self.norm = batch_norm(2 * channels)
+        self.norm = BatchNorm(2 * channels)
         self.readout = nn.Sequential(
             nn.Linear(2 * channels, channels), nn.ReLU(), nn.Linear(channels, channels)
         )

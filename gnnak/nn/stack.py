@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
 from gnnak.nn.calling import try_out
-from gnnak.nn.mlp import batch_norm
+from gnnak.nn.norm import BatchNorm
 
 
 class Stack(nn.Module):
@@ -37,7 +37,7 @@ class Stack(nn.Module):
             for conv in convs
         ]
         self.convs = nn.ModuleList(convs)
-        self.norms = nn.ModuleList(batch_norm(channels) for _ in convs)
+        self.norms = nn.ModuleList(BatchNorm(channels) for _ in convs)
         self.after = nn.Sequential(nn.ReLU(), nn.Dropout(dropout))
         for calling in self.callings:
             if calling.out_channels != channels:

@@ -128,7 +128,7 @@ def test_build_model_makes_plain_ppgn_one_outer_layer_of_depth_l():
 
 @pytest.mark.parametrize("name", ["gim", "gin-ak++", "GIN", "", "-ak"])
 def test_build_model_answers_an_unknown_name_with_the_known_ones(name):
-    wanted = r"unknown model .*; use one of gin, gcn, .*ppgn, alone or with -ak, -ak\+"
+    wanted = r"unknown model .*[uU]se one of gin, gcn, .*ppgn, alone or with -ak, -ak\+"
     with pytest.raises(OptionError, match=wanted):
         build_model(name, ATOMS, BONDS, 1)
 

@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import BatchNorm
 
 from gnnak import GNNAK
 
@@ -12,10 +11,9 @@ def applied(module: nn.Module, vector: Tensor) -> Tensor:
     if isinstance(module, nn.Linear):
         out = module.weight @ vector
         return out if module.bias is None else out + module.bias
-    if isinstance(module, BatchNorm):
-        norm = module.module
-        scaled = (vector - norm.running_mean) / (norm.running_var + norm.eps).sqrt()
-        return scaled * norm.weight + norm.bias
+    if isinstance(module, nn.BatchNorm1d):
+        spread = (module.running_var + module.eps).sqrt()
+        return (vector - module.running_mean) / spread * module.weight + module.bias
     if isinstance(module, nn.ReLU):
         return vector.clamp(min=0)
     assert isinstance(module, nn.Sequential | nn.Identity)

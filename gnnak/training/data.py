@@ -1,0 +1,82 @@
+"""The Lightning data module: one data set, cut into parts, on the run's device."""
+
+from dataclasses import replace
+
+import torch
+from lightning.pytorch import LightningDataModule
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from gnnak.datasets.record import Dataset
+from gnnak.graphs import GraphStore
+from gnnak.training.clock import Clock
+from gnnak.training.config import TrainConfig
+from gnnak.training.loader import BatchSampler, make_loader
+from gnnak.training.protocols import Parts
+
+
+class GraphData(LightningDataModule):
+    """Batches for training, validation and test.
+
+    The whole store moves to the run's device once; batches are put together there.
+
+    Args:
+        dataset: The graphs.
+        parts: Which of them are for what.
+        train: Batch size, seed and precision.
+        clock: Told the seconds that putting batches together takes.
+    """
+
+    def __init__(
+        self, dataset: Dataset, parts: Parts, train: TrainConfig, clock: Clock
+    ) -> None:
+        super().__init__()
+        self.store = dataset.store
+        if train.precision == "64":
+            self.store = in_double(self.store)
+        self.parts, self.train, self.clock = parts, train, clock
+
+    def setup(self, stage: str) -> None:
+        """Move the store to the device; `stage` does not matter."""
+        assert self.trainer is not None
+        self.store = self.store.to(self.trainer.strategy.root_device)
+
+    def train_dataloader(self) -> DataLoader:
+        """Training batches, in a new order each epoch."""
+        return self._loader(self.parts.train, self.train.seed)
+
+    def val_dataloader(self) -> DataLoader:
+        """Validation batches."""
+        return self._loader(self.parts.validation, None)
+
+    def test_dataloader(self) -> DataLoader:
+        """Test batches."""
+        return self._loader(self.parts.test, None)
+
+    def _loader(self, positions: Tensor, seed: int | None) -> DataLoader:
+        assert self.trainer is not None
+        sampler = BatchSampler(
+            positions,
+            self.train.batch_size,
+            seed,
+            self.trainer.global_rank,
+            self.trainer.world_size,
+        )
+        return make_loader(self.store, sampler, self.clock)
+
+
+def in_double(store: GraphStore) -> GraphStore:
+    """The store with all real numbers in float64."""
+    fields = {
+        name: value.double()
+        for name in ("x", "edge_attr", "y")
+        if (value := getattr(store, name)) is not None and value.is_floating_point()
+    }
+    return replace(store, **fields)
+
+
+def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
+    """How many nodes of these graphs have each in-degree, from 0 up."""
+    batch = store[positions]
+    degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+    return tuple(torch.bincount(degree).tolist())

@@ -1,0 +1,92 @@
+"""Batches of a store, epoch by epoch, each process with its share of every batch."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.training.clock import Clock
+
+
+class BatchSampler(Sampler[Tensor]):
+    """Positions of the graphs of each batch, [b].
+
+    Every process cuts the same batches and takes its share of each, so that together
+    they see what one process would. A last batch with fewer than two graphs a process
+    joins the one before it: BatchNorm has no statistics of a single graph.
+
+    Args:
+        positions: The graphs, [g].
+        batch_size: Graphs a batch, over all processes.
+        seed: Fixes the order, anew each epoch; None = as they stand.
+        rank: Number of this process.
+        processes: How many there are.
+    """
+
+    def __init__(
+        self,
+        positions: Tensor,
+        batch_size: int,
+        seed: int | None = None,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.positions = positions
+        self.seed = seed
+        self.rank, self.processes = rank, processes
+        self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes: its order follows from the seed and its number."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        order = self.positions
+        if self.seed is not None:
+            generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
+            shuffled = torch.randperm(order.numel(), generator=generator)
+            order = order[shuffled]
+        for batch in order.split(self.sizes):
+            yield batch.tensor_split(self.processes)[self.rank]
+
+
+def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
+    """The seed of one epoch in one process: a run can so be taken up at any epoch."""
+    mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
+    return mixed % (2**63 - 1)
+
+
+def make_loader(store: GraphStore, sampler: BatchSampler, clock: Clock) -> DataLoader:
+    """A loader of `GraphBatch`es, put together on the store's device.
+
+    Args:
+        store: The graphs.
+        sampler: Says which of them come together.
+        clock: Told the seconds it takes.
+    """
+    return DataLoader(_Batches(store, clock), sampler=sampler, batch_size=None)
+
+
+class _Batches(Dataset[GraphBatch]):
+    """A store whose items are whole batches."""
+
+    def __init__(self, store: GraphStore, clock: Clock) -> None:
+        self.store, self.clock = store, clock
+
+    def __getitem__(self, positions: Tensor) -> GraphBatch:
+        with self.clock.time("data"):
+            return self.store[positions]
+
+
+def _batch_sizes(count: int, size: int, least: int) -> list[int]:
+    sizes = [size] * (count // size) + [count % size] * bool(count % size)
+    if len(sizes) > 1 and sizes[-1] < least:
+        last = sizes.pop()
+        sizes[-1] += last
+    return sizes

@@ -1,0 +1,109 @@
+"""On what a run runs: devices, processes, and Lightning's trainer for them."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+
+from gnnak.errors import MissingPackageError, OptionError
+from gnnak.training.config import Precision, RunConfig
+from gnnak.typing import check_choice, check_count
+
+Accelerator = Literal["auto", "cpu", "gpu"]
+PRECISIONS: dict[Precision, str] = {
+    "32": "32-true",
+    "64": "32-true",  # the network itself is made of float64
+    "bf16": "bf16-mixed",
+    "16": "16-mixed",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Devices and processes; nothing here changes what is computed."""
+
+    accelerator: Accelerator = "auto"
+    """`auto` takes a GPU where there is one."""
+    devices: int = 1
+    """GPUs, or processes on the CPU, of this machine."""
+    num_nodes: int = 1
+    """Machines."""
+    deterministic: bool = False
+    """Whether to choose the same bits over speed."""
+    tf32: bool = True
+    """Whether matrix products on a GPU may round their inputs to TF32."""
+    tensorboard: bool = False
+    """Whether to log for TensorBoard."""
+
+    def __post_init__(self) -> None:
+        check_choice("accelerator", self.accelerator, get_args(Accelerator))
+        check_count("devices", self.devices, least=1)
+        check_count("num_nodes", self.num_nodes, least=1)
+
+    def is_gpu(self) -> bool:
+        """Whether the run is on GPUs."""
+        if self.accelerator == "gpu" and not torch.cuda.is_available():
+            raise OptionError("there is no GPU here; use --accelerator cpu.")
+        return self.accelerator != "cpu" and torch.cuda.is_available()
+
+
+def make_trainer(
+    config: RunConfig, machine: Machine, callbacks: list[Callback], folder: Path
+) -> Trainer:
+    """Lightning's trainer of one run."""
+    gpu, train = machine.is_gpu(), config.train
+    if train.precision == "16" and not gpu:
+        raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
+    if gpu and machine.tf32:
+        torch.set_float32_matmul_precision("high")
+    several = machine.devices * machine.num_nodes > 1
+    return Trainer(
+        accelerator="gpu" if gpu else "cpu",
+        devices=machine.devices,
+        num_nodes=machine.num_nodes,
+        strategy="ddp" if several else "auto",
+        precision=PRECISIONS[train.precision],  # type: ignore[arg-type]
+        max_epochs=train.epochs,
+        gradient_clip_val=train.clip,
+        deterministic=machine.deterministic,
+        callbacks=callbacks,
+        logger=_tensorboard(folder) if machine.tensorboard else False,
+        default_root_dir=folder,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+        use_distributed_sampler=False,
+    )
+
+
+def _tensorboard(folder: Path) -> TensorBoardLogger:
+    try:
+        return TensorBoardLogger(folder, name="", version="tensorboard")
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            "logging for TensorBoard needs a package: pip install 'gnnak[tensorboard]'."
+        ) from error
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Keep Lightning's notes about devices and loaders off the screen."""
+    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning")
+        warnings.filterwarnings("ignore", module="torchmetrics")
+        yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

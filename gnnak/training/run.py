@@ -1,0 +1,160 @@
+"""One run: a config, a data set, a seed -> a record."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+import yaml
+from lightning.pytorch import Callback, Trainer
+from rich.console import Console
+
+from gnnak.datasets.record import Dataset
+from gnnak.errors import TrainingError
+from gnnak.graphs.readers.files import write_bytes
+from gnnak.training.checkpoint import Checkpoint, read_tensors
+from gnnak.training.clock import Clock
+from gnnak.training.config import RunConfig
+from gnnak.training.data import GraphData, degree_counts
+from gnnak.training.keeper import Keeper
+from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.module import GraphTask
+from gnnak.training.progress import ProgressLine
+from gnnak.training.protocols import choose_parts
+from gnnak.training.results import Record, environment
+from gnnak.training.stopping import stoppable
+from gnnak.training.timing import Timing
+
+
+def run(
+    config: RunConfig,
+    dataset: Dataset,
+    folder: Path,
+    machine: Machine | None = None,
+    resume: bool = False,
+    console: Console | None = None,
+) -> Record:
+    """Train, choose by validation, test.
+
+    `folder` then holds `config.yaml`, `metrics.csv` and `best.ckpt`; while the run is
+    unfinished, also `last.ckpt`, from which it can be resumed.
+
+    Args:
+        config: The run.
+        dataset: Its graphs.
+        folder: Where checkpoints and curves are written.
+        machine: Devices and processes; one device if not given.
+        resume: Go on from `last.ckpt`, where there is one.
+        console: Where progress is shown; None = nowhere.
+
+    Returns:
+        The record, in every process.
+
+    Raises:
+        TrainingError: If `folder` holds an unfinished run and `resume` is not set.
+    """
+    machine = machine or Machine()
+    last = _last_checkpoint(folder, resume)
+    parts = choose_parts(dataset, config.data.protocol, config.data.fold)
+    _check_parts(config, parts.train.numel(), machine)
+    torch.manual_seed(config.train.seed)
+    degrees = None
+    if config.model.name.split("-")[0] == "pna":
+        degrees = degree_counts(dataset.store, parts.train)
+    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics)
+    clock = Clock()
+    keeper = Keeper(folder, clock, config.train.early_stop)
+    data = GraphData(dataset, parts, config.train, clock)
+    callbacks: list[Callback] = [Timing(clock), keeper]
+    if console is not None:
+        callbacks.append(ProgressLine(console, run_title(config), keeper))
+    with quiet_lightning(), stoppable():
+        trainer = make_trainer(config, machine, callbacks, folder)
+        clock.device = trainer.strategy.root_device
+        if trainer.is_global_zero:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(folder / "config.yaml", _as_yaml(config))
+        trainer.fit(task, data, ckpt_path=last)
+        task.network.load_state_dict(keeper.best_weights)
+        trainer.test(task, data, verbose=False)
+    return _finish(config, dataset, trainer, task, keeper, degrees)
+
+
+def run_title(config: RunConfig) -> str:
+    """What a run is called on the screen: `zinc gin-ak+ seed 0`."""
+    data = config.data
+    words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
+    if data.fold is not None:
+        words.append(f"fold {data.fold}")
+    return " ".join(word for word in words if word)
+
+
+def _finish(
+    config: RunConfig,
+    dataset: Dataset,
+    trainer: Trainer,
+    task: GraphTask,
+    keeper: Keeper,
+    degrees: tuple[int, ...] | None,
+) -> Record:
+    scores = {"validation": keeper.best, "test": task.scores["test"]}
+    if trainer.is_global_zero:
+        keeper.write_curves()
+        weights = {k: v.cpu() for k, v in keeper.best_weights.items()}
+        best = Checkpoint(config, dataset.info, weights, scores, degrees)
+        best.save(keeper.folder / "best.ckpt")
+        with suppress(FileNotFoundError):
+            os.remove(keeper.folder / "last.ckpt")
+    seconds = keeper.clock.seconds
+    return {
+        "kind": "run",
+        "config": config.to_dict(),
+        "hash": config.hash(),
+        "cell": config.cell(),
+        "seed": config.train.seed,
+        "fold": config.data.fold,
+        "protocol": config.data.protocol,
+        "metric": dataset.info.metric,
+        "lower_is_better": dataset.info.lower_is_better,
+        "scores": scores,
+        "best_epoch": keeper.best_epoch,
+        "epochs": keeper.epochs,
+        "curves": {k: [_short(v) for v in c] for k, c in keeper.curves.items()},
+        "seconds": {k: _short(s / keeper.epochs) for k, s in seconds.items()}
+        | {"total": _short(sum(seconds.values()))},
+        "peak_memory_mb": {k: round(v, 1) for k, v in keeper.clock.megabytes.items()},
+        "parameters": sum(p.numel() for p in task.network.parameters()),
+        "source": dataset.info.source,
+        "processes": trainer.world_size,
+    } | environment(trainer.strategy.root_device)
+
+
+def _check_parts(config: RunConfig, graphs: int, machine: Machine) -> None:
+    processes = machine.devices * machine.num_nodes
+    if graphs < 2 * processes:
+        raise TrainingError(
+            f"{config.data.name} has {graphs} graphs to train on, fewer than two for "
+            f"each of {processes} processes; take more graphs or fewer processes."
+        )
+
+
+def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
+    last = folder / "last.ckpt"
+    if not last.exists():
+        return None
+    if not resume:
+        raise TrainingError(
+            f"{folder} holds an unfinished run; go on with --resume, or remove the "
+            "folder to begin anew."
+        )
+    read_tensors(last)
+    return last
+
+
+def _as_yaml(config: RunConfig) -> bytes:
+    return yaml.safe_dump(config.to_dict(), sort_keys=False).encode()
+
+
+def _short(value: float) -> float:
+    """Six significant digits: enough for any figure, and records stay small."""
+    return float(f"{value:.6g}")
