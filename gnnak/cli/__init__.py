@@ -6,8 +6,9 @@ from typing import NoReturn
 import typer
 
 from gnnak import __version__
-from gnnak.cli import demo, wl
+from gnnak.cli import demo, evaluate, train, wl
 from gnnak.errors import GnnakError
+from gnnak.training.stopping import Stopped
 
 app = typer.Typer(
     name="gnnak",
@@ -38,6 +39,8 @@ def _options(
 
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command(name="train", epilog=train.EXAMPLES)(train.train)
+app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.add_typer(wl.app, name="wl")
 
 
@@ -49,6 +52,8 @@ def main() -> None:
         _fail(str(error), 2)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except Stopped as stopped:
+        _fail(f"stopped by {stopped}; go on with --resume.", stopped.exit_code)
     except typer.Abort:
         _fail("interrupted", 130)
     except Exception as error:

@@ -100,10 +100,9 @@ def read_tensors(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: If the file is damaged, or holds anything else.
     """
+    file = io.BytesIO(read_bytes(path))
     try:
-        content = torch.load(
-            io.BytesIO(read_bytes(path)), map_location="cpu", weights_only=True
-        )
+        content = torch.load(file, map_location="cpu", weights_only=True)
     except (
         RuntimeError,
         pickle.UnpicklingError,

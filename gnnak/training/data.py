@@ -1,5 +1,6 @@
 """The Lightning data module: one data set, cut into parts, on the run's device."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -11,7 +12,7 @@ from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
-from gnnak.training.loader import BatchSampler, make_loader
+from gnnak.training.loader import BatchSampler, epoch_seed, make_loader
 from gnnak.training.protocols import Parts
 
 
@@ -43,22 +44,34 @@ class GraphData(LightningDataModule):
 
     def train_dataloader(self) -> DataLoader:
         """Training batches, in a new order each epoch."""
-        return self._loader(self.parts.train, self.train.seed)
+        return self._loader(self.parts.train, self._coming_epoch)
+
+    def _coming_epoch(self) -> int:
+        """The seed of the epoch whose batches are about to be cut.
+
+        That epochs are processed is known before that they are complete: a resumed run
+        cuts its first batches in between.
+        """
+        assert self.trainer is not None
+        epoch = self.trainer.fit_loop.epoch_progress.current.processed
+        return epoch_seed(self.train.seed, epoch)
 
     def val_dataloader(self) -> DataLoader:
         """Validation batches."""
-        return self._loader(self.parts.validation, None)
+        return self._loader(self.parts.validation)
 
     def test_dataloader(self) -> DataLoader:
         """Test batches."""
-        return self._loader(self.parts.test, None)
+        return self._loader(self.parts.test)
 
-    def _loader(self, positions: Tensor, seed: int | None) -> DataLoader:
+    def _loader(
+        self, positions: Tensor, order: Callable[[], int] | None = None
+    ) -> DataLoader:
         assert self.trainer is not None
         sampler = BatchSampler(
             positions,
             self.train.batch_size,
-            seed,
+            order,
             self.trainer.global_rank,
             self.trainer.world_size,
         )

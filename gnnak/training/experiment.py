@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from gnnak.errors import FileFormatError, OptionError
+from gnnak.graphs.readers.files import read_bytes
 from gnnak.training.config import RunConfig
 from gnnak.training.options import change
 from gnnak.typing import check_count
@@ -73,8 +74,9 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     Raises:
         FileFormatError: If it holds anything else.
     """
+    text = read_bytes(path)
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
+        content = yaml.safe_load(text.decode("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""

@@ -86,9 +86,17 @@ class Keeper(Callback):
             return
         # Under another name first: a full disk or a kill leaves the old one whole.
         fresh, last = self.folder / "last.ckpt.new", self.folder / "last.ckpt"
-        trainer.save_checkpoint(fresh)
+        try:
+            trainer.save_checkpoint(fresh)
+            if trainer.is_global_zero:
+                os.replace(fresh, last)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise TrainingError(
+                f"{last} cannot be written: {error.strerror}; make room and go on with "
+                "--resume."
+            ) from error
         if trainer.is_global_zero:
-            os.replace(fresh, last)
             self.write_curves()
         self._saved = time.monotonic()
 

@@ -1,6 +1,6 @@
 """Batches of a store, epoch by epoch, each process with its share of every batch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ class BatchSampler(Sampler[Tensor]):
     Args:
         positions: The graphs, [g].
         batch_size: Graphs a batch, over all processes.
-        seed: Fixes the order, anew each epoch; None = as they stand.
+        order: Seeds the order of the coming epoch; None = as they stand.
         rank: Number of this process.
         processes: How many there are.
     """
@@ -29,30 +29,24 @@ class BatchSampler(Sampler[Tensor]):
         self,
         positions: Tensor,
         batch_size: int,
-        seed: int | None = None,
+        order: Callable[[], int] | None = None,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
         self.positions = positions
-        self.seed = seed
+        self.order = order
         self.rank, self.processes = rank, processes
         self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
-        self.epoch = 0
-
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes: its order follows from the seed and its number."""
-        self.epoch = epoch
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Tensor]:
-        order = self.positions
-        if self.seed is not None:
-            generator = torch.Generator().manual_seed(epoch_seed(self.seed, self.epoch))
-            shuffled = torch.randperm(order.numel(), generator=generator)
-            order = order[shuffled]
-        for batch in order.split(self.sizes):
+        positions = self.positions
+        if self.order is not None:
+            generator = torch.Generator().manual_seed(self.order())
+            positions = positions[torch.randperm(len(positions), generator=generator)]
+        for batch in positions.split(self.sizes):
             yield batch.tensor_split(self.processes)[self.rank]
 
 
@@ -70,7 +64,13 @@ def make_loader(store: GraphStore, sampler: BatchSampler, clock: Clock) -> DataL
         sampler: Says which of them come together.
         clock: Told the seconds it takes.
     """
-    return DataLoader(_Batches(store, clock), sampler=sampler, batch_size=None)
+    # With a generator of its own, a loader draws nothing from PyTorch's.
+    return DataLoader(
+        _Batches(store, clock),
+        sampler=sampler,
+        batch_size=None,
+        generator=torch.Generator(),
+    )
 
 
 class _Batches(Dataset[GraphBatch]):

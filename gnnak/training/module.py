@@ -44,6 +44,8 @@ class GraphTask(LightningModule):
         self.network = build_network(config, info, degrees)
         self.loss = make_loss(info, config.train.loss)
         self.metric = make_metric(info)
+        if config.train.precision == "64":
+            self.metric.set_dtype(torch.double)
         self.scores: dict[str, float] = {}
         self.losses: list[Tensor] = []
         self.generator: torch.Generator | None = None

@@ -1,7 +1,5 @@
 """One run: a config, a data set, a seed -> a record."""
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -36,8 +34,9 @@ def run(
 ) -> Record:
     """Train, choose by validation, test.
 
-    `folder` then holds `config.yaml`, `metrics.csv` and `best.ckpt`; while the run is
-    unfinished, also `last.ckpt`, from which it can be resumed.
+    `folder` then holds `config.yaml`, `metrics.csv` and `best.ckpt`, and `last.ckpt`,
+    from which the run can be resumed until the caller, with the record in a safe
+    place, removes it.
 
     Args:
         config: The run.
@@ -103,8 +102,6 @@ def _finish(
         weights = {k: v.cpu() for k, v in keeper.best_weights.items()}
         best = Checkpoint(config, dataset.info, weights, scores, degrees)
         best.save(keeper.folder / "best.ckpt")
-        with suppress(FileNotFoundError):
-            os.remove(keeper.folder / "last.ckpt")
     seconds = keeper.clock.seconds
     return {
         "kind": "run",

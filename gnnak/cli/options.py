@@ -1,0 +1,17 @@
+"""Options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where data sets lie; else GNNAK_DATA, then the cache."),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+]
+AcceleratorOption = Annotated[
+    str, typer.Option("--accelerator", help="auto, cpu or gpu.")
+]

@@ -1,0 +1,127 @@
+"""gnnak train: run an experiment."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+from rich.console import Console
+from rich.table import Table
+
+from gnnak.cli.options import AcceleratorOption, DataDir, Json
+from gnnak.training.config import RunConfig
+from gnnak.training.experiment import load_experiment
+from gnnak.training.launch import Places, run_experiment
+from gnnak.training.machine import Machine
+from gnnak.training.options import change, parse_settings
+from gnnak.training.results import Record
+
+EXAMPLES = """
+**Examples**
+
+`gnnak train zinc --model gin-ak+ --seed 0`
+
+`gnnak train counting --target star --set train.epochs=50`
+
+`gnnak train mutag --model gin --fold 0`
+
+`gnnak train zinc --devices 4 --resume`
+"""
+
+
+def train(
+    experiment: Annotated[
+        str,
+        typer.Argument(help="A data set (`gnnak datasets list`), or a YAML file."),
+    ],
+    model: Annotated[
+        str, typer.Option(help="gin, gcn, pna*, ppgn, ...; -ak, -ak+, -ak+-s behind.")
+    ] = "gin-ak+",
+    target: Annotated[
+        str | None, typer.Option(help="Which target, where there are several.")
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="split, published or held-out.")
+    ] = None,
+    fold: Annotated[
+        int | None, typer.Option(min=0, help="One fold instead of all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes the run.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any option; see --show."),
+    ] = None,
+    data_dir: DataDir = None,
+    runs: Annotated[Path, typer.Option(help="Checkpoints and curves go here.")] = Path(
+        "runs"
+    ),
+    results: Annotated[Path, typer.Option(help="Records go here.")] = Path("results"),
+    accelerator: AcceleratorOption = "auto",
+    devices: Annotated[
+        int, typer.Option(min=1, help="GPUs, or processes on the CPU.")
+    ] = 1,
+    num_nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same bits, run after run.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an unfinished run.")
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Show the config as YAML and stop.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model on a data set, test it, and append a record to the results."""
+    found = load_experiment(experiment)
+    named = {
+        "model.name": model,
+        "train.seed": seed,
+        "data.target": target,
+        "data.protocol": protocol,
+        "data.fold": fold,
+    }
+    options = {key: value for key, value in named.items() if value is not None}
+    config = change(found.config, options | parse_settings(settings or []))
+    if show:
+        typer.echo(yaml.safe_dump(config.to_dict(), sort_keys=False), nl=False)
+        return
+    records = run_experiment(
+        [config],
+        found.name,
+        Places(data_dir, runs, results),
+        Machine(accelerator, devices, num_nodes, deterministic, True, tensorboard),  # type: ignore[arg-type]
+        resume,
+        Console(stderr=True),
+    )
+    _tell(records, config, as_json)
+
+
+@rank_zero_only
+def _tell(records: list[Record], config: RunConfig, as_json: bool) -> None:
+    if as_json:
+        for record in records:
+            typer.echo(json.dumps(record))
+        return
+    metric = records[0]["metric"]
+    table = Table("run", f"validation {metric}", f"test {metric}", "epoch", "s/epoch")
+    for record in records:
+        fold = "" if record["fold"] is None else f", fold {record['fold']}"
+        scores, seconds = record["scores"], record["seconds"]
+        table.add_row(
+            f"{config.model.name}, seed {record['seed']}{fold}",
+            f"{scores['validation']:.4f}",
+            f"{scores['test']:.4f}",
+            f"{record['best_epoch'] + 1} of {record['epochs']}",
+            f"{_per_epoch(seconds):.2f}",
+        )
+    Console().print(table)
+
+
+def _per_epoch(seconds: dict[str, Any]) -> float:
+    return sum(seconds.get(phase, 0.0) for phase in ("data", "train", "evaluation"))

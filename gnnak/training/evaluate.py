@@ -1,0 +1,56 @@
+"""A checkpoint and a data set -> a score."""
+
+from pathlib import Path
+
+from lightning.pytorch import Trainer
+
+from gnnak.datasets.record import Dataset
+from gnnak.errors import CheckpointError
+from gnnak.graphs.readers.graph_file import Part
+from gnnak.training.checkpoint import Checkpoint
+from gnnak.training.clock import Clock
+from gnnak.training.data import GraphData
+from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.module import GraphTask
+from gnnak.training.protocols import Parts, choose_parts
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    dataset: Dataset,
+    part: Part = "test",
+    machine: Machine | None = None,
+) -> float:
+    """Score a trained network on one part of a data set.
+
+    Args:
+        checkpoint: The network.
+        dataset: The graphs, with the features and the task it was trained for.
+        part: train, validation or test.
+        machine: Device; as a rule one.
+
+    Raises:
+        CheckpointError: If the network was trained for other features or another task.
+    """
+    config, info = checkpoint.config, dataset.info
+    _check_alike(checkpoint, dataset)
+    parts = choose_parts(dataset, config.data.protocol, config.data.fold)
+    wanted = getattr(parts, part)
+    task = GraphTask(config, info, checkpoint.degrees, parts.batch_statistics)
+    task.network.load_state_dict(checkpoint.network().state_dict())
+    data = GraphData(dataset, Parts(wanted, wanted, wanted), config.train, Clock())
+    with quiet_lightning():
+        trainer: Trainer = make_trainer(config, machine or Machine(), [], Path())
+        trainer.test(task, data, verbose=False)
+    return task.scores["test"]
+
+
+def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
+    asked = ("task", "num_outputs", "node_features", "edge_features", "node_task")
+    for name in asked:
+        then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
+        if then != now:
+            raise CheckpointError(
+                f"this network was trained on {checkpoint.info.name} with {name} "
+                f"{then}, but here {name} is {now}; evaluate it on such graphs."
+            )

@@ -1,0 +1,58 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from gnnak.datasets.record import DatasetInfo
+from gnnak.errors import OptionError
+from gnnak.nn.features import Categorical
+from gnnak.training.losses import make_loss
+
+
+def info(task):
+    return DatasetInfo("d", "D", task, "mae", 1, Categorical((1,)), None, "made")
+
+
+def test_losses_are_pytorchs():
+    outputs, targets = torch.randn(5, 3), torch.randn(5, 3)
+    labels = torch.tensor([0, 2, 1, 0, 0])
+    l1, mse = (make_loss(info("regression"), name) for name in ("l1", "mse"))
+    entropy = make_loss(info("classification"), None)
+    torch.testing.assert_close(
+        l1(outputs, targets), functional.l1_loss(outputs, targets)
+    )
+    torch.testing.assert_close(
+        mse(outputs, targets), functional.mse_loss(outputs, targets)
+    )
+    torch.testing.assert_close(
+        entropy(outputs, labels), functional.cross_entropy(outputs, labels)
+    )
+
+
+def test_weighted_cross_entropy_weighs_a_class_by_the_others_share():
+    outputs, labels = torch.randn(4, 2), torch.tensor([0, 0, 0, 1])
+    loss = make_loss(info("classification"), "weighted-cross-entropy")
+    wanted = functional.cross_entropy(outputs, labels, torch.tensor([0.25, 0.75]))
+    torch.testing.assert_close(loss(outputs, labels), wanted)
+
+
+def test_bce_leaves_out_what_is_not_known():
+    outputs = torch.randn(3, 2, requires_grad=True)
+    answers = torch.tensor([[0.0, 1.0], [torch.nan, 1.0], [1.0, torch.nan]])
+    known = ~answers.isnan()
+    loss = make_loss(info("multilabel"), None)(outputs, answers)
+    wanted = functional.binary_cross_entropy_with_logits(outputs[known], answers[known])
+    torch.testing.assert_close(loss, wanted)
+    loss.backward()
+    assert outputs.grad.isfinite().all()
+
+
+def test_bce_with_nothing_known_is_zero():
+    answers = torch.full((2, 1), torch.nan)
+    assert make_loss(info("multilabel"), None)(torch.ones(2, 1), answers) == 0
+
+
+def test_make_loss_refuses_a_loss_of_another_task():
+    with pytest.raises(
+        OptionError, match="d is a regression task; use one of: l1, mse"
+    ):
+        make_loss(info("regression"), "bce")

@@ -1,0 +1,83 @@
+import math
+
+import pytest
+import torch
+
+from gnnak.datasets.record import DatasetInfo
+from gnnak.nn.features import Categorical
+from gnnak.training.metrics import make_metric
+
+
+def info(task, metric, outputs):
+    atoms = Categorical((1,))
+    return DatasetInfo("d", "D", task, metric, outputs, atoms, None, "made")
+
+
+def score(info, *batches):
+    metric = make_metric(info)
+    for outputs, targets in batches:
+        metric.update(torch.tensor(outputs), torch.tensor(targets))
+    return float(metric.compute())
+
+
+def test_mae_is_the_mean_over_all_batches():
+    figures = score(
+        info("regression", "mae", 1),
+        ([[1.0], [2.0]], [[0.0], [4.0]]),
+        ([[0.0]], [[3.0]]),
+    )
+    assert figures == 2.0
+
+
+def test_log10_mse_is_the_logarithm_of_the_mean_square():
+    found = score(info("regression", "log10-mse", 1), ([[0.1], [0.3]], [[0.0], [0.0]]))
+    assert found == pytest.approx(math.log10(0.05))
+
+
+def test_accuracy_is_the_share_that_is_right():
+    found = score(
+        info("classification", "accuracy", 3),
+        (
+            [[2.0, 1.0, 0.0], [0.0, 1.0, 5.0], [0.0, 1.0, 0.0], [9.0, 1.0, 0.0]],
+            [0, 2, 1, 1],
+        ),
+    )
+    assert found == 0.75
+
+
+def test_class_recall_weighs_classes_alike():
+    zero, one = [1.0, 0.0], [0.0, 1.0]
+    found = score(
+        info("classification", "class-recall", 2),
+        ([zero, zero, zero, one], [0, 0, 0, 0]),
+        ([one], [1]),
+    )
+    assert found == pytest.approx((0.75 + 1) / 2)
+
+
+def test_roc_auc_leaves_out_what_is_not_known():
+    nan = math.nan
+    found = score(
+        info("multilabel", "roc-auc", 3),
+        ([[1.0, 3.0, 0.0], [2.0, 2.0, 0.0]], [[0.0, 0.0, 1.0], [1.0, nan, nan]]),
+        ([[3.0, 1.0, 0.0]], [[0.0, 1.0, 1.0]]),
+    )
+    # Column 0: one of two pairs right; column 1: the pair wrong; column 2: one answer.
+    assert found == pytest.approx((0.5 + 0.0) / 2)
+
+
+def test_roc_auc_tells_large_logits_apart():
+    found = score(info("multilabel", "roc-auc", 1), ([[20.0], [25.0]], [[0.0], [1.0]]))
+    assert found == 1.0
+
+
+def test_average_precision_by_hand():
+    found = score(
+        info("multilabel", "average-precision", 1),
+        ([[4.0], [3.0], [2.0], [1.0]], [[1.0], [0.0], [1.0], [0.0]]),
+    )
+    assert found == pytest.approx((1 / 1 + 2 / 3) / 2)
+
+
+def test_roc_auc_without_both_answers_is_not_a_number():
+    assert math.isnan(score(info("multilabel", "roc-auc", 1), ([[1.0]], [[1.0]])))

@@ -1,0 +1,68 @@
+"""A run that is killed, and runs of several processes: programs of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gnnak.training.options import change
+from gnnak.training.run import run
+from tests.training.small import edge_counts, small_config, triangles
+
+RANDOM = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 30}
+
+
+def program(folder: Path, devices: int, resume: str, options: dict) -> list[str]:
+    module = ["-m", "tests.training.small"]
+    told = [str(folder), str(devices), resume, json.dumps(options)]
+    return [sys.executable, *module, *told]
+
+
+def run_to_the_end(folder: Path, devices: int, resume: str, options: dict) -> dict:
+    command = program(folder, devices, resume, options)
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
+    return json.loads((folder / "record.json").read_text())
+
+
+def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
+    config = change(small_config(), RANDOM)
+    whole = run(config, triangles(), tmp_path / "whole")
+    folder = tmp_path / "killed"
+    process = subprocess.Popen(program(folder, 1, "new", RANDOM))
+    deadline = time.monotonic() + 120
+    while not (folder / "last.ckpt").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    resumed = run_to_the_end(folder, 1, "resume", RANDOM)
+    assert resumed["curves"] == whole["curves"]
+    assert resumed["scores"] == whole["scores"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["gin-ak+"]
+    + [pytest.param(name, marks=pytest.mark.slow) for name in ("pna*-ak", "gcn")],
+)
+def test_two_processes_give_what_one_gives(model, tmp_path):
+    options = {
+        "data.name": "edges",
+        "model.name": model,
+        "train.batch_size": 6,
+        "train.epochs": 10,
+        "train.precision": "64",
+    }
+    config = change(small_config(), options)
+    one = run(config, edge_counts(), tmp_path / "one")
+    two = run_to_the_end(tmp_path / "two", 2, "new", options)
+    assert two["processes"] == 2
+    assert two["scores"] == pytest.approx(one["scores"], abs=1e-8)
+    curves = (record["curves"]["validation"] for record in (one, two))
+    for ours, theirs in zip(*curves, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)

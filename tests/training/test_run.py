@@ -1,0 +1,125 @@
+import json
+
+import pytest
+import torch
+from lightning.pytorch import Trainer
+
+from gnnak.errors import OptionError, TrainingError
+from gnnak.training.checkpoint import load_checkpoint
+from gnnak.training.config import RunConfig
+from gnnak.training.evaluate import evaluate
+from gnnak.training.options import change
+from gnnak.training.run import run, run_title
+from tests.training.small import small_config, triangles
+
+
+def test_run_learns_and_tells_all_about_it(tmp_path):
+    config = small_config(train__epochs=12, train__learning_rate=0.02)
+    record = run(config, triangles(48), tmp_path / "run")
+    assert record["scores"]["test"] == 1.0
+    assert record["epochs"] == 12
+    assert len(record["curves"]["validation"]) == 12
+    best = record["curves"]["validation"][record["best_epoch"]]
+    assert best == record["scores"]["validation"] == max(record["curves"]["validation"])
+    assert record["hash"] == config.hash()
+    assert change(RunConfig(), record["config"]) == config
+    assert set(record["seconds"]) == {"data", "train", "evaluation", "total"}
+    assert record["peak_memory_mb"]["train"] > 0
+    json.dumps(record, allow_nan=False)
+
+
+def test_run_leaves_config_curves_and_a_checkpoint_that_scores_the_same(tmp_path):
+    data = triangles()
+    record = run(small_config(), data, tmp_path)
+    lines = (tmp_path / "metrics.csv").read_text().splitlines()
+    assert lines[0] == "epoch,train_loss,validation"
+    assert len(lines) == 4
+    checkpoint = load_checkpoint(tmp_path / "best.ckpt")
+    assert checkpoint.scores == record["scores"]
+    for part in ("validation", "test"):
+        assert evaluate(checkpoint, data, part) == record["scores"][part]
+
+
+def test_run_with_one_seed_is_one_run_and_with_another_another(tmp_path):
+    data, options = triangles(), {"model__name": "gin-ak+-s", "model__dropout": 0.2}
+    losses = [
+        run(small_config(train__seed=seed, **options), data, tmp_path / name)["curves"]
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    ]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_run_does_not_write_over_an_unfinished_one(tmp_path):
+    (tmp_path / "last.ckpt").write_bytes(b"")
+    with pytest.raises(TrainingError, match="holds an unfinished run; go on with --re"):
+        run(small_config(), triangles(), tmp_path)
+
+
+def test_run_stops_early_when_nothing_gets_better(tmp_path):
+    config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
+    record = run(config, triangles(), tmp_path)
+    assert record["epochs"] == 3
+
+
+def test_run_says_what_to_do_about_a_loss_that_is_not_finite(tmp_path):
+    config = small_config(train__learning_rate=1e30)
+    with pytest.raises(TrainingError, match=r"lower train\.learning_rate"):
+        run(config, triangles(), tmp_path)
+
+
+def test_run_on_a_full_disk_says_so_and_keeps_the_checkpoint(tmp_path, monkeypatch):
+    def full(self, path, **_):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Trainer, "save_checkpoint", full)
+    with pytest.raises(TrainingError, match="No space left on device; make room and"):
+        run(small_config(), triangles(), tmp_path)
+    assert [path.name for path in tmp_path.glob("*.ckpt*")] == []
+
+
+def test_run_needs_two_graphs(tmp_path):
+    data = triangles().subset(torch.tensor([0, 2, 6]))
+    with pytest.raises(TrainingError, match="has 1 graphs to train on"):
+        run(small_config(), data, tmp_path)
+
+
+def test_run_scores_the_published_protocol_with_batch_statistics(tmp_path):
+    data = triangles(4)
+    published = small_config(data__protocol="published", train__epochs=1)
+    assert run(published, data, tmp_path)["protocol"] == "published"
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+@pytest.mark.parametrize("precision", ["bf16", "64"])
+def test_run_in_another_precision(precision, tmp_path):
+    config = small_config(train__precision=precision, train__clip=1.0)
+    record = run(config, triangles(), tmp_path)
+    assert len(record["curves"]["validation"]) == 3
+
+
+def test_run_in_half_precision_needs_a_gpu(tmp_path):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(OptionError, match=r"train\.precision=16 needs a GPU"):
+        run(small_config(train__precision="16"), triangles(), tmp_path)
+
+
+def test_run_logs_for_tensorboard_when_asked(tmp_path):
+    from gnnak.training.machine import Machine
+
+    run(small_config(), triangles(), tmp_path, Machine(tensorboard=True))
+    assert list(tmp_path.glob("tensorboard/events*"))
+
+
+def test_run_of_pna_counts_the_degrees_of_the_training_graphs(tmp_path):
+    record = run(
+        small_config(model__name="pna", train__epochs=1), triangles(), tmp_path
+    )
+    assert load_checkpoint(tmp_path / "best.ckpt").degrees == (0, 0, 0, 0, 224)
+    assert record["epochs"] == 1
+
+
+def test_run_title_names_what_was_chosen():
+    config = small_config(data__target="star", data__fold=3, train__seed=2)
+    assert run_title(config) == "triangles star gin-ak+ seed 2 fold 3"
