@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from gnnak import __version__
-from gnnak.cli import demo, wl
+from gnnak.cli import demo, report, table, wl
 from gnnak.errors import GnnakError
 
 app = typer.Typer(
@@ -38,6 +38,8 @@ def _options(
 
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command(name="table", epilog=table.EXAMPLES)(table.table)
+app.command(name="report", epilog=report.EXAMPLES)(report.report)
 app.add_typer(wl.app, name="wl")
 
 

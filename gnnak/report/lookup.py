@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gnnak.errors import OptionError
-from gnnak.report.paper import Plan
+from gnnak.report.cells import Plan
 from gnnak.training.config import RunConfig
 from gnnak.training.options import change
 from gnnak.training.results import Record, read_records

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import Cell, PaperTable, Plan
 from gnnak.report.tables import all_pairs
 from gnnak.training.config import RunConfig
 from gnnak.training.experiment import load_experiment

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gnnak.report.paper import Fact, PaperTable, Style
+from gnnak.report.cells import Fact, PaperTable, Style
 from gnnak.training.results import Record, append_record, environment, read_records
 
 if TYPE_CHECKING:

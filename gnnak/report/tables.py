@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from gnnak.report.cells import Cell, PaperTable
 from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import Cell, PaperTable
 from gnnak.report.statistics import read_statistics, statistic
 from gnnak.training.results import Record
 from gnnak.training.summary import Summary
