@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gnnak.errors import OptionError
 from gnnak.report.cells import Plan
-from gnnak.training.config import RunConfig
+from gnnak.training.config import PER_RUN, RunConfig
 from gnnak.training.options import change
 from gnnak.training.results import Record, read_records
 from gnnak.training.summary import Summary, summarise
@@ -33,7 +33,7 @@ class RunRecords:
         self._short: dict[str, list[Record]] = {}
         keys: dict[str, tuple[str, str] | None] = {}
         for record in self.records:
-            text = json.dumps(record["config"], sort_keys=True)
+            text = _shared_settings(record)
             if text not in keys:
                 keys[text] = _keys(record)
             key = keys[text]
@@ -76,7 +76,16 @@ class RunRecords:
         devices = sorted({str(record.get("device")) for record in records})
         notes = [f"on {' and '.join(devices)}", found.note]
         note = "; ".join(note for note in notes if note)
-        return Summary(found.mean, found.deviation, found.runs, note)
+        return Summary(found.mean, None, found.runs, note)
+
+
+def _shared_settings(record: Record) -> str:
+    """The settings without seed and fold: what is read once for all runs of a cell."""
+    options = {room: dict(values) for room, values in record["config"].items()}
+    for name in PER_RUN:
+        room, key = name.split(".")
+        options.get(room, {}).pop(key, None)
+    return json.dumps(options, sort_keys=True)
 
 
 def _keys(record: Record) -> tuple[str, str] | None:

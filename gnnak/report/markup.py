@@ -24,13 +24,16 @@ nav ul { display: flex; flex-wrap: wrap; gap: 0.2rem 1rem; list-style: none;
 table { border-collapse: collapse; font-size: 0.85rem;
   font-variant-numeric: tabular-nums; min-width: 100%; }
 th, td { padding: 0.35rem 0.6rem; text-align: right; white-space: nowrap; }
-thead th { background: var(--band); max-width: 9rem; vertical-align: bottom;
+thead th, thead td { background: var(--band); max-width: 9rem; vertical-align: bottom;
   white-space: normal; }
 tbody tr { border-top: 1px solid var(--line); }
-tbody th, thead th:first-child { background: var(--band); font-weight: 600; left: 0;
+tbody th, thead td, thead th:first-child { background: var(--band);
+  font-weight: 600; left: 0;
   position: sticky; text-align: left; }
 td .paper { color: var(--soft); }
 td b { font-weight: 650; }
+.gallery { display: grid; gap: 0 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 1rem 0; max-width: 46rem; }
 figure svg { display: block; height: auto; width: 100%; }
 .notes { color: var(--soft); font-size: 0.85rem; margin: 0.4rem 0;
@@ -96,6 +99,11 @@ def notes(lines: Sequence[str]) -> str:
 def figure(svg: str, caption: str) -> str:
     """A figure with its caption; `svg` is markup and goes in as it is."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def gallery(figures: Iterable[str]) -> str:
+    """Figures side by side where there is room."""
+    return f'<div class="gallery">{"".join(figures)}</div>'
 
 
 def plain_table(

@@ -39,7 +39,7 @@ def curves_section(runs: RunRecords) -> str:
     for record in runs.records:
         if record.get("curves", {}).get("validation"):
             tasks.setdefault(_task(record), {})[record["cell"]] = record
-    parts = []
+    figures = []
     for task, newest in tasks.items():
         shown = list(newest.values())[-MOST_CURVES:]
         metric = shown[-1]["metric"]
@@ -50,8 +50,9 @@ def curves_section(runs: RunRecords) -> str:
         left = len(newest) - len(shown)
         more = f" {left} older settings are left out." if left else ""
         caption = f"{task}: validation {metric} by epoch, one run a setting.{more}"
-        parts.append(markup.figure(svg, caption))
-    if not parts:
+        figures.append(markup.figure(svg, caption))
+    parts = [markup.gallery(figures)]
+    if not figures:
         parts = [markup.paragraph("No run has been recorded yet.", soft=True)]
     return markup.section("curves", "Learning curves", parts)
 
@@ -64,10 +65,11 @@ def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
     for record in newest.values():
         groups.setdefault(f"{record['case']}, {record['device']}", []).append(record)
     caption = "Each point is one R, written beside it; the dashed line is full mode."
-    parts = [
+    figures = [
         markup.figure(plots.drop_figure(records, title), f"{title}. {caption}")
         for title, records in groups.items()
     ]
+    parts = [markup.gallery(figures)] if figures else []
     if rows := _quality_rows(quality):
         header = ["Task", "Model", "Epochs", "All subgraphs", "SubgraphDrop", "Error"]
         parts.append(markup.heading("Test error with all subgraphs and with a few"))
