@@ -70,6 +70,8 @@ def statistic(fact: Fact, style: Style, record: Record) -> str:
     value = record[fact.statistic]
     if isinstance(value, list):
         return " / ".join(str(part) for part in value)
+    if isinstance(value, int):
+        return str(value)
     if fact.undirected and fact.statistic == "edges":
         value /= 2
     return style.number(value)

@@ -23,7 +23,7 @@ def test_inline_svg_is_the_same_again_and_shares_no_name_with_another():
     first, second = drawing("one"), drawing("two")
     assert drawing("one") == first
     names = [
-        set(part.split('"')[0] for part in svg.split(' id="')[1:])
+        {part.split('"')[0] for part in svg.split(' id="')[1:]}
         for svg in (first, second)
     ]
     assert names[0]
