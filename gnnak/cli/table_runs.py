@@ -46,9 +46,13 @@ def run_pending(
 
 
 def run_cell(run: PendingRun, results: Path) -> None:
-    """Make one run in this process; its record is appended to the results folder."""
-    training = importlib.import_module("gnnak.training.run")
-    training.run_experiment(run.config, experiment=run.experiment, results=results)
+    """Make one run in this process; its record is appended to the results folder.
+
+    A run that was begun earlier and not finished is gone on with.
+    """
+    launch = importlib.import_module("gnnak.training.launch")
+    places = launch.Places(results=results)
+    launch.run_experiment([run.config], run.experiment, places, resume=True)
 
 
 def run_as_command(run: PendingRun, results: Path) -> None:
@@ -60,7 +64,7 @@ def run_as_command(run: PendingRun, results: Path) -> None:
     command = [sys.executable, "-m", "gnnak.cli", "train", run.experiment]
     for setting in run.settings():
         command += ["--set", setting]
-    command += ["--results", str(results)]
+    command += ["--results", str(results), "--resume"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr or f"exit code {done.returncode}")

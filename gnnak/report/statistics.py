@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from gnnak.datasets.record import Dataset
 
 FILE = "datasets.jsonl"
+LEGACY = "legacy"
+"""Marks targets that stand for another one."""
 
 
 def describe_dataset(dataset: Dataset) -> Record:
@@ -36,11 +39,11 @@ def describe_dataset(dataset: Dataset) -> Record:
 
 def measure_dataset(name: str, results: Path) -> Record:
     """Load a data set, describe it, and append the record to those of the folder."""
-    from gnnak import datasets
-
-    # The registry may not be there yet where only builders are.
-    load = getattr(datasets, "load_dataset")  # noqa: B009
-    record = describe_dataset(load(name)) | environment()
+    datasets: Any = importlib.import_module("gnnak.datasets")
+    record = describe_dataset(datasets.load_dataset(name)) | environment()
+    targets = [t for t in datasets.find_entry(name).targets if LEGACY not in t]
+    if targets:
+        record["outputs"] = len(targets)
     append_record(results / FILE, record)
     return record
 

@@ -23,16 +23,19 @@ def training(monkeypatch):
     """A training that only writes records; one model always fails."""
     configs = []
 
-    def run_experiment(config, *, experiment, results):
+    def run_experiment(runs, experiment, places, resume):
+        (config,), results = runs, places.results
+        assert resume
         if config.model.encodings == ("subgraph", "context"):
             raise RuntimeError("first line\nout of memory")
         configs.append((experiment, config))
         data = {"seed": config.train.seed, "fold": config.data.fold}
         write_records(results, [run_record(config, test=0.125, **data)])
 
-    module = types.ModuleType("gnnak.training.run")
+    module = types.ModuleType("gnnak.training.launch")
     module.run_experiment = run_experiment
-    monkeypatch.setitem(sys.modules, "gnnak.training.run", module)
+    module.Places = types.SimpleNamespace
+    monkeypatch.setitem(sys.modules, "gnnak.training.launch", module)
     return configs
 
 
@@ -86,7 +89,7 @@ def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
     runs = pending_runs(load_table("encodings"), RunRecords([]), only="full / zinc")
     failed = table_runs.run_pending(runs, [], tmp_path, jobs=2)
     assert failed == ["Full / ZINC-12K (MAE), seed 2"]
-    end = ["--results", str(tmp_path)]
+    end = ["--results", str(tmp_path), "--resume"]
     seeds = [[], ["--set", "train.seed=1"], ["--set", "train.seed=2"]]
     wanted = [["gnnak.cli", "train", "zinc", *seed, *end] for seed in seeds]
     assert sorted(commands) == sorted(wanted)
