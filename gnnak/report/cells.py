@@ -115,13 +115,14 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """The same table with other settings in every run, such as fewer epochs."""
-        return replace(
-            self,
-            rows=tuple(
-                tuple(_changed(cell, settings) for cell in r) for r in self.rows
-            ),
-        )
+        """The same table with other settings in every run, such as fewer epochs.
+
+        A note says which; epochs have their own, at the cells that are short of them.
+        """
+        told = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
+        note = f"Not the paper's settings: {', '.join(told)} in every run of ours."
+        rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
+        return replace(self, rows=rows, notes=self.notes + ((note,) if told else ()))
 
 
 def _changed(cell: Cell, settings: Mapping[str, Any]) -> Cell:

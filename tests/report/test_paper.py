@@ -105,6 +105,14 @@ def test_changed_changes_the_runs_and_not_what_the_paper_asks_for():
     assert (cell.config.train.epochs, cell.plan.epochs) == (2, 100)
 
 
+def test_changed_notes_what_is_not_the_papers():
+    table = load_table("encodings").changed({"train.epochs": 2, "model.channels": 8})
+    assert table.notes == (
+        "Not the paper's settings: model.channels = 8 in every run of ours.",
+    )
+    assert load_table("encodings").notes == ()
+
+
 def test_every_cell_is_a_model_that_can_be_built():
     configs = {
         change(cell.config, {"model.channels": 8, "model.hop_channels": 4}).model
