@@ -155,11 +155,11 @@ def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
     runs: dict[tuple[object, ...], dict[bool, Record]] = {}
     for record in records:
         model = record["model"].removesuffix("-s")
-        key = (record["target"], model, record["epochs"], record["seed"])
-        key += (record.get("device"),)
+        same = [record[name] for name in ("target", "epochs", "seed")]
+        key = (*same, model, record.get("device"))
         runs.setdefault(key, {})[record["drop"] is not None] = record
     rows = []
-    for (target, model, epochs, *_), pair in runs.items():
+    for (target, epochs, _, model, _), pair in runs.items():
         if len(pair) == 2:
             full, few = pair[False]["test_mae"], pair[True]["test_mae"]
             figures = [f"{full:.4f}", f"{few:.4f}", f"{few / full - 1:+.0%}"]
