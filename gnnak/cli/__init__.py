@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from gnnak import __version__
-from gnnak.cli import demo, evaluate, train, wl
+from gnnak.cli import demo, evaluate, report, table, train, wl
 from gnnak.errors import GnnakError
 from gnnak.training.stopping import Stopped
 
@@ -41,6 +41,8 @@ def _options(
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="train", epilog=train.EXAMPLES)(train.train)
 app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(name="table", epilog=table.EXAMPLES)(table.table)
+app.command(name="report", epilog=report.EXAMPLES)(report.report)
 app.add_typer(wl.app, name="wl")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -53,8 +54,8 @@ class GraphData(LightningDataModule):
         cuts its first batches in between.
         """
         assert self.trainer is not None
-        epoch = self.trainer.fit_loop.epoch_progress.current.processed
-        return epoch_seed(self.train.seed, epoch)
+        progress: Any = self.trainer.fit_loop.epoch_progress.current
+        return epoch_seed(self.train.seed, progress.processed)
 
     def val_dataloader(self) -> DataLoader:
         """Validation batches."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -82,8 +83,13 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
 
 
 def _hints(record: Any) -> dict[str, Any]:
-    hints = get_type_hints(type(record))
+    hints = _type_hints(type(record))
     return {field.name: hints[field.name] for field in fields(record)}
+
+
+@cache
+def _type_hints(cls: Hashable) -> dict[str, Any]:
+    return get_type_hints(cls)
 
 
 def _unknown(name: str, head: str, record: Any) -> str:

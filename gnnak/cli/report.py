@@ -1,0 +1,48 @@
+"""`gnnak report`: everything that has been measured, as one HTML page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gnnak.errors import OptionError
+from gnnak.report.page import write_report
+
+EXAMPLES = """
+Examples:
+
+    gnnak report
+
+    gnnak report --results results --out public/index.html
+"""
+
+
+def report(
+    results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path(
+        "results"
+    ),
+    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a line.")
+    ] = False,
+) -> None:
+    """Write one HTML page: all tables beside the paper's, curves, costs, pictures.
+
+    The page needs no other file and asks for nothing from elsewhere.
+    """
+    if not results.is_dir():
+        raise OptionError(
+            f"--results is {results}, where there is no folder; give one with records."
+        )
+    if out.suffix not in (".html", ".htm"):
+        raise OptionError(f"--out is {out}; end it in .html.")
+    with Console(stderr=True).status("writing the report"):
+        write_report(results, out)
+    if as_json:
+        typer.echo(json.dumps({"page": str(out), "bytes": out.stat().st_size}))
+    else:
+        typer.echo(f"Report: {out}")

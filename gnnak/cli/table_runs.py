@@ -1,0 +1,95 @@
+"""Runs that a table lacks, one after the other or side by side."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gnnak.report.pending import PendingRun
+from gnnak.report.statistics import measure_dataset
+
+Job = tuple[str, Callable[[], object]]
+"""What it is called, and what makes it."""
+
+
+def run_pending(
+    runs: list[PendingRun], datasets: list[str], results: Path, jobs: int
+) -> list[str]:
+    """Make all of them; a failure is told and the rest go on.
+
+    Returns:
+        What failed, as titles.
+    """
+    work: list[Job] = [
+        (f"data set {name}", partial(measure_dataset, name, results))
+        for name in datasets
+    ]
+    make = run_cell if jobs == 1 else run_as_command
+    work += [(run.title, partial(make, run, results)) for run in runs]
+    console, failed = Console(stderr=True), []
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("running", total=len(work))
+        for title, error in _outcomes(work, jobs):
+            progress.update(task, advance=1, description=title[-60:])
+            if error is not None:
+                failed.append(title)
+                told = f"failed: {title}: {_last_line(error)}"
+                console.print(told, markup=False, highlight=False, soft_wrap=True)
+    return failed
+
+
+def run_cell(run: PendingRun, results: Path) -> None:
+    """Make one run in this process; its record is appended to the results folder.
+
+    A run that was begun earlier and not finished is gone on with.
+    """
+    launch = importlib.import_module("gnnak.training.launch")
+    places = launch.Places(results=results)
+    launch.run_experiment([run.config], run.experiment, places, resume=True)
+
+
+def run_as_command(run: PendingRun, results: Path) -> None:
+    """Make one run in a process of its own.
+
+    Raises:
+        RuntimeError: With the last line that it said, if it failed.
+    """
+    command = [sys.executable, "-m", "gnnak.cli", "train", run.experiment]
+    for setting in run.settings():
+        command += ["--set", setting]
+    command += ["--results", str(results), "--resume"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr or f"exit code {done.returncode}")
+
+
+def _outcomes(work: Iterable[Job], jobs: int) -> Iterator[tuple[str, Exception | None]]:
+    """Title and failure of each piece of work, as they end."""
+    if jobs == 1:
+        for title, make in work:
+            yield title, _tried(make)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        titles = {pool.submit(_tried, make): title for title, make in work}
+        for done in as_completed(titles):
+            yield titles[done], done.result()
+
+
+def _tried(make: Callable[[], object]) -> Exception | None:
+    try:
+        make()
+    except Exception as error:
+        return error
+    return None
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,129 @@
+"""A filled table as Markdown, LaTeX, CSV or plain text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from gnnak.report.tables import FilledTable
+
+Format = Literal["text", "markdown", "latex", "csv"]
+TEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    "§": r"$^{\S}$",
+    "¶": r"$^{\P}$",
+}
+FIELDS = ("row", "column", "mean", "deviation", "runs", "ours", "paper", "note")
+
+
+def markdown(filled: FilledTable) -> str:
+    """A Markdown table, caption above, remarks below."""
+    header, body = filled.header, filled.body
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *body]
+    table = [
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |"
+        for line in lines
+    ]
+    remarks = [f"- {remark}" for remark in filled.remarks]
+    return "\n".join([f"**{filled.table.caption}**", "", *table, "", *remarks])
+
+
+def latex(filled: FilledTable) -> str:
+    """A LaTeX table; the document needs the package booktabs."""
+    lines = [[_tex(cell) for cell in line] for line in (filled.header, *filled.body)]
+    header, *body = (" & ".join(line) + r" \\" for line in lines)
+    columns = "l" + "r" * len(filled.table.columns)
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{_tex(filled.table.caption)}}}",
+            rf"\label{{tab:{filled.table.name}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            header,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(rf"\par\footnotesize {_tex(remark)}" for remark in filled.remarks),
+            r"\end{table}",
+        ]
+    )
+
+
+def as_csv(filled: FilledTable) -> str:
+    """One line a cell; scores are as recorded, accuracies shares of 1."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
+    writer.writeheader()
+    for row in filled.rows:
+        writer.writerows({k: cell.as_dict()[k] for k in FIELDS} for cell in row)
+    return out.getvalue().rstrip("\n")
+
+
+def text(filled: FilledTable, width: int | None = None) -> str:
+    """Aligned text, caption above, remarks below.
+
+    Args:
+        filled: The table.
+        width: Columns that fit in no more characters than these stand side by side,
+            the others in blocks below them; None = all side by side.
+    """
+    lines = [filled.header, *filled.body]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    blocks = [
+        "\n".join(_aligned(line, widths, [0, *block]) for line in lines)
+        for block in _blocks(widths, width)
+    ]
+    return "\n\n".join([filled.table.caption, *blocks, "\n".join(filled.remarks)])
+
+
+FORMATS: dict[Format, Callable[[FilledTable], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "latex": latex,
+    "csv": as_csv,
+}
+
+
+def _tex(words: str) -> str:
+    return "".join(TEX.get(letter, letter) for letter in words)
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> str:
+    first, *rest = chosen
+    cells = [
+        line[first].ljust(widths[first]),
+        *(line[i].rjust(widths[i]) for i in rest),
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """Columns, but the first, in runs that fit beside the first."""
+    blocks: list[list[int]] = [[]]
+    taken = widths[0]
+    for column in range(1, len(widths)):
+        needed = widths[column] + 2
+        if width is not None and blocks[-1] and taken + needed > width:
+            blocks.append([])
+            taken = widths[0]
+        blocks[-1].append(column)
+        taken += needed
+    return blocks

@@ -1,0 +1,150 @@
+"""The pieces of an HTML page; whatever text goes in is escaped."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from gnnak.report.tables import Filled, FilledTable
+
+CSS = """
+:root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --soft: #5b6470;
+  --line: #d5dae0; --band: #f4f6f8; --link: #1a5fb4; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --paper: #14171b;
+  --soft: #a3acb8; --line: #343b44; --band: #1d2228; --link: #8ab8f5; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 76rem; padding: 1rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+h1 { line-height: 1.2; margin-bottom: 0.3rem; }
+h2 { border-bottom: 1px solid var(--line); margin-top: 2.5rem; padding-bottom: 0.2rem; }
+h3 { margin: 1.8rem 0 0.4rem; }
+a { color: var(--link); }
+nav ul { display: flex; flex-wrap: wrap; gap: 0.2rem 1rem; list-style: none;
+  padding: 0; }
+.soft, figcaption { color: var(--soft); font-size: 0.9rem; }
+.scroll { border: 1px solid var(--line); border-radius: 6px; overflow-x: auto; }
+table { border-collapse: collapse; font-size: 0.85rem;
+  font-variant-numeric: tabular-nums; min-width: 100%; }
+th, td { padding: 0.35rem 0.6rem; text-align: right; white-space: nowrap; }
+thead th, thead td { background: var(--band); max-width: 9rem; vertical-align: bottom;
+  white-space: normal; }
+tbody tr { border-top: 1px solid var(--line); }
+tbody th, thead td, thead th:first-child { background: var(--band);
+  font-weight: 600; left: 0;
+  position: sticky; text-align: left; }
+td .paper { color: var(--soft); }
+td b { font-weight: 650; }
+.gallery { display: grid; gap: 0 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
+figure { margin: 1rem 0; max-width: 46rem; }
+figure svg { display: block; height: auto; width: 100%; }
+.notes { color: var(--soft); font-size: 0.85rem; margin: 0.4rem 0;
+  padding-left: 1.1rem; }
+@media (max-width: 40rem) { body { font-size: 15px; padding: 0.7rem; }
+  tbody th { max-width: 8rem; white-space: normal; } }
+"""
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """A whole page that asks for nothing from elsewhere."""
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{CSS}</style>",
+            "</head>",
+            "<body>",
+            *parts,
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def section(name: str, title: str, parts: Iterable[str]) -> str:
+    """A section that `#name` leads to."""
+    head = f'<section id="{escape(name)}" aria-labelledby="{escape(name)}-title">'
+    heading = f'<h2 id="{escape(name)}-title">{escape(title)}</h2>'
+    return "\n".join([head, heading, *parts, "</section>"])
+
+
+def heading(title: str, name: str = "") -> str:
+    """A heading inside a section, with an anchor if it has a name."""
+    anchor = f' id="{escape(name)}"' if name else ""
+    return f"<h3{anchor}>{escape(title)}</h3>"
+
+
+def paragraph(text: str, soft: bool = False) -> str:
+    """A paragraph."""
+    look = ' class="soft"' if soft else ""
+    return f"<p{look}>{escape(text)}</p>"
+
+
+def links(targets: Iterable[tuple[str, str]]) -> str:
+    """Navigation: anchors and what they are called."""
+    items = [f'<li><a href="#{escape(a)}">{escape(t)}</a></li>' for a, t in targets]
+    return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
+
+
+def notes(lines: Sequence[str]) -> str:
+    """A list of remarks; nothing if there are none."""
+    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<ul class="notes">{items}</ul>' if lines else ""
+
+
+def figure(svg: str, caption: str) -> str:
+    """A figure with its caption; `svg` is markup and goes in as it is."""
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def gallery(figures: Iterable[str]) -> str:
+    """Figures side by side where there is room."""
+    return f'<div class="gallery">{"".join(figures)}</div>'
+
+
+def plain_table(
+    label: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
+    """A table of texts; the first cell of a row is its heading."""
+    cells = [[f"<td>{escape(cell)}</td>" for cell in row[1:]] for row in rows]
+    return _table(label, header, [row[0] for row in rows], cells)
+
+
+def filled_table(filled: FilledTable) -> str:
+    """One of the paper's tables."""
+    cells = [[f"<td>{_cell(cell)}</td>" for cell in row] for row in filled.rows]
+    titles = [row[0].cell.row for row in filled.rows]
+    return _table(filled.table.caption, filled.header, titles, cells)
+
+
+def _cell(cell: Filled) -> str:
+    ours = f"<b>{escape(cell.ours)}</b>" if cell.ours else ""
+    mark = f"<sup>{escape(cell.mark)}</sup>" if cell.mark else ""
+    paper = cell.cell.paper
+    theirs = f'<span class="paper">({escape(paper)})</span>' if paper else ""
+    return f"{ours}{mark} {theirs}".strip()
+
+
+def _table(
+    label: str,
+    header: Sequence[str],
+    titles: Sequence[str],
+    cells: Sequence[Sequence[str]],
+) -> str:
+    head = "".join(_column(title) for title in header)
+    body = "".join(
+        f'<tr><th scope="row">{escape(title)}</th>{"".join(row)}</tr>'
+        for title, row in zip(titles, cells, strict=True)
+    )
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _column(title: str) -> str:
+    return f'<th scope="col">{escape(title)}</th>' if title else "<td></td>"

@@ -1,0 +1,79 @@
+"""One HTML page with everything that has been measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gnnak.graphs.readers.files import write_bytes
+from gnnak.report import markup, sections
+from gnnak.report.lookup import RunRecords
+from gnnak.report.paper import load_table, table_names
+from gnnak.report.statistics import read_statistics
+from gnnak.report.tables import FilledTable, fill_table
+from gnnak.training.results import Record, environment, read_records
+
+TITLE = "GNN-AK: our figures beside the paper's"
+CONTENTS = (
+    ("tables", "Tables"),
+    ("curves", "Learning curves"),
+    ("subgraph-drop", "SubgraphDrop"),
+    ("subgraphs", "Rooted subgraphs"),
+    ("extraction", "Extraction speed"),
+    ("versions", "Versions"),
+)
+
+
+def report_page(results: Path) -> str:
+    """The page, from the records of a folder; it asks for nothing from elsewhere."""
+    runs = RunRecords.read(results)
+    statistics = read_statistics(results)
+    tables = [fill_table(load_table(n), runs, statistics) for n in table_names()]
+    drops = read_records(results / "subgraph_drop.jsonl")
+    quality = read_records(results / "drop_quality.jsonl")
+    extraction = read_records(results / "extraction.jsonl")
+    everything = [*runs.records, *drops, *quality, *extraction]
+    return markup.page(
+        TITLE,
+        [
+            _header(tables, runs.records),
+            "<main>",
+            sections.tables_section(tables),
+            sections.curves_section(runs),
+            sections.drop_section(drops, quality),
+            sections.pictures_section(),
+            sections.extraction_section(extraction),
+            sections.environment_section(everything),
+            "</main>",
+        ],
+    )
+
+
+def write_report(results: Path, out: Path) -> None:
+    """Write the page as one file, whole or not at all, with its folder if need be.
+
+    Raises:
+        FileFormatError: If it cannot be written.
+    """
+    content = report_page(results).encode()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(out, content)
+
+
+def _header(tables: list[FilledTable], runs: list[Record]) -> str:
+    cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
+    done = sum(1 for cell in cells if cell.ours)
+    now = environment()
+    told = (
+        f"{done} of {len(cells)} cells have a figure of ours, from {len(runs)} runs. "
+        f"Made {now['time']} by gnnak {now['versions']['gnnak']}"
+        f" ({now['commit'] or 'unknown commit'})."
+    )
+    targets = [*CONTENTS, *((f"table-{t.table.name}", t.table.name) for t in tables)]
+    parts = [
+        "<header>",
+        f"<h1>{markup.escape(TITLE)}</h1>",
+        markup.paragraph(told, soft=True),
+        markup.links(targets),
+        "</header>",
+    ]
+    return "\n".join(parts)

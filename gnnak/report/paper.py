@@ -1,0 +1,118 @@
+"""The paper's ten tables, read from the files that hold its numbers."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from gnnak.errors import OptionError
+from gnnak.report.cells import Cell, Fact, PaperTable, Plan, Style
+from gnnak.training.experiment import (
+    CONFIGS,
+    load_experiment,
+    read_yaml,
+)
+from gnnak.training.options import change
+
+TABLES = CONFIGS / "tables"
+ORDER = (
+    "simulation",
+    "ppgn-sr25",
+    "real-world",
+    "subgraphdrop",
+    "datasets",
+    "egonet-size",
+    "encodings",
+    "context-d2c",
+    "base-depth",
+    "tu",
+)
+
+
+def table_names() -> list[str]:
+    """The ten tables, in the paper's order."""
+    return list(ORDER)
+
+
+@cache
+def load_table(name: str) -> PaperTable:
+    """One of the paper's tables.
+
+    Raises:
+        OptionError: For an unknown name, naming the nearest.
+
+    >>> table = load_table("encodings")
+    >>> table.rows[0][0].title, table.rows[0][0].paper
+    ('Full / ZINC-12K (MAE)', '0.080 ± 0.001')
+    """
+    if name not in ORDER:
+        near = difflib.get_close_matches(name, ORDER, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise OptionError(
+            f"unknown table {name!r}; {hint}There are {', '.join(ORDER)}."
+        )
+    content = read_yaml(TABLES / f"{name}.yaml")
+    columns = [_column(entry) for entry in content["columns"]]
+    rows = []
+    for row in content["rows"]:
+        texts = row.get("paper") or [None] * len(columns)
+        pairs = zip(columns, texts, strict=True)
+        rows.append(tuple(_cell(column, row, text) for column, text in pairs))
+    return PaperTable(
+        name,
+        content["caption"],
+        tuple(content.get("notes", ())),
+        tuple(column["title"] for column in columns),
+        tuple(rows),
+    )
+
+
+def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A column; one shared by several tables is a name, or `from` it with more set."""
+    if isinstance(entry, str):
+        entry = {"from": entry}
+    if "from" not in entry:
+        return dict(entry)
+    shared = _shared_columns()[entry["from"]]
+    settings = {**shared.get("set", {}), **entry.get("set", {})}
+    return {**shared, **entry, "set": settings}
+
+
+def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -> Cell:
+    both = {**column, **row}
+    style = Style(
+        both.get("digits", 0), both.get("percent", False), both.get("suffix", "")
+    )
+    plan = fact = None
+    if "dataset" in both:
+        fact = Fact(both["dataset"], both["statistic"], both.get("undirected", False))
+    elif not row.get("quoted"):
+        plan = _plan(column, row, both)
+    return Cell(row["title"], column["title"], text, style, plan, fact)
+
+
+def _plan(
+    column: Mapping[str, Any], row: Mapping[str, Any], both: Mapping[str, Any]
+) -> Plan:
+    experiment = _experiment(both["experiment"])
+    alone = row.get("for", {}).get(column.get("from"), {})
+    settings = {**column.get("set", {}), **row.get("set", {}), **alone}
+    config = change(experiment.config, settings)
+    return Plan(
+        experiment.name,
+        config,
+        config.train.epochs,
+        both.get("runs", experiment.runs),
+        both.get("folds"),
+        both.get("measure", "score"),
+    )
+
+
+@cache
+def _shared_columns() -> Mapping[str, Any]:
+    return read_yaml(TABLES / "_columns.yaml")
+
+
+_experiment = cache(load_experiment)

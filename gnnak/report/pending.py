@@ -1,0 +1,85 @@
+"""Which runs a table still lacks, and the command that makes each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gnnak.report.cells import Cell, PaperTable, Plan
+from gnnak.report.lookup import RunRecords
+from gnnak.report.tables import all_pairs
+from gnnak.training.config import RunConfig
+from gnnak.training.experiment import load_experiment
+from gnnak.training.options import change
+
+
+@dataclass(frozen=True)
+class PendingRun:
+    """One run that is still to be made."""
+
+    title: str
+    """The cell it is for, with seed and fold."""
+    experiment: str
+    """The experiment."""
+    config: RunConfig
+    """Its settings, seed and fold among them."""
+
+    def settings(self) -> list[str]:
+        """What differs from the experiment, as `--set` takes it.
+
+        >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
+        >>> PendingRun("a cell", "zinc", config).settings()
+        ['train.seed=2']
+        """
+        start = _flat(load_experiment(self.experiment).config.to_dict())
+        own = _flat(self.config.to_dict())
+        changed = {key: own[key] for key in own if own[key] != start[key]}
+        return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
+
+
+def pending_runs(
+    table: PaperTable,
+    records: RunRecords,
+    seeds: int | None = None,
+    only: str = "",
+) -> list[PendingRun]:
+    """The runs without a record of just these settings, seed and fold.
+
+    Args:
+        table: The table.
+        records: What has been run.
+        seeds: How many seeds (0, 1, ...); None = as many as the paper's.
+        only: Leave out cells whose title does not hold this text, in any case.
+    """
+    return [
+        run
+        for cell in table.cells()
+        if only.lower() in cell.title.lower() and cell.plan is not None
+        for run in _of_cell(cell, cell.plan, records, seeds)
+    ]
+
+
+def _of_cell(
+    cell: Cell, plan: Plan, records: RunRecords, seeds: int | None
+) -> list[PendingRun]:
+    done = {(r["seed"], r.get("fold")) for r in records.exact(plan.config)}
+    runs = []
+    for seed, fold in all_pairs(seeds or plan.runs, plan.folds):
+        if (seed, fold) not in done:
+            config = change(plan.config, {"train.seed": seed, "data.fold": fold})
+            which = f"seed {seed}" if fold is None else f"seed {seed}, fold {fold}"
+            title = f"{cell.title}, {which}"
+            runs.append(PendingRun(title, plan.experiment, config))
+    return runs
+
+
+def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

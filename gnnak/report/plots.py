@@ -1,0 +1,106 @@
+"""The figures of the report."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gnnak.graphs.named import four_regular_pair
+from gnnak.report.pictures import draw_egonet, draw_graph
+from gnnak.report.svg import COLOURS, inline_svg, page_style
+from gnnak.training.results import Record
+
+
+def curves_figure(
+    curves: Mapping[str, Sequence[float]], title: str, label: str, log: bool
+) -> str:
+    """Validation scores over epochs, one line a name."""
+    with page_style():
+        figure, axes = _figure(7.2, 3.6)
+        for place, (name, values) in enumerate(curves.items()):
+            colour = COLOURS[place % len(COLOURS)]
+            epochs = range(1, len(values) + 1)
+            axes.plot(epochs, values, label=name, color=colour, lw=1.6)
+            axes.plot(len(values), values[-1], "o", color=colour, ms=3)
+        if log and all(value > 0 for line in curves.values() for value in line):
+            axes.set_yscale("log")
+        axes.set(title=title, xlabel="epoch", ylabel=label)
+        axes.legend(fontsize=8)
+        return inline_svg(figure, f"Learning curves, {title}: {', '.join(curves)}")
+
+
+def drop_figure(records: Sequence[Record], title: str) -> str:
+    """Time and memory of a training step beside full mode, by the share kept."""
+    strategies = list(dict.fromkeys(record["strategy"] for record in records))
+    with page_style():
+        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        for axes, what, name in zip(
+            panels, ("step_seconds", "step_mb"), ("time", "memory"), strict=True
+        ):
+            for place, strategy in enumerate(strategies):
+                _ratio_line(axes, records, strategy, what, COLOURS[place])
+            axes.axhline(1.0, color=COLOURS[-1], lw=1, ls="--")
+            axes.set(xlabel="share of subgraphs kept", title=f"{name} of a step")
+            axes.set_xlim(0, 1)
+            axes.set_ylim(bottom=0)
+        panels[0].set_ylabel("all subgraphs = 1")
+        panels[0].legend(fontsize=8)
+        figure.suptitle(title, fontsize=11)
+        label = f"SubgraphDrop on {title}: time and memory of a step by share kept"
+        return inline_svg(figure, label)
+
+
+def _ratio_line(
+    axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
+) -> None:
+    own = [record for record in records if record["strategy"] == strategy]
+    own.sort(key=lambda record: record["share"])
+    shares = [record["share"] for record in own]
+    ratios = [record[what]["drop"] / record[what]["full"] for record in own]
+    axes.plot(shares, ratios, "o-", color=colour, label=strategy, lw=1.6, ms=4)
+    for record, share, ratio in zip(own, shares, ratios, strict=True):
+        place = (share, ratio)
+        shift = (0, 5)
+        text = str(record["min_coverage"])
+        axes.annotate(
+            text, place, shift, textcoords="offset points", fontsize=7, ha="center"
+        )
+
+
+def extraction_figure(records: Sequence[Record]) -> str:
+    """Seconds of extraction, ours and PyG's, one pair of bars a case."""
+    with page_style():
+        figure, axes = _figure(7.2, 0.8 + 0.62 * len(records))
+        for place, (key, name) in enumerate((("gnnak", "gnnak"), ("pyg", "PyG"))):
+            rows = [(y, r) for y, r in enumerate(records) if key in r["seconds"]]
+            axes.barh(
+                [y + 0.38 * place - 0.19 for y, _ in rows],
+                [record["seconds"][key] for _, record in rows],
+                height=0.36,
+                color=COLOURS[place],
+                label=name,
+            )
+        axes.set_yticks(range(len(records)), [record["case"] for record in records])
+        axes.invert_yaxis()
+        axes.set_xscale("log")
+        axes.set(xlabel="seconds (log)", title="Extraction of egonets")
+        axes.legend(fontsize=8)
+        return inline_svg(figure, "Seconds to extract egonets, gnnak beside PyG")
+
+
+def egonets_figure() -> str:
+    """The paper's two 4-regular graphs, and a rooted subgraph of each."""
+    with page_style():
+        figure = Figure(figsize=(7.2, 6.4), layout="constrained")
+        grid = figure.subplots(2, 2)
+        for row, letter, graph in zip(grid, "AB", four_regular_pair(), strict=True):
+            draw_graph(row[0], graph, 0, 1, f"4-regular graph {letter}")
+            draw_egonet(row[1], graph, 0, 1, f"rooted subgraph of node 0 in {letter}")
+        label = "Two 4-regular graphs and the 1-hop egonet of node 0 in each"
+        return inline_svg(figure, label)
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()

@@ -1,0 +1,167 @@
+"""The sections of the report, each from the records of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gnnak.errors import GnnakError
+from gnnak.report import markup, plots
+from gnnak.report.lookup import RunRecords
+from gnnak.report.pending import PendingRun
+from gnnak.report.tables import FilledTable
+from gnnak.training.config import RunConfig
+from gnnak.training.experiment import experiment_names
+from gnnak.training.options import change
+from gnnak.training.results import Record
+
+MOST_CURVES = 6
+"""Lines in one figure, at most."""
+
+
+def tables_section(tables: Sequence[FilledTable]) -> str:
+    """All ten tables."""
+    parts = []
+    for filled in tables:
+        name, caption = filled.table.name, filled.table.caption
+        parts += [
+            markup.heading(caption, f"table-{name}"),
+            markup.paragraph(f"gnnak table {name}", soft=True),
+            markup.filled_table(filled),
+            markup.notes(filled.remarks),
+        ]
+    return markup.section("tables", "The paper's tables", parts)
+
+
+def curves_section(runs: RunRecords) -> str:
+    """Validation scores of the newest run of every setting, a figure a task."""
+    tasks: dict[str, dict[str, Record]] = {}
+    for record in runs.records:
+        if record.get("curves", {}).get("validation"):
+            tasks.setdefault(_task(record), {})[record["cell"]] = record
+    figures = []
+    for task, newest in tasks.items():
+        shown = list(newest.values())[-MOST_CURVES:]
+        metric = shown[-1]["metric"]
+        curves = {_label(r): r["curves"]["validation"] for r in shown}
+        svg = plots.curves_figure(
+            curves, task, f"validation {metric}", shown[-1]["lower_is_better"]
+        )
+        left = len(newest) - len(shown)
+        more = f" {left} older settings are left out." if left else ""
+        caption = f"{task}: validation {metric} by epoch, one run a setting.{more}"
+        figures.append(markup.figure(svg, caption))
+    parts = [markup.gallery(figures)]
+    if not figures:
+        parts = [markup.paragraph("No run has been recorded yet.", soft=True)]
+    return markup.section("curves", "Learning curves", parts)
+
+
+def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
+    """What SubgraphDrop saves, and what it costs in error."""
+    keys = ("case", "device", "strategy", "min_coverage")
+    newest = {tuple(record[key] for key in keys): record for record in steps}
+    groups: dict[str, list[Record]] = {}
+    for record in newest.values():
+        groups.setdefault(f"{record['case']}, {record['device']}", []).append(record)
+    caption = "Each point is one R, written beside it; the dashed line is full mode."
+    figures = [
+        markup.figure(plots.drop_figure(records, title), f"{title}. {caption}")
+        for title, records in groups.items()
+    ]
+    parts = [markup.gallery(figures)] if figures else []
+    if rows := _quality_rows(quality):
+        header = ["Task", "Model", "Epochs", "All subgraphs", "SubgraphDrop", "Error"]
+        parts.append(markup.heading("Test error with all subgraphs and with a few"))
+        parts.append(markup.plain_table("Error with SubgraphDrop", header, rows))
+    if not parts:
+        parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
+    return markup.section("subgraph-drop", "SubgraphDrop: the trade-off", parts)
+
+
+def pictures_section() -> str:
+    """What a rooted subgraph is."""
+    caption = (
+        "Message passing sees the same in both graphs, four neighbours everywhere; the "
+        "egonets of node 0 differ. Colours are hops from the root."
+    )
+    parts = [markup.figure(plots.egonets_figure(), caption)]
+    return markup.section("subgraphs", "Rooted subgraphs", parts)
+
+
+def extraction_section(records: Sequence[Record]) -> str:
+    """How long extraction takes."""
+    newest = list({record["case"]: record for record in records}.values())
+    if not newest:
+        parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
+        return markup.section("extraction", "Extraction speed", parts)
+    rows = []
+    for record in newest:
+        taken = record["seconds"]
+        theirs = f"{taken['pyg']:.3f}" if "pyg" in taken else ""
+        ratio = f"{taken['pyg'] / taken['gnnak']:.0f} x" if "pyg" in taken else ""
+        rows.append([record["case"], f"{taken['gnnak']:.3f}", theirs, ratio])
+    header = ["Egonets of", "gnnak (s)", "PyG RootedEgoNets (s)", "Faster"]
+    parts = [
+        markup.figure(plots.extraction_figure(newest), "Shorter is better."),
+        markup.plain_table("Extraction speed", header, rows),
+    ]
+    return markup.section("extraction", "Extraction speed", parts)
+
+
+def environment_section(records: Iterable[Record]) -> str:
+    """On what, with which versions and from which commit the records are."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        versions = record.get("versions", {})
+        key = (
+            f"{record.get('device', '?')}, {record.get('cores', '?')} cores",
+            str(record.get("commit") or "unknown"),
+            ", ".join(f"{name} {number}" for name, number in versions.items()),
+        )
+        groups.setdefault(key, []).append(record)
+    rows = [
+        [*key, str(len(group)), max(str(r.get("time", "")) for r in group)]
+        for key, group in groups.items()
+    ]
+    header = ["Device", "Commit", "Versions", "Records", "Newest"]
+    parts = [markup.plain_table("Versions", header, rows)]
+    return markup.section("versions", "Versions and machines", parts)
+
+
+def _task(record: Record) -> str:
+    data = record["config"]["data"]
+    words = [data["name"], data.get("target"), data["protocol"]]
+    return ", ".join(word for word in words if word and word != "split")
+
+
+def _label(record: Record) -> str:
+    """The model, and what differs from its experiment."""
+    options: dict[str, Any] = record["config"]
+    name, settings = str(options["model"]["name"]), []
+    experiment = record.get("experiment") or options["data"]["name"]
+    try:
+        config = change(RunConfig(), options)
+        if experiment in experiment_names():
+            settings = PendingRun("", experiment, config).settings()
+    except GnnakError:
+        return f"{name} ({record['hash']})"
+    known = ("model.name=", "train.seed=", "data.")
+    told = [text for text in settings if not text.startswith(known)]
+    return f"{name} ({', '.join(told)})" if told else name
+
+
+def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
+    runs: dict[tuple[object, ...], dict[bool, Record]] = {}
+    for record in records:
+        model = record["model"].removesuffix("-s")
+        same = [record[name] for name in ("target", "epochs", "seed")]
+        key = (*same, model, record.get("device"))
+        runs.setdefault(key, {})[record["drop"] is not None] = record
+    rows = []
+    for (target, epochs, _, model, _), pair in runs.items():
+        if len(pair) == 2:
+            full, few = pair[False]["test_mae"], pair[True]["test_mae"]
+            figures = [f"{full:.4f}", f"{few:.4f}", f"{few / full - 1:+.0%}"]
+            rows.append([str(target), str(model), str(epochs), *figures])
+    return rows

@@ -1,0 +1,79 @@
+"""Figures as inline SVG that takes its ink from the page around it."""
+
+import html
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+INK = "#010203"
+"""Stands for the colour of the page's text."""
+GRAPH_EDGES = "#555555"
+COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
+"""Read well on white and on black."""
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "axes.titlesize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "figure.facecolor": "none",
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+@contextmanager
+def page_style() -> Iterator[None]:
+    """Within it, figures are drawn in the style of the page."""
+    with matplotlib.rc_context(STYLE):
+        yield
+
+
+def inline_svg(figure: Figure, label: str) -> str:
+    """The figure as an `<svg>` element, with a label for those who cannot see it.
+
+    Several such elements may stand on one page: no name in one means another's.
+    """
+    FigureCanvasSVG(figure)
+    out = io.StringIO()
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": label}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :].strip()
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
+    for ink in (INK, GRAPH_EDGES):
+        text = text.replace(ink, "currentColor")
+    head = f'<svg role="img" aria-label="{html.escape(label)}"'
+    text = re.sub(r'^<svg((?: [\w:]+="[^"]*")*)>', lambda m: _head(head, m[1]), text)
+    return _without_unused_names(text)
+
+
+def _head(start: str, attributes: str) -> str:
+    """The opening tag with its view box, and without sizes in points."""
+    box = re.search(r' viewBox="[^"]*"', attributes)
+    assert box is not None
+    return (
+        f'{start}{box[0]} xmlns="http://www.w3.org/2000/svg" '
+        'xmlns:xlink="http://www.w3.org/1999/xlink">'
+    )
+
+
+def _without_unused_names(text: str) -> str:
+    used = set(re.findall(r"#([\w.-]+)", text))
+    return re.sub(
+        r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text
+    )

@@ -1,0 +1,43 @@
+"""A table of two rows and two columns, with records by hand."""
+
+from gnnak.report.cells import Cell, PaperTable, Plan, Style
+from gnnak.report.lookup import RunRecords
+from gnnak.training.config import DataConfig, RunConfig
+from gnnak.training.options import change
+from tests.report.hand_records import run_record
+
+GOOD = RunConfig()
+POOR = change(GOOD, {"model.name": "gin"})
+IMAGES = RunConfig(data=DataConfig("cifar10"))
+
+
+def plan(config: RunConfig) -> Plan:
+    return Plan(config.data.name, config, 310, 2, None, "score")
+
+
+SMALL = PaperTable(
+    "small",
+    "A & B",
+    ("A note, 100% true.",),
+    ("ZINC (MAE)", "CIFAR10 (ACC)"),
+    (
+        (
+            Cell("GIN", "ZINC (MAE)", "0.163 ± 0.004", Style(3), plan(POOR)),
+            Cell("GIN", "CIFAR10 (ACC)", "59.82", Style(2, True)),
+        ),
+        (
+            Cell("GIN-AK+", "ZINC (MAE)", "0.080", Style(3), plan(GOOD)),
+            Cell("GIN-AK+", "CIFAR10 (ACC)", None, Style(2, True, "%"), plan(IMAGES)),
+        ),
+    ),
+)
+RECORDS = [
+    run_record(change(POOR, {"train.epochs": 30}), test=0.25),
+    run_record(GOOD, 0, test=0.081),
+    run_record(GOOD, 1, test=0.083),
+]
+
+
+def records(*more) -> RunRecords:
+    """Those runs, and more."""
+    return RunRecords([*RECORDS, *more])

@@ -1,0 +1,110 @@
+from dataclasses import fields, is_dataclass
+
+import pytest
+import yaml
+
+from gnnak.training.config import RunConfig
+from gnnak.training.experiment import CONFIGS, experiment_names, load_experiment
+
+DATASETS = [
+    "exp",
+    "exp-like",
+    "sr25",
+    "csl",
+    "cfi",
+    "counting",
+    "properties",
+    "pattern",
+    "zinc",
+    "cifar10",
+    "molhiv",
+    "molpcba",
+    "mutag",
+    "ptc",
+    "proteins",
+    "nci1",
+    "imdb-b",
+    "reddit-b",
+]
+
+
+def leaves(options, record, prefix=""):
+    """Every option of a file, with the default that it takes the place of."""
+    names = {field.name for field in fields(record)}
+    for key, value in options.items():
+        assert key in names, prefix + key
+        default = getattr(record, key)
+        if is_dataclass(default):
+            yield from leaves(value, default, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value, default
+
+
+def test_there_is_one_experiment_a_data_set():
+    assert experiment_names() == sorted(DATASETS)
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_an_experiment_says_what_differs_from_the_defaults_and_nothing_else(name):
+    options = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text("utf-8"))
+    runs = options.pop("runs", 1)
+    experiment = load_experiment(name)
+    assert (experiment.name, experiment.runs) == (name, runs)
+    assert experiment.config.data.name == name
+    for key, value, default in leaves(options, RunConfig()):
+        assert key == "data.name" or value != default, key
+
+
+def numbers(name):
+    config = load_experiment(name).config
+    model, train = config.model, config.train
+    return (
+        *(model.num_layers, model.base_layers, model.channels),
+        model.subgraphs.num_hops if model.subgraphs.kind == "egonets" else "walks",
+        *(model.mlp_layers, model.reduce, model.dropout),
+        *(train.batch_size, train.epochs, train.step, train.loss),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("zinc", (6, 1, 128, 3, 1, "sum", 0, 128, 310, 50, None)),
+        ("cifar10", (4, 1, 128, 2, 2, "sum", 0, 128, 75, 35, None)),
+        (
+            "pattern",
+            (6, 1, 128, "walks", 2, "sum", 0, 32, 35, 10, "weighted-cross-entropy"),
+        ),
+        ("molhiv", (2, 1, 128, 3, 1, "mean", 0.3, 128, 60, 50, None)),
+        ("molpcba", (5, 1, 400, 3, 1, "mean", 0.5, 128, 105, 25, None)),
+        ("exp", (4, 2, 128, 2, 1, "sum", 0, 128, 100, 50, None)),
+        ("sr25", (2, 2, 128, 1, 1, "sum", 0, 15, 305, 50, None)),
+        ("counting", (6, 1, 128, 2, 1, "sum", 0, 128, 250, 40, None)),
+        ("properties", (6, 1, 128, 3, 1, "sum", 0, 128, 250, 40, "mse")),
+        ("nci1", (4, 1, 128, 3, 1, "sum", 0, 128, 100, 20, None)),
+        ("reddit-b", (4, 1, 128, "walks", 1, "sum", 0, 128, 100, 20, None)),
+    ],
+)
+def test_experiments_have_the_published_numbers(name, expected):
+    assert numbers(name) == expected
+
+
+def test_experiments_have_the_published_options_that_are_no_numbers():
+    configs = {name: load_experiment(name).config for name in DATASETS}
+    assert configs["molhiv"].model.encodings == ("centroid", "context")
+    assert configs["molhiv"].model.fuse == "sum"
+    assert configs["molpcba"].model.encodings == ("subgraph",)
+    assert [n for n in DATASETS if configs[n].model.plain_conv] == ["pattern"]
+    assert configs["sr25"].train.learning_rate == 2e-3
+    strategies = {n: configs[n].model.drop.strategy for n in DATASETS}
+    assert strategies["cifar10"] == "random"
+    assert strategies["pattern"] == "min-set-cover"
+    assert strategies["zinc"] == strategies["molpcba"] == "farthest"
+    protocols = {n: configs[n].data.protocol for n in DATASETS}
+    assert protocols["exp"] == protocols["csl"] == protocols["cfi"] == "held-out"
+    assert protocols["sr25"] == protocols["mutag"] == "published"
+    runs = {n: load_experiment(n).runs for n in DATASETS}
+    assert (runs["zinc"], runs["molhiv"], runs["counting"], runs["mutag"]) == (
+        *(3, 5),
+        *(2, 1),
+    )

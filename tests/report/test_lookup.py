@@ -1,0 +1,52 @@
+from gnnak.report.lookup import RunRecords
+from gnnak.report.paper import load_table
+from gnnak.training.config import RunConfig
+from gnnak.training.options import change
+from tests.report.hand_records import run_record, write_records
+
+ZINC = RunConfig()
+SHORT = change(ZINC, {"train.epochs": 20})
+SHORTER = change(ZINC, {"train.epochs": 10})
+
+
+def plan(row, column):
+    cells = (cell for line in load_table("subgraphdrop").rows for cell in line)
+    return next(c.plan for c in cells if (c.row, c.column) == (row, column))
+
+
+def test_nearest_prefers_the_same_settings_then_the_most_epochs():
+    exact, short = run_record(ZINC), run_record(SHORT)
+    others = [run_record(SHORTER), short, run_record(SHORTER, 1)]
+    assert RunRecords([*others, exact]).nearest(ZINC) == [exact]
+    assert RunRecords(others).nearest(ZINC) == [short]
+    assert RunRecords(others).exact(ZINC) == []
+    wider = change(ZINC, {"model.channels": 64})
+    assert RunRecords(others).nearest(wider) == []
+
+
+def test_records_from_before_an_option_was_there_count_as_its_default():
+    record = run_record(ZINC, cell="of another time")
+    del record["config"]["model"]["plain_conv"]
+    assert RunRecords([record]).exact(ZINC) == [record]
+
+
+def test_records_that_cannot_be_read_any_more_are_left_out():
+    record = run_record(ZINC)
+    record["config"]["model"]["colour"] = "red"
+    assert RunRecords([record, {"kind": "dataset"}]).exact(ZINC) == []
+
+
+def test_read_takes_all_run_files_of_a_folder(tmp_path):
+    write_records(tmp_path, [run_record(ZINC, 0)])
+    write_records(tmp_path, [run_record(ZINC, 1)], "runs-gpu.jsonl")
+    assert len(RunRecords.read(tmp_path).exact(ZINC)) == 2
+    assert RunRecords.read(tmp_path / "not there").records == []
+
+
+def test_summary_of_costs_names_the_device():
+    records = RunRecords([run_record(ZINC, seed) for seed in range(3)])
+    found = records.summary(plan("ZINC-12K (s an epoch)", "GIN-AK+"))
+    assert (found.mean, found.deviation, found.note) == (2.0, None, "on abacus")
+    found = records.summary(plan("ZINC-12K (MB)", "GIN-AK+"))
+    assert found.mean == 1234.5
+    assert records.summary(plan("CIFAR10 (MB)", "GIN-AK+")) is None

@@ -1,0 +1,142 @@
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from gnnak.report.page import report_page, write_report
+from gnnak.training.config import RunConfig
+from gnnak.training.options import change
+from gnnak.training.results import Record
+from tests.report.hand_records import run_record, write_records
+
+EVIL = "<script>alert('&')</script>"
+VOID = ("meta", "link", "br")
+
+
+def drop_record(kept: int) -> Record:
+    return {
+        "case": "molecules",
+        "device": "abacus",
+        "strategy": "random",
+        "min_coverage": kept,
+        "share": kept / 5,
+        "step_seconds": {"drop": 0.1 * kept, "full": 0.5},
+        "step_mb": {"drop": 10.0 * kept, "full": 60.0},
+    }
+
+
+def quality_record(drop: str | None, error: float) -> Record:
+    name = "gin-ak+" if drop is None else "gin-ak+-s"
+    record = {"target": "star", "model": name, "epochs": 9, "seed": 0}
+    return record | {"drop": drop, "test_mae": error}
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    """A folder with a little of everything, some of it meant to break a page."""
+    folder = tmp_path / "results"
+    config = change(RunConfig(), {"train.epochs": 2})
+    runs = [run_record(config, seed, test=0.25 + seed, device=EVIL) for seed in (0, 1)]
+    write_records(folder, runs)
+    write_records(folder, map(drop_record, (1, 2, 3)), "subgraph_drop.jsonl")
+    quality = [quality_record(None, 0.1), quality_record("few", 0.15)]
+    write_records(folder, quality, "drop_quality.jsonl")
+    extraction = [{"case": EVIL, "seconds": {"gnnak": 0.1, "pyg": 1.0}}]
+    write_records(folder, extraction, "extraction.jsonl")
+    return folder
+
+
+class Checker(HTMLParser):
+    """Notes what a page holds, and fails if its elements are not nested."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.ids: list[str] = []
+        self.labels = 0
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        named = dict(attrs)
+        if "id" in named:
+            self.ids.append(named["id"])
+        self.labels += tag == "svg" and bool(named.get("aria-label"))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_report_page_is_whole_labelled_and_asks_for_nothing(results):
+    page = report_page(results)
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.seen.count("h1") == checker.seen.count("title") == 1
+    assert checker.seen.count("svg") == checker.labels == 4
+    assert len(set(checker.ids)) == len(checker.ids)
+    assert "script" not in checker.seen
+    links = set(re.findall(r'href="#([^"]*)"', page)) - {""}
+    assert links <= set(checker.ids)
+    sources = re.findall(r'(?:src|href)="(?!#|data:)[^"]*"|url\((?!#)|@import', page)
+    assert sources == []
+
+
+def test_report_page_shows_what_was_measured(results):
+    page = report_page(results)
+    assert "<b>0.750 ± 0.707</b><sup>†</sup>" in page
+    assert "trained for 2 of 310 epochs; 2 of 3 seeds" in page
+    assert "+50%" in page
+    assert "10 x" in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_report_page_of_an_empty_folder_has_the_papers_numbers(tmp_path):
+    page = report_page(tmp_path)
+    assert "(0.080 ± 0.001)" in page
+    assert "0 of 434 cells" in page
+    assert "Nothing has been measured yet" in page
+
+
+def test_write_report_leaves_one_file(results, tmp_path):
+    out = tmp_path / "new" / "report.html"
+    write_report(results, out)
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_chromium_opens_the_page_without_a_word(results, tmp_path):
+    out = tmp_path / "report.html"
+    write_report(results, out)
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--enable-logging=stderr",
+        "--dump-dom",
+    ]
+    profile = f"--user-data-dir={tmp_path / 'profile'}"
+    told = subprocess.run(
+        ["chromium", *options, profile, out.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert told.returncode == 0
+    assert "GNN-AK: our figures" in told.stdout
+    assert "CONSOLE" not in told.stderr

@@ -1,0 +1,129 @@
+import pytest
+
+from gnnak.errors import OptionError
+from gnnak.models import build_model
+from gnnak.nn.features import Categorical
+from gnnak.report.paper import load_table, table_names
+from gnnak.training.options import change
+
+
+def find(table, row, column):
+    cells = (cell for line in load_table(table).rows for cell in line)
+    found = [c for c in cells if c.row == row and c.column.startswith(column)]
+    assert len(found) == 1, [cell.title for cell in found]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "paper"),
+    [
+        ("simulation", "GIN-AK", "Triangle", "0.0934"),
+        ("simulation", "PPGN-AK+", "SR25, published", "100%"),
+        ("simulation", "PPGN-AK+", "Radius", "OOM"),
+        ("simulation", "GCN", "Connected, legacy", "-1.7057"),
+        ("simulation", "GCN", "Connected, true", None),
+        ("simulation", "GCN", "EXP, held-out", None),
+        ("ppgn-sr25", "Outer depth 2, published", "1 hop, base depth 1", "33.33%"),
+        ("ppgn-sr25", "Outer depth 1, published", "2 hops, base depth 3", "46.67%"),
+        ("real-world", "GIN-AK+", "ZINC", "0.080 ± 0.001"),
+        ("real-world", "PNA*-AK+-S", "CIFAR10", "74.79 ± 0.18"),
+        ("real-world", "PNA*-AK+", "PATTERN", "OOM"),
+        ("real-world", "CIN", "MolHIV", "0.8094 ± 0.0057"),
+        ("subgraphdrop", "ZINC-12K (MB)", "GIN-AK+-S R=3", "1392"),
+        ("subgraphdrop", "CIFAR10 (s an epoch)", "GIN-AK+-S R=5", "119.7"),
+        ("datasets", "PATTERN", "Mean edges", "6079.8"),
+        ("datasets", "MolPCBA", "Graphs", "350343 / 43793 / 43793"),
+        ("egonet-size", "k = 2", "ZINC", "0.120 ± 0.005"),
+        ("encodings", "w/o subgraph encoding", "CIFAR10", "67.76 ± 0.29"),
+        ("context-d2c", "GIN-AK+ w/o context", "Radius", "-5.2784"),
+        ("context-d2c", "GIN-AK+ w/o D2C", "4-cycle", "0.1467"),
+        ("base-depth", "GIN-AK+ with D2C, 3 x 2", "Tailed", "0.0100"),
+        ("base-depth", "GIN-AK+ w/o D2C, 1 x 6", "Radius", "-4.8428"),
+        ("tu", "GIN-AK+", "RDT-B", "94.8 ± 0.8"),
+        ("tu", "PPGNs", "MUTAG", "90.6 ± 8.7"),
+        ("tu", "RWK", "NCI1", ">3 days"),
+    ],
+)
+def test_tables_hold_the_numbers_of_the_paper(table, row, column, paper):
+    assert find(table, row, column).paper == paper
+
+
+def test_tables_are_ten_with_as_many_cells_to_run_as_the_paper_has_rows_and_columns():
+    counts = {name: len(list(load_table(name).cells())) for name in table_names()}
+    assert counts == {
+        "simulation": 9 * 12,
+        "ppgn-sr25": 6 * 6,
+        "real-world": 10 * 5,
+        "subgraphdrop": 2 * 7,
+        "datasets": 0,
+        "egonet-size": 4 * 2,
+        "encodings": 5 * 2,
+        "context-d2c": 5 * 14,
+        "base-depth": 13 * 8,
+        "tu": 6,
+    }
+
+
+def test_tables_share_the_runs_that_are_the_same():
+    full = find("real-world", "GIN-AK+", "ZINC").config
+    assert find("encodings", "Full", "ZINC").config == full
+    assert find("egonet-size", "k = 3", "ZINC").config == full
+    gin = find("simulation", "GIN", "EXP, published").config
+    assert find("context-d2c", "GIN", "EXP, published").config == gin
+    deep = find("base-depth", "GIN-AK, 3 x 2", "Diameter").config
+    assert find("simulation", "GIN-AK", "Diameter").config == deep
+
+
+def test_gnn_ak_keeps_its_own_encodings_where_the_others_have_chosen_ones():
+    for column in ("MolHIV", "MolPCBA"):
+        assert find("real-world", "GIN-AK", column).config.model.encodings is None
+        assert find("real-world", "GIN-AK+", column).config.model.encodings is not None
+
+
+def test_columns_of_one_data_set_differ_by_protocol_and_target():
+    published = find("simulation", "GIN", "EXP, published").plan
+    held_out = find("simulation", "GIN", "EXP, held-out").plan
+    assert (published.config.data.protocol, published.folds) == ("published", None)
+    assert (held_out.config.data.protocol, held_out.folds) == ("held-out", 10)
+    legacy = find("simulation", "GIN", "Connected, legacy").config
+    assert legacy.data.target == "connected-legacy"
+
+
+def test_base_depth_keeps_six_layers_in_all():
+    for cell in load_table("base-depth").cells():
+        model = cell.config.model
+        assert model.num_layers * model.base_layers == 6
+
+
+def test_load_table_names_the_nearest():
+    with pytest.raises(OptionError, match="did you mean 'real-world'"):
+        load_table("realworld")
+
+
+def test_changed_changes_the_runs_and_not_what_the_paper_asks_for():
+    cell = next(load_table("tu").changed({"train.epochs": 2}).cells())
+    assert (cell.config.train.epochs, cell.plan.epochs) == (2, 100)
+
+
+def test_changed_notes_what_is_not_the_papers():
+    table = load_table("encodings").changed({"train.epochs": 2, "model.channels": 8})
+    assert table.notes == (
+        "Not the paper's settings: model.channels = 8 in every run of ours.",
+    )
+    assert load_table("encodings").notes == ()
+
+
+def test_every_cell_is_a_model_that_can_be_built():
+    configs = {
+        change(cell.config, {"model.channels": 8, "model.hop_channels": 4}).model
+        if cell.config.model.hop_channels
+        else change(cell.config, {"model.channels": 8}).model
+        for name in table_names()
+        for cell in load_table(name).cells()
+    }
+    for model in configs:
+        net = build_model(
+            model.name, Categorical((3,)), Categorical((2,)), 1, model.options()
+        )
+        plain = model.name in ("gin", "gcn", "pna*", "ppgn")
+        assert (net.shared is None) == plain

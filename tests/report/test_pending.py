@@ -1,0 +1,40 @@
+from gnnak.report.lookup import RunRecords
+from gnnak.report.paper import load_table
+from gnnak.report.pending import pending_runs
+from gnnak.training.experiment import load_experiment
+from gnnak.training.options import change, parse_settings
+from tests.report.hand_records import run_record
+from tests.report.small_table import GOOD, IMAGES, POOR, SMALL, records
+
+NONE = RunRecords([])
+
+
+def test_pending_runs_are_those_without_a_record_of_just_their_settings():
+    runs = pending_runs(SMALL, records(run_record(IMAGES, 1)))
+    assert [(run.config, run.title) for run in runs] == [
+        (POOR, "GIN / ZINC (MAE), seed 0"),
+        (change(POOR, {"train.seed": 1}), "GIN / ZINC (MAE), seed 1"),
+        (IMAGES, "GIN-AK+ / CIFAR10 (ACC), seed 0"),
+    ]
+
+
+def test_pending_runs_can_be_fewer_or_more():
+    assert len(pending_runs(SMALL, NONE)) == 6
+    assert len(pending_runs(SMALL, NONE, seeds=1)) == 3
+    assert len(pending_runs(SMALL, NONE, only="cifar")) == 2
+    more = pending_runs(SMALL, records(), seeds=3, only="gin-ak+ / zinc")
+    assert [run.config for run in more] == [change(GOOD, {"train.seed": 2})]
+
+
+def test_pending_runs_go_over_folds():
+    runs = pending_runs(load_table("tu"), NONE, only="mutag")
+    assert [run.config.data.fold for run in runs] == list(range(10))
+    assert runs[3].title == "GIN-AK+ / MUTAG (ACC), seed 0, fold 3"
+
+
+def test_settings_lead_from_the_experiment_to_the_run():
+    names = ("simulation", "real-world", "ppgn-sr25", "tu")
+    for name in names:
+        for run in pending_runs(load_table(name), NONE, seeds=2)[1::7]:
+            start = load_experiment(run.experiment).config
+            assert change(start, parse_settings(run.settings())) == run.config
