@@ -1,6 +1,5 @@
 """Runs that a table lacks, one after the other or side by side."""
 
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gnnak.report.pending import PendingRun
 from gnnak.report.statistics import measure_dataset
+from gnnak.training.launch import Places, run_experiment
 
 Job = tuple[str, Callable[[], object]]
 """What it is called, and what makes it."""
@@ -50,9 +50,8 @@ def run_cell(run: PendingRun, results: Path) -> None:
 
     A run that was begun earlier and not finished is gone on with.
     """
-    launch = importlib.import_module("gnnak.training.launch")
-    places = launch.Places(results=results)
-    launch.run_experiment([run.config], run.experiment, places, resume=True)
+    places = Places(results=results)
+    run_experiment([run.config], run.experiment, places, resume=True)
 
 
 def run_as_command(run: PendingRun, results: Path) -> None:

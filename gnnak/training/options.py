@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -14,6 +13,7 @@ import yaml
 from gnnak.errors import OptionError
 
 Record = TypeVar("Record")
+_HINTS: dict[type, dict[str, Any]] = {}
 
 
 def change(record: Record, options: Mapping[str, Any]) -> Record:
@@ -83,13 +83,11 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
 
 
 def _hints(record: Any) -> dict[str, Any]:
-    hints = _type_hints(type(record))
-    return {field.name: hints[field.name] for field in fields(record)}
-
-
-@cache
-def _type_hints(cls: Hashable) -> dict[str, Any]:
-    return get_type_hints(cls)
+    kind = type(record)
+    if kind not in _HINTS:
+        hints = get_type_hints(kind)
+        _HINTS[kind] = {field.name: hints[field.name] for field in fields(record)}
+    return _HINTS[kind]
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
