@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from gnnak import __version__
-from gnnak.cli import demo, wl
+from gnnak.cli import datasets, demo, extract, wl
 from gnnak.errors import GnnakError
 
 app = typer.Typer(
@@ -38,6 +38,8 @@ def _options(
 
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command(name="extract", epilog=extract.EXAMPLES)(extract.extract)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(wl.app, name="wl")
 
 
