@@ -1,26 +1,20 @@
 """`gnnak datasets`: which data sets there are, what is in them, and getting them."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from gnnak.cli.loading import loading
 from gnnak.datasets import (
     DATASETS,
-    Dataset,
     Description,
-    Entry,
-    Request,
     cache_dir,
     describe_dataset,
     find_entry,
-    load_entry,
 )
 from gnnak.datasets.describe import agrees, whereabouts
 
@@ -76,7 +70,7 @@ def list_datasets(data_dir: Folder = None, as_json: Json = False) -> None:
             "metric": entry.info.metric,
             "targets": entry.targets,
             "protocols": entry.info.protocols,
-            "from": whereabouts(entry, _text(data_dir)),
+            "from": whereabouts(entry, data_dir),
         }
         for entry in DATASETS.values()
     ]
@@ -108,10 +102,10 @@ def describe(
     """
     entries = [find_entry(name) for name in names or ()]
     if not names:
-        where = {e.name: whereabouts(e, _text(data_dir)) for e in DATASETS.values()}
+        where = {e.name: whereabouts(e, data_dir) for e in DATASETS.values()}
         entries = [e for e in DATASETS.values() if where[e.name] not in NOT_AT_HAND]
     found: list[Description] = []
-    with _loading(len(entries), seed, data_dir) as load:
+    with loading(len(entries), seed, data_dir) as load:
         for entry in entries:
             found.append(describe_dataset(entry, load(entry)))
     if as_json:
@@ -134,7 +128,7 @@ def prepare(
     """Build or download data sets now, so that others find them in the cache."""
     entries = [find_entry(name) for name in names]
     rows = []
-    with _loading(len(entries), seed, data_dir) as load:
+    with loading(len(entries), seed, data_dir) as load:
         for entry in entries:
             before = set(cache_dir().glob("*.npz"))
             dataset = load(entry)
@@ -155,31 +149,6 @@ def prepare(
         told = f"{row['name']}: {row['graphs']:,} graphs, {row['source']}; {written}"
         typer.echo(told)
     typer.echo(f"cache: {cache_dir()}")
-
-
-@contextmanager
-def _loading(
-    total: int, seed: int, data_dir: Path | None
-) -> Iterator[Callable[[Entry], Dataset]]:
-    """What loads a data set, with one bar for all of them and one for each."""
-    columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as progress:
-        overall = progress.add_task("data sets", total=total)
-
-        def load(entry: Entry) -> Dataset:
-            task = progress.add_task(entry.name, total=None)
-
-            def advance(done: int, whole: int) -> None:
-                progress.update(task, completed=done, total=whole)
-
-            request = Request(None, seed, _text(data_dir), advance)
-            dataset = load_entry(entry, request)
-            progress.remove_task(task)
-            progress.advance(overall)
-            return dataset
-
-        yield load
 
 
 def _table(rows: list[Description]) -> Table:
@@ -208,7 +177,3 @@ def _beside(measured: float, printed: str | None) -> str:
     digits = len(printed.partition(".")[2]) + 1
     mark = "" if agrees(measured, printed) else " *"
     return f"{measured:.{digits}f} ({printed}){mark}"
-
-
-def _text(folder: Path | None) -> str | None:
-    return None if folder is None else str(folder)

@@ -11,7 +11,8 @@ from rich.progress import track
 from rich.table import Table
 from torch import Tensor
 
-from gnnak.datasets import Dataset, Request, find_entry, load_entry
+from gnnak.cli.loading import loading
+from gnnak.datasets import Dataset, find_entry
 from gnnak.datasets.sizes import CHUNK, SubgraphSizes, subgraph_sizes
 from gnnak.errors import GraphError, OptionError
 from gnnak.subgraphs import EgoNets, RandomWalks
@@ -63,9 +64,8 @@ def extract(
     """
     extractor = _extractor(num_hops, walks, length, repeats)
     entry = find_entry(name)
-    folder = None if data_dir is None else str(data_dir)
-    with Console(stderr=True).status(f"loading {name}"):
-        dataset = load_entry(entry, Request(None, seed, folder))
+    with loading(1, seed, data_dir) as load:
+        dataset = load(entry)
     chosen = _chosen(len(dataset.store), sample, seed)
     sizes = _measure(dataset, extractor, chosen, seed)
     needed = sizes.training_bytes(batch_size, num_layers, channels)
@@ -127,7 +127,15 @@ def _measure(
     store = dataset.store.subset(chosen)
     parts = subgraph_sizes(store, extractor, generator)
     total, console = -(-len(store) // CHUNK), Console(stderr=True)
-    found = list(track(parts, "extracting", total, console=console, transient=True))
+    bar = track(
+        parts,
+        "extracting",
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    found = list(bar)
     return SubgraphSizes(
         torch.cat([part.nodes for part in found]),
         torch.cat([part.copies for part in found]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from gnnak.datasets.finding import cache_dir
 from gnnak.errors import FileFormatError, GraphError
@@ -70,13 +71,21 @@ def kept(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
             raise FileFormatError(
                 f"{told}; delete this file of the cache and it is made again."
             ) from error
-    once = make()
+    once = _with_x(make())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_once(path, once)
     except (OSError, FileFormatError) as error:
         logging.getLogger("gnnak").warning("not kept for the next time: %s", error)
     return replace(once, store=mirrored(once.store))
+
+
+def _with_x(file: GraphFile) -> GraphFile:
+    """As `read_npz` does, give nodes without features one constant feature."""
+    if file.store.x is not None:
+        return file
+    x = torch.zeros(int(file.store.num_nodes.sum()), 1, dtype=torch.long)
+    return replace(file, store=replace(file.store, x=x))
 
 
 def write_once(path: Path, once: GraphFile) -> None:

@@ -1,5 +1,6 @@
 """A data set in figures, beside the figures the paper prints."""
 
+import os
 from dataclasses import asdict, dataclass
 
 import torch
@@ -116,7 +117,7 @@ def describe_features(features: Features | None) -> str:
     return f"continuous {features.channels}"
 
 
-def whereabouts(entry: Entry, data_dir: str | None = None) -> str:
+def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) -> str:
     """Where a data set would come from now: the file's folder, or how it is made.
 
     Returns:
