@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 
 from gnnak import __version__
-from gnnak.cli import demo, evaluate, report, table, train, wl
+from gnnak.cli import datasets, demo, evaluate, extract, report, table, train, wl
 from gnnak.errors import GnnakError
 from gnnak.training.stopping import Stopped
 
@@ -43,6 +43,8 @@ app.command(name="train", epilog=train.EXAMPLES)(train.train)
 app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(name="table", epilog=table.EXAMPLES)(table.table)
 app.command(name="report", epilog=report.EXAMPLES)(report.report)
+app.command(name="extract", epilog=extract.EXAMPLES)(extract.extract)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(wl.app, name="wl")
 
 

@@ -34,14 +34,14 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
     """
     check_choice("substructure", substructure, SUBSTRUCTURES)
     counts = [
-        _count(_adjacency(store, first, min(first + 512, len(store))), substructure)
+        _count(adjacency(store, first, min(first + 512, len(store))), substructure)
         for first in range(0, len(store), 512)
     ]
     none = torch.zeros(0, dtype=torch.double, device=store.device)
     return torch.cat([none, *counts])
 
 
-def _adjacency(store: GraphStore, first: int, last: int) -> Tensor:
+def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     """The adjacency matrices of a run of graphs, padded, [g, n, n]."""
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:

@@ -8,7 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gnnak.graphs import GraphStore
+from gnnak.errors import GraphError
+from gnnak.graphs import GraphFile, GraphStore
 from gnnak.nn.features import Features
 
 Task = Literal["regression", "classification", "multilabel"]
@@ -90,3 +91,32 @@ class Dataset:
             None if self.split is None else self.split[indices],
             None if self.folds is None else self.folds[:, indices],
         )
+
+    def check(self) -> Dataset:
+        """Verify every sentence of the fields above and return the data set.
+
+        Raises:
+            GraphError: In one sentence, the first thing that is wrong.
+        """
+        GraphFile(self.store, self.split, self.folds).check()
+        name, store, y = self.info.name, self.store, self.store.y
+        if store.x is None or y is None:
+            raise GraphError(f"{name} lacks x or y; give every graph both.")
+        if store.node_targets != self.info.node_task:
+            owner = "node" if self.info.node_task else "graph"
+            raise GraphError(f"{name} asks for one target for every {owner} in y.")
+        whole = self.info.task == "classification"
+        if y.dtype != (torch.long if whole else torch.float):
+            wanted = "int64" if whole else "float32"
+            raise GraphError(f"y of {name} has dtype {y.dtype}; give {wanted}.")
+        columns = 1 if y.dim() == 1 else y.size(1)
+        if not whole and columns != self.info.num_outputs:
+            raise GraphError(
+                f"y of {name} has {columns} columns; give {self.info.num_outputs}."
+            )
+        if whole and y.numel() and not 0 <= y.min() <= y.max() < self.info.num_outputs:
+            raise GraphError(
+                f"y of {name} lies in {int(y.min())}..{int(y.max())}; number the "
+                f"classes 0 to {self.info.num_outputs - 1}."
+            )
+        return self

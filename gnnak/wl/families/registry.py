@@ -5,17 +5,16 @@ from itertools import combinations
 
 import networkx as nx
 
+from gnnak.graphs.families import cfi_pair, csl, srg16, srg25, srg26, srg28
 from gnnak.graphs.named import Graph, four_regular_pair
 from gnnak.typing import check_choice
-from gnnak.wl.families.cfi import cfi_pair
-from gnnak.wl.families.circulant import circulants, csl
+from gnnak.wl.families.circulants import circulants
 from gnnak.wl.families.small import (
     connected_graphs,
     cycle_and_two,
     regular_pair,
     trees,
 )
-from gnnak.wl.families.strongly_regular import srg16, srg25, srg26, srg28
 
 Groups = list[list[Graph]]
 """Graphs to be told apart from the others of their group."""

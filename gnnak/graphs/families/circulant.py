@@ -1,12 +1,10 @@
 """Circulant graphs: the nodes of a cycle, each joined to those some steps away."""
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from math import gcd
 
 from gnnak.errors import OptionError
 from gnnak.graphs.named import Graph, undirected
-from gnnak.wl.families.unlike import unlike
 
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
 """Skips of the ten graphs on 41 nodes, one of each isomorphism class."""
@@ -45,17 +43,3 @@ def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
                 f"a common divisor with num_nodes = {num_nodes}."
             )
     return [circulant(num_nodes, [1, skip]) for skip in skips]
-
-
-def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
-    """All connected circulant graphs with `num_steps` steps, one of each class.
-
-    With `num_steps` below half of the nodes all are regular of the same degree, so 1-WL
-    tells no pair apart.
-
-    >>> len(circulants(13))
-    3
-    """
-    steps = range(1, (num_nodes + 1) // 2)
-    sets = [s for s in combinations(steps, num_steps) if gcd(num_nodes, *s) == 1]
-    return unlike([circulant(num_nodes, s) for s in sets])

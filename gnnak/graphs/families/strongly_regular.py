@@ -8,13 +8,13 @@ from itertools import combinations
 
 import numpy as np
 
-from gnnak.graphs.named import Graph, rook, shrikhande, undirected
-from gnnak.wl.families.two_graphs import (
+from gnnak.graphs.families.two_graphs import (
     Matrix,
     descendants,
     regular_members,
     regular_two_graphs,
 )
+from gnnak.graphs.named import Graph, rook, shrikhande, undirected
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
 """A point of each orbit of the four two-graphs: its descendants are all unlike."""

@@ -1,0 +1,108 @@
+"""The real data sets: read from a file, else downloaded."""
+
+import hashlib
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from gnnak.datasets.assemble import build, read_or_download
+from gnnak.datasets.cache import Request, cached_path, kept, only_once
+from gnnak.datasets.download import (
+    download,
+    fetch_cifar10,
+    fetch_ogb,
+    fetch_tu,
+    fetch_zinc,
+)
+from gnnak.datasets.finding import find_file
+from gnnak.datasets.folds import stratified_folds
+from gnnak.datasets.record import Dataset, DatasetInfo
+from gnnak.datasets.superpixels import CHUNK, superpixel_edges
+from gnnak.graphs import GraphFile, GraphStore, read_npz
+from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
+from gnnak.nn.features import Categorical
+
+ATOM_TYPES, BOND_TYPES = 28, 4
+"""Categories of ZINC; bond type 0 is not used."""
+PIXELS = 255.0
+
+
+def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
+    """ZINC-12K: atom types, bond types, penalised logP."""
+    file, source = read_or_download("zinc12k.npz", request, fetch_zinc)
+    atoms, bonds = Categorical((ATOM_TYPES,)), Categorical((BOND_TYPES,))
+    return build(info, file, source, atoms, bonds)
+
+
+def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
+    """MolHIV or MolPCBA, with OGB's tables of atom and bond features."""
+    fetch = partial(fetch_ogb, info.name)
+    file, source = read_or_download(f"{info.name}.npz", request, fetch)
+    atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
+    bonds = Categorical(tuple(size for _, size, _ in BOND_FEATURES))
+    return build(info, file, source, atoms, bonds)
+
+
+def load_tu(info: DatasetInfo, request: Request) -> Dataset:
+    """A TU data set with the ten folds of the GIN paper.
+
+    As there, nodes of IMDB-B have their degree as feature, nodes of REDDIT-B none, all
+    others their label. What is downloaded has no folds: ten stratified ones are drawn.
+    """
+    fetch = partial(fetch_tu, info.name)
+    file, source = read_or_download(f"tu-{info.name}.npz", request, fetch)
+    if file.folds is None and file.store.y is not None:
+        folds = stratified_folds(file.store.y.long(), 10, request.seed)
+        file = replace(file, folds=folds)
+        source = f"{source}, folds drawn (seed {request.seed})"
+    if info.name == "imdb-b":
+        file = replace(file, store=replace(file.store, x=degrees(file.store)))
+    return build(info, file, source)
+
+
+def degrees(store: GraphStore) -> Tensor:
+    """The in-degree of every node, [n, 1], int64."""
+    batch = store.union()
+    return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
+
+
+def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
+    """CIFAR10 superpixels; edges follow from the nodes, and are kept in the cache."""
+    file_name = "cifar10-superpixels.npz"
+    path = find_file(file_name, request.data_dir)
+    if path is None:
+        pixels = kept(
+            cached_path("cifar10-superpixels"),
+            lambda: download(file_name, fetch_cifar10),
+        )
+    else:
+        pixels = read_npz(path, allow_no_edges=True)
+    key = cached_path("cifar10-edges", _digest(pixels.store))
+    file = kept(key, lambda: _joined_up(pixels, request))
+    assert file.store.x is not None
+    x = file.store.x.float() / PIXELS
+    file = replace(file, store=replace(file.store, x=x))
+    return build(info, file, "downloaded" if path is None else path.name)
+
+
+def _joined_up(pixels: GraphFile, request: Request) -> GraphFile:
+    """The superpixels with each edge once; `x` stays in whole numbers."""
+    parts, step = [], 16 * CHUNK
+    total = len(pixels.store)
+    for first in range(0, total, step):
+        chosen = pixels.store.subset(slice(first, min(first + step, total)))
+        joined = superpixel_edges(chosen)
+        parts.append(only_once(replace(joined, x=chosen.x)))
+        request.progress(min(first + step, total), total)
+    return replace(pixels, store=GraphStore.concatenate(parts))
+
+
+def _digest(store: GraphStore) -> str:
+    """A short name for these superpixels: other ones get other edges."""
+    assert store.x is not None
+    content = hashlib.sha256(store.num_nodes.numpy().tobytes())
+    content.update(store.x.to(torch.uint8).numpy().tobytes())
+    return content.hexdigest()[:16]

@@ -1,0 +1,202 @@
+"""The catalogue: one entry a data set, with the paper's row of its statistics."""
+
+from dataclasses import replace
+
+from gnnak.datasets import benchmarks, loaders
+from gnnak.datasets.counting import SUBSTRUCTURES
+from gnnak.datasets.entry import Entry, Published
+from gnnak.datasets.properties import PROPERTIES
+from gnnak.datasets.record import DatasetInfo, Metric, Protocol, Task
+from gnnak.nn.features import Categorical
+
+BY_FOLDS: tuple[Protocol, ...] = ("held-out", "published")
+TU_FOLDS: tuple[Protocol, ...] = ("published", "held-out")
+
+
+def _info(
+    name: str,
+    title: str,
+    task: Task,
+    metric: Metric,
+    num_outputs: int = 1,
+    protocols: tuple[Protocol, ...] = ("split",),
+) -> DatasetInfo:
+    """What is asked; features and source are not known before loading."""
+    return DatasetInfo(
+        name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
+    )
+
+
+def _classes(
+    name: str, title: str, count: int, protocols: tuple[Protocol, ...] = ("split",)
+) -> DatasetInfo:
+    return _info(name, title, "classification", "accuracy", count, protocols)
+
+
+def _tu(name: str, title: str, description: str, published: Published) -> Entry:
+    info = replace(_classes(name, title, 2, TU_FOLDS), published_in_folds=True)
+    file = f"tu-{name}.npz"
+    return Entry(info, description, file, "download", benchmarks.load_tu, published)
+
+
+_SR25 = replace(
+    _classes("sr25", "SR25", 15, ("published", "held-out")), batch_statistics=True
+)
+_PATTERN = replace(
+    _info("pattern", "PATTERN", "classification", "class-recall", 2), node_task=True
+)
+_TRAIN_MEANS = "the paper's means are over the training graphs"
+
+_ENTRIES = (
+    Entry(
+        _classes("exp", "EXP", 2, BY_FOLDS),
+        "pairs of graphs alike to 1-WL, of opposite class",
+        "exp.npz",
+        "file only",
+        loaders.load_exp,
+        Published("1200", "44.4", "110.2"),
+    ),
+    Entry(
+        _classes("exp-like", "EXP-like", 2, BY_FOLDS),
+        "pairs like those of EXP: one long cycle or two short ones, hidden",
+        None,
+        "generated",
+        loaders.load_exp_like,
+    ),
+    Entry(
+        _SR25,
+        "15 strongly regular graphs alike to 3-WL, each a class",
+        "sr25.g6",
+        "built",
+        loaders.load_sr25,
+        Published("15", "25", "300"),
+    ),
+    Entry(
+        _classes("csl", "CSL", 10, ("held-out",)),
+        "circular skip links: ten 4-regular graphs, relabelled",
+        None,
+        "built",
+        loaders.load_csl,
+    ),
+    Entry(
+        _classes("cfi", "CFI", 2, ("held-out",)),
+        "pairs of Cai, Fürer and Immerman: twisted or not",
+        None,
+        "built",
+        loaders.load_cfi,
+    ),
+    Entry(
+        _info("counting", "CountingSub.", "regression", "mae"),
+        "counts of a small substructure in random graphs",
+        "counting.npz",
+        "generated",
+        loaders.load_counting,
+        Published("1500 / 1000 / 2500", "18.8", "62.6"),
+        SUBSTRUCTURES,
+    ),
+    Entry(
+        _info("properties", "GraphProp.", "regression", "log10-mse"),
+        "a property of random graphs of ten kinds",
+        "properties.npz",
+        "generated",
+        loaders.load_properties,
+        Published("5120 / 640 / 1280", "19.5", "101.1", note=_TRAIN_MEANS),
+        PROPERTIES,
+    ),
+    Entry(
+        _PATTERN,
+        "nodes of a dense pattern hidden between communities",
+        "pattern.npz",
+        "generated",
+        loaders.load_pattern,
+        Published("10000 / 2000 / 2000", "118.9", "6079.8"),
+    ),
+    Entry(
+        _info("zinc", "ZINC-12K", "regression", "mae"),
+        "molecules and their penalised logP",
+        "zinc12k.npz",
+        "download",
+        benchmarks.load_zinc,
+        Published("10000 / 1000 / 1000", "23.1", "49.8"),
+    ),
+    Entry(
+        _classes("cifar10", "CIFAR10", 10),
+        "images as graphs of superpixels",
+        "cifar10-superpixels.npz",
+        "download",
+        benchmarks.load_cifar10,
+        Published("45000 / 5000 / 10000", "117.6", "1129.8"),
+    ),
+    Entry(
+        _info("molhiv", "MolHIV", "multilabel", "roc-auc"),
+        "molecules that inhibit HIV, split by scaffold",
+        "molhiv.npz",
+        "download",
+        benchmarks.load_ogb,
+        Published(
+            "32901 / 4113 / 4113",
+            "25.5",
+            "54.1",
+            note="the paper's edges are the mean over the training graphs",
+        ),
+    ),
+    Entry(
+        _info("molpcba", "MolPCBA", "multilabel", "average-precision", 128),
+        "molecules and 128 assays, split by scaffold",
+        "molpcba.npz",
+        "download",
+        benchmarks.load_ogb,
+        Published("350343 / 43793 / 43793", "25.6", "55.4"),
+    ),
+    _tu(
+        "mutag",
+        "MUTAG",
+        "mutagenic compounds",
+        Published("188", "17.93", "19.79", once=True),
+    ),
+    _tu(
+        "ptc",
+        "PTC-MR",
+        "carcinogenic compounds",
+        Published(
+            "344",
+            "14.29",
+            "14.69",
+            once=True,
+            note="the paper describes PTC-MR; the GIN paper's folds are of another PTC",
+        ),
+    ),
+    _tu(
+        "proteins",
+        "PROTEINS",
+        "enzymes and other proteins",
+        Published("1113", "39.06", "72.82", once=True),
+    ),
+    _tu(
+        "nci1",
+        "NCI1",
+        "compounds active against lung cancer",
+        Published("4110", "29.87", "32.30", once=True),
+    ),
+    _tu(
+        "imdb-b",
+        "IMDB-B",
+        "who acts with whom, by genre",
+        Published("1000", "19.77", "96.53", once=True),
+    ),
+    _tu(
+        "reddit-b",
+        "RDT-B",
+        "who answers whom, by kind of forum",
+        Published(
+            "2000",
+            "429.63",
+            "497.75",
+            once=True,
+            note="the GIN paper's file has about 25 nodes fewer, of 859 000",
+        ),
+    ),
+)
+
+DATASETS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+"""Every data set by its name."""

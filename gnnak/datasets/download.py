@@ -1,0 +1,141 @@
+"""Data sets through the classes of PyG and OGB, as files in the npz layout."""
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gnnak.datasets.finding import cache_dir
+from gnnak.errors import FileFormatError, GnnakError, GraphError, MissingPackageError
+from gnnak.graphs import GraphFile, GraphStore, from_pyg
+from gnnak.graphs.mirror import unmirrored
+
+SPLITS = ("train", "val", "test")
+TU_NAMES = {
+    "mutag": "MUTAG",
+    "ptc": "PTC_MR",
+    "proteins": "PROTEINS",
+    "nci1": "NCI1",
+    "imdb-b": "IMDB-BINARY",
+    "reddit-b": "REDDIT-BINARY",
+}
+"""What the sets are called in the TU collection."""
+
+
+def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
+    """Fetch a data set into a folder of the cache; every edge comes out once.
+
+    Args:
+        file_name: The file to ask the user for if that fails.
+        fetch: Downloads into the folder and reads what it got.
+
+    Raises:
+        FileFormatError: If it cannot be downloaded or read; the sentence says which
+            file to put where.
+    """
+    folder = cache_dir() / "downloads"
+    try:
+        file = fetch(folder)
+    except GnnakError:
+        raise
+    except Exception as error:  # sockets, zip files and pickles raise anything
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise FileFormatError(
+            f"{file_name} is not at hand and could not be downloaded ({reason}); put "
+            "it into the folder that --data-dir or GNNAK_DATA names."
+        ) from error
+    once = unmirrored(file.store)
+    if once is None:
+        raise GraphError(f"what was downloaded for {file_name} is not undirected.")
+    return replace(file, store=once)
+
+
+def fetch_zinc(folder: Path) -> GraphFile:
+    """ZINC-12K through PyG."""
+    from torch_geometric.datasets import ZINC
+
+    root = str(folder / "zinc")
+    return _joined(from_pyg(ZINC(root, subset=True, split=s)) for s in SPLITS)
+
+
+def fetch_cifar10(folder: Path) -> GraphFile:
+    """The published superpixel graphs through PyG; their edges are 8-NN and directed.
+
+    Only nodes and labels are taken over: colours 0 to 255, then row and column of the
+    centre, 0 to 255, so that the edges follow from them as from the npz file.
+    """
+    from torch_geometric.datasets import GNNBenchmarkDataset
+
+    def nodes(split: str) -> GraphStore:
+        data = list(GNNBenchmarkDataset(str(folder), "CIFAR10", split=split))
+        colour = torch.cat([graph.x for graph in data])
+        place = torch.cat([graph.pos for graph in data])
+        x = torch.cat([colour, place], dim=1).mul(255).round().clamp(0, 255).long()
+        sizes = torch.tensor([graph.num_nodes for graph in data])
+        y = torch.cat([graph.y.view(1).long() for graph in data])
+        none = torch.zeros(2, 0, dtype=torch.long)
+        return GraphStore(sizes, torch.zeros_like(sizes), none, x=x, y=y)
+
+    return _joined(nodes(split) for split in SPLITS)
+
+
+def fetch_tu(name: str, folder: Path) -> GraphFile:
+    """A TU data set through PyG; one-hot node labels become categories."""
+    from torch_geometric.datasets import TUDataset
+
+    data = []
+    for graph in TUDataset(str(folder / "tu"), TU_NAMES[name]):
+        graph.x = None if graph.x is None else graph.x.argmax(dim=1, keepdim=True)
+        graph.edge_attr = None
+        data.append(graph)
+    return GraphFile(from_pyg(data))
+
+
+def fetch_ogb(name: str, folder: Path) -> GraphFile:
+    """A molecule data set of the Open Graph Benchmark, by its library-agnostic reader.
+
+    The PyG class of OGB keeps pickles that current PyTorch refuses to load; the plain
+    one reads the published tables into numpy arrays.
+    """
+    ogb = _import_ogb("ogb.graphproppred.dataset")
+    data = ogb.GraphPropPredDataset(name=f"ogbg-{name}", root=str(folder / "ogb"))
+    parts = data.get_idx_split()
+    split = torch.zeros(len(data), dtype=torch.long)
+    for code, part in enumerate(("train", "valid", "test")):
+        split[torch.as_tensor(parts[part])] = code
+    graphs = [data[index][0] for index in range(len(data))]
+    store = GraphStore(
+        torch.tensor([int(graph["num_nodes"]) for graph in graphs]),
+        torch.tensor([graph["edge_index"].shape[1] for graph in graphs]),
+        _stacked([graph["edge_index"].T for graph in graphs]).t().contiguous(),
+        x=_stacked([graph["node_feat"] for graph in graphs]),
+        edge_attr=_stacked([graph["edge_feat"] for graph in graphs]),
+        y=torch.as_tensor(data.labels, dtype=torch.float),
+    )
+    return GraphFile(store, split)
+
+
+def _import_ogb(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            "downloading this data set needs ogb, which is not installed; run "
+            "pip install 'gnnak[ogb]', or name the folder with its npz file."
+        ) from error
+
+
+def _stacked(arrays: list[Any]) -> Tensor:
+    return torch.cat([torch.as_tensor(array, dtype=torch.long) for array in arrays])
+
+
+def _joined(stores: Iterable[GraphStore]) -> GraphFile:
+    """The graphs of train, validation and test, in this order."""
+    parts = list(stores)
+    sizes = torch.tensor([len(part) for part in parts])
+    split = torch.arange(len(parts)).repeat_interleave(sizes)
+    return GraphFile(GraphStore.concatenate(parts), split)

@@ -1,0 +1,57 @@
+"""Where the files of data sets are looked for, and where they are kept."""
+
+import os
+import sys
+from pathlib import Path
+
+from gnnak.errors import OptionError
+
+DATA_VARIABLE = "GNNAK_DATA"
+CACHE_VARIABLE = "GNNAK_CACHE"
+
+
+def cache_dir() -> Path:
+    """The folder for what is downloaded or generated.
+
+    `GNNAK_CACHE` if that is set, else `gnnak` in the cache folder of the user:
+    `XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches` on macOS, `LOCALAPPDATA` on
+    Windows. It need not exist.
+    """
+    own = os.environ.get(CACHE_VARIABLE)
+    if own:
+        return Path(own)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    if not shared and sys.platform == "win32":
+        shared = os.environ.get("LOCALAPPDATA")
+    if not shared and sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "gnnak"
+    return Path(shared) / "gnnak" if shared else Path.home() / ".cache" / "gnnak"
+
+
+def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
+    """The first of `data_dir`, `GNNAK_DATA` and the cache that holds the file.
+
+    Args:
+        file_name: Name of the file, without a folder.
+        data_dir: A folder named by the user; it must exist.
+
+    Returns:
+        The path, or None if no folder holds the file.
+
+    Raises:
+        OptionError: If `data_dir`, or the folder in `GNNAK_DATA`, does not exist.
+    """
+    folders = [cache_dir()]
+    for option, folder in (
+        (DATA_VARIABLE, os.environ.get(DATA_VARIABLE)),
+        ("data_dir", data_dir),
+    ):
+        if not folder:
+            continue
+        if not Path(folder).is_dir():
+            raise OptionError(
+                f"{option} is {str(folder)!r}, which is not a folder; give the folder "
+                "that holds the data files."
+            )
+        folders.insert(0, Path(folder))
+    return next((f / file_name for f in folders if (f / file_name).is_file()), None)

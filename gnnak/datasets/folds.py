@@ -1,0 +1,51 @@
+"""Folds: every graph is tested once, and what belongs together stays together."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnnak.typing import check_count
+
+
+def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
+    """Deal whole groups of graphs out into folds, at random and evenly.
+
+    Args:
+        group: The group of each graph, [g], numbered from 0.
+        num_folds: Number of folds, k.
+        seed: Fixes the draw.
+
+    Returns:
+        [k, g]: 1 where a graph is tested, 0 where it is trained on.
+
+    >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
+    tensor([1, 1, 1, 1])
+    """
+    check_count("num_folds", num_folds, least=2)
+    groups = int(group.max()) + 1 if group.numel() else 0
+    order = np.random.default_rng([seed, 77]).permutation(groups)
+    fold = torch.empty(groups, dtype=torch.long)
+    fold[torch.from_numpy(order)] = torch.arange(groups) % num_folds
+    return (fold[group] == torch.arange(num_folds)[:, None]).long()
+
+
+def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
+    """Deal graphs out into folds so that each has its share of every class.
+
+    Args:
+        y: The class of each graph, [g].
+        num_folds: Number of folds, k.
+        seed: Fixes the draw.
+
+    Returns:
+        [k, g]: 1 where a graph is tested, 0 where it is trained on.
+
+    >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
+    tensor([1, 1])
+    """
+    check_count("num_folds", num_folds, least=2)
+    order = torch.from_numpy(np.random.default_rng([seed, 78]).permutation(y.numel()))
+    order = order[torch.argsort(y[order], stable=True)]
+    fold = torch.empty_like(y)
+    fold[order] = torch.arange(y.numel()) % num_folds
+    return (fold == torch.arange(num_folds)[:, None]).long()

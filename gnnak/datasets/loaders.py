@@ -1,0 +1,107 @@
+"""How each data set with a file, or with a generator, becomes a `Dataset`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from gnnak.datasets import pairs
+from gnnak.datasets.assemble import build, read_or_make
+from gnnak.datasets.cache import Request
+from gnnak.datasets.counting import Substructure, count_substructures
+from gnnak.datasets.drawing import counting_graphs
+from gnnak.datasets.finding import find_file
+from gnnak.datasets.folds import folds_by_group
+from gnnak.datasets.mixture import property_graphs
+from gnnak.datasets.pattern import pattern_graphs
+from gnnak.datasets.properties import Property, graph_property
+from gnnak.datasets.record import Dataset, DatasetInfo
+from gnnak.graphs import GraphFile, GraphStore, read_graph6
+from gnnak.graphs.families import srg25
+from gnnak.graphs.mirror import mirrored
+
+BUILT = "built"
+
+
+def load_exp(info: DatasetInfo, request: Request) -> Dataset:
+    """EXP: pairs (2i, 2i + 1), ten folds by pair."""
+    file, source = read_or_make("exp.npz", request)
+    pair = torch.arange(len(file.store)) // 2
+    file = replace(file, folds=folds_by_group(pair, 10, request.seed))
+    return build(info, file, source)
+
+
+def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
+    """Pairs of the same kind as EXP, generated."""
+    return _generated(info, request, pairs.exp_like_graphs)
+
+
+def load_csl(info: DatasetInfo, request: Request) -> Dataset:
+    """Circular skip links: ten classes, five stratified folds."""
+    return _generated(info, request, pairs.csl_graphs)
+
+
+def load_cfi(info: DatasetInfo, request: Request) -> Dataset:
+    """CFI pairs: twisted or not, one fold for each base graph."""
+    return _generated(info, request, pairs.cfi_graphs)
+
+
+def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
+    """The 15 strongly regular graphs srg(25, 12, 5, 6), each a class of its own."""
+    path = find_file("sr25.g6", request.data_dir)
+    if path is None:
+        edges = [edge_index for edge_index, _ in srg25()]
+        store = GraphStore(
+            torch.full((len(edges),), 25),
+            torch.tensor([ends.size(1) for ends in edges]),
+            torch.cat(edges, dim=1),
+        )
+    else:
+        store = read_graph6(path)
+    nodes = int(store.num_nodes.sum())
+    store = replace(
+        store, x=torch.zeros(nodes, 1, dtype=torch.long), y=torch.arange(len(store))
+    )
+    return build(info, GraphFile(store), BUILT if path is None else path.name)
+
+
+def load_counting(info: DatasetInfo, request: Request) -> Dataset:
+    """Counts of one substructure over their deviation, all 5000 graphs taken."""
+    make = partial(counting_graphs, request.seed, progress=request.progress)
+    file, source = read_or_make("counting.npz", request, make, seeded=True)
+    target: Substructure = request.target  # type: ignore[assignment]
+    counts = count_substructures(file.store, target)
+    y = (counts / counts.std(correction=0)).float()
+    return build(info, _with_y(file, y), source)
+
+
+def load_properties(info: DatasetInfo, request: Request) -> Dataset:
+    """One property of random graphs, over its largest value in training."""
+    make = partial(property_graphs, request.seed, progress=request.progress)
+    file, source = read_or_make("properties.npz", request, make, seeded=True)
+    target: Property = request.target  # type: ignore[assignment]
+    values = graph_property(file.store, target)
+    y = (values / values[file.indices("train")].max()).float()
+    return build(info, _with_y(file, y), source)
+
+
+def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
+    """PATTERN: which nodes belong to the hidden pattern."""
+    make = partial(pattern_graphs, request.seed, progress=request.progress)
+    file, source = read_or_make("pattern.npz", request, make, seeded=True)
+    return build(info, file, source)
+
+
+def _generated(
+    info: DatasetInfo, request: Request, make: Callable[[int], GraphFile]
+) -> Dataset:
+    """Graphs that are made in no time and not kept."""
+    file = make(request.seed)
+    file = replace(file, store=mirrored(file.store))
+    return build(info, file, f"generated (seed {request.seed})")
+
+
+def _with_y(file: GraphFile, y: Tensor) -> GraphFile:
+    return replace(file, store=replace(file.store, y=y))

@@ -1,0 +1,83 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from gnnak.cli import app
+from gnnak.datasets import dataset_names, loaders
+from gnnak.datasets.drawing import counting_graphs
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GNNAK_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["datasets", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_list_shows_every_data_set_and_where_it_is_from():
+    rows = json.loads(run("list", "--json"))
+    assert tuple(row["name"] for row in rows) == dataset_names()
+    assert {row["from"] for row in rows} == {
+        "built",
+        "generated",
+        "download",
+        "file only",
+    }
+    shown = run("list")
+    assert "zinc" in shown
+    assert "counting: --target may be triangle" in shown
+
+
+def test_describe_shows_figures_beside_the_paper():
+    (row,) = json.loads(run("describe", "sr25", "--json"))
+    assert (row["graphs"], row["nodes"], row["edges"]) == ("15", 25.0, 300.0)
+    assert (row["paper_nodes"], row["paper_edges"]) == ("25", "300")
+    shown = run("describe", "sr25", "csl")
+    assert "25.0 (25)" in shown
+    assert "164.00" in shown
+
+
+def test_describe_without_names_takes_what_is_at_hand(monkeypatch):
+    from gnnak.cli import datasets
+
+    few = {name: datasets.DATASETS[name] for name in ("exp", "csl", "zinc")}
+    monkeypatch.setattr(datasets, "DATASETS", few)
+    rows = json.loads(run("describe", "--json"))
+    assert [row["name"] for row in rows] == ["csl"]
+
+
+def test_prepare_says_what_was_written_where(tmp_path, monkeypatch):
+    def few(seed, progress):
+        return counting_graphs(seed, 50, progress)
+
+    monkeypatch.setattr(loaders, "counting_graphs", few)
+    told = json.loads(run("prepare", "counting", "--seed", "3", "--json"))
+    (row,) = told["datasets"]
+    assert told["cache"] == str(tmp_path / "cache")
+    assert row["written"] == [str(tmp_path / "cache" / "counting-seed-3-v1.npz")]
+    shown = run("prepare", "counting", "--seed", "3")
+    assert "50 graphs, generated (seed 3); nothing new to keep" in shown
+
+
+@pytest.mark.parametrize("command", ["list", "describe", "prepare"])
+def test_help_has_examples(command):
+    assert f"gnnak datasets {command}" in run(command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["describe", "zin"], "there is no data set 'zin'; did you mean 'zinc'?"),
+        (["describe", "exp"], "exp.npz is not at hand"),
+        (["list", "--data-dir", "none"], "data_dir is 'none', which is not a folder"),
+    ],
+)
+def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):
+    assert sentence in fails("datasets", *arguments)

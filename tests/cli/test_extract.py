@@ -1,0 +1,60 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from gnnak.cli import app
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GNNAK_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["extract", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_extract_measures_egonets_of_all_graphs():
+    told = json.loads(run("sr25", "--num-hops", "1", "--batch-size", "15", "--json"))
+    assert told["sampled"] == told["graphs"] == 15
+    assert told["node_copies"] == {"mean": 325.0, "median": 325.0, "max": 325.0}
+    assert told["batch_node_copies"] == 15 * 325
+    edges = told["batch_edge_copies"]
+    assert told["training_bytes"] == 4 * 6 * 144 * (15 * 15 * 325 + edges)
+
+
+def test_extract_samples_large_sets_and_says_so():
+    shown = run("csl", "--sample", "10", "--num-hops", "2")
+    assert "Measured on 10 of 150 graphs, at random." in shown
+    assert "GiB" in shown
+
+
+def test_extract_takes_walks_and_follows_the_seed():
+    arguments = ("csl", "--walks", "--length", "4", "--sample", "20", "--json")
+    first, again = (json.loads(run(*arguments)) for _ in range(2))
+    assert first == again
+    assert first["subgraphs"].startswith("RandomWalks(length=4, repeats=5")
+    assert first["node_copies"]["mean"] < 41 * 21
+
+
+def test_help_has_examples():
+    assert "gnnak extract zinc --num-hops 3" in run("--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["zin"], "there is no data set 'zin'; did you mean 'zinc'?"),
+        (["csl", "--num-hops", "-1"], "--num-hops is -1"),
+        (["csl", "--length", "3"], "--length and --repeats are for walks; add --walks"),
+        (["csl", "--walks", "--num-hops", "2"], "--num-hops means nothing to --walks"),
+        (["csl", "--walks", "--repeats", "0"], "--repeats is 0"),
+    ],
+)
+def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):
+    assert sentence in fails("extract", *arguments)

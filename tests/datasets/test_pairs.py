@@ -1,0 +1,67 @@
+import networkx as nx
+import pytest
+import torch
+
+from gnnak.datasets.pairs import cfi_graphs, csl_graphs, exp_like_graphs
+from gnnak.graphs import to_networkx
+from gnnak.graphs.mirror import mirrored
+from gnnak.wl import partition
+from gnnak.wl.families.unlike import classes
+from tests.graphs.graph_strategies import assert_same
+
+
+def split_graphs(store):
+    both = mirrored(store)
+    edges = both.edge_index.split(both.num_edges.tolist(), dim=1)
+    return list(zip(edges, both.num_nodes.tolist(), strict=True))
+
+
+def test_csl_graphs_are_relabelled_copies_of_ten_classes():
+    file = csl_graphs(0).check()
+    assert len(file.store) == 150
+    assert file.store.num_nodes.tolist() == [41] * 150
+    assert file.folds.shape == (5, 150)
+    few = file.store.subset(torch.arange(0, 150, 5))
+    found = classes(split_graphs(few))
+    assert len(set(found)) == 10
+    assert len(set(zip(found, few.y.tolist(), strict=True))) == 10
+
+
+def test_cfi_graphs_are_pairs_alike_to_1_wl_and_unlike():
+    file = cfi_graphs(0, copies=2).check()
+    graphs = split_graphs(file.store)
+    assert file.store.y.tolist() == [0, 1] * (len(graphs) // 2)
+    assert torch.equal(file.folds[:, 0::2], file.folds[:, 1::2])
+    for first in range(0, 12, 4):
+        assert partition("1-wl", graphs[first : first + 2]) == [0, 0]
+        assert len(set(classes(graphs[first : first + 4]))) == 2
+
+
+def colored(store, index):
+    graph = nx.Graph(to_networkx(store, index))
+    nx.set_node_attributes(
+        graph, {n: d["x"][0] for n, d in graph.nodes(data=True)}, "x"
+    )
+    return graph
+
+
+def test_exp_like_pairs_are_alike_to_1_wl_and_not_isomorphic():
+    file = exp_like_graphs(0, num_pairs=40).check()
+    store = mirrored(file.store)
+    assert store.x.unique().tolist() == [0, 1]
+    assert torch.equal(file.folds[:, 0::2], file.folds[:, 1::2])
+    for index in range(0, len(store), 2):
+        first, second = (colored(store, index + i) for i in (0, 1))
+        hashes = {
+            nx.weisfeiler_lehman_graph_hash(g, node_attr="x", iterations=30)
+            for g in (first, second)
+        }
+        assert len(hashes) == 1
+        assert not nx.vf2pp_is_isomorphic(first, second, node_label="x")
+
+
+@pytest.mark.parametrize("make", [csl_graphs, cfi_graphs, exp_like_graphs])
+def test_pairs_follow_the_seed(make):
+    assert_same(make(1, 2), make(1, 2))
+    first, other = (make(seed, 2).store.edge_index for seed in (1, 2))
+    assert first.shape != other.shape or (first != other).any()

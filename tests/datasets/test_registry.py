@@ -1,0 +1,172 @@
+import pytest
+import torch
+
+from gnnak.datasets import DATASETS, dataset_names, load_dataset, loaders
+from gnnak.datasets.cache import cached_path
+from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures
+from gnnak.datasets.drawing import counting_graphs
+from gnnak.datasets.mixture import property_graphs
+from gnnak.datasets.pattern import pattern_graphs
+from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.graphs import GraphFile, GraphStore, read_graph6, write_npz
+from gnnak.graphs.mirror import mirrored
+from gnnak.nn.features import Categorical, Continuous
+from gnnak.wl.families.unlike import classes
+
+SMALL = ("exp-like", "sr25", "csl", "cfi")
+
+
+def molecules(columns):
+    """Two molecules of two atoms, every answer of the second unknown."""
+    y = torch.ones(2, columns)
+    y[1] = torch.nan
+    store = GraphStore(
+        torch.tensor([2, 2]),
+        torch.tensor([2, 2]),
+        torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]),
+        x=torch.zeros(4, 9, dtype=torch.long),
+        edge_attr=torch.zeros(4, 3, dtype=torch.long),
+        y=y,
+    )
+    return GraphFile(store, split=torch.tensor([0, 2]))
+
+
+def test_names_are_those_of_the_entries():
+    assert len(dataset_names()) == 18
+    for name, entry in DATASETS.items():
+        assert name == entry.name == entry.info.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"name": "zinx"}, "there is no data set 'zinx'; did you mean 'zinc'"),
+        ({"name": "qqqq"}, "there is no data set 'qqqq'; use one of: exp"),
+        ({"name": "counting", "target": "stars"}, "did you mean 'star'"),
+        ({"name": "csl", "target": "star"}, "csl has one target only, got 'star'"),
+        ({"name": "csl", "seed": -1}, "seed is -1"),
+        ({"name": "exp", "data_dir": "nowhere"}, "data_dir is 'nowhere'"),
+    ],
+)
+def test_load_dataset_answers_a_wrong_input_in_one_sentence(arguments, sentence):
+    with pytest.raises(OptionError) as told:
+        load_dataset(**arguments)
+    assert sentence in str(told.value)
+
+
+@pytest.mark.usefixtures("no_data")
+@pytest.mark.parametrize("name", SMALL)
+def test_built_data_sets_load_without_any_file(name, cache):
+    found = load_dataset(name).check()
+    assert found.info.num_outputs == int(found.store.y.max()) + 1
+    assert not cache.exists()
+    half = torch.arange(0, len(found.store), 2)
+    assert len(found.subset(half).check().store) == len(half)
+
+
+def test_sr25_is_built_and_isomorphic_to_the_file(data_dir, monkeypatch):
+    monkeypatch.delenv("GNNAK_DATA")
+
+    def graphs(store):
+        edges = store.edge_index.split(store.num_edges.tolist(), dim=1)
+        return [(edge_index, 25) for edge_index in edges]
+
+    built = load_dataset("sr25")
+    assert built.info.source == "built"
+    assert built.info.batch_statistics
+    known = read_graph6(data_dir / "sr25.g6")
+    found = classes([*graphs(built.store), *graphs(known)])
+    assert sorted(found[:15]) == sorted(found[15:])
+    assert len(set(found)) == 15
+
+
+@pytest.mark.usefixtures("no_data")
+def test_counting_is_generated_once_for_all_targets(monkeypatch):
+    def few(seed, progress):
+        return counting_graphs(seed, 500)
+
+    monkeypatch.setattr(loaders, "counting_graphs", few)
+    made = load_dataset("counting")
+    assert made.info.source == "generated (seed 0)"
+    assert cached_path("counting", "seed", 0).is_file()
+    assert made.split.bincount().tolist() == [150, 100, 250]
+    for target in SUBSTRUCTURES:
+        found = load_dataset("counting", target=target)
+        assert torch.equal(found.store.edge_index, made.store.edge_index)
+        assert found.store.y.std(correction=0) == pytest.approx(1.0, abs=1e-5)
+        ratio = count_substructures(found.store, target) / found.store.y
+        assert ratio[found.store.y > 0].std() < 1e-4
+
+
+@pytest.mark.usefixtures("no_data")
+def test_properties_are_read_from_the_cache_and_over_the_train_maximum(monkeypatch):
+    calls = []
+
+    def few(seed, progress):
+        calls.append(seed)
+        return property_graphs(seed, share=0.02)
+
+    monkeypatch.setattr(loaders, "property_graphs", few)
+    for target in DATASETS["properties"].targets:
+        found = load_dataset("properties", target=target, seed=1)
+        assert found.info.node_features == Continuous(2)
+        assert found.store.y[found.split == 0].max() == 1
+    load_dataset("properties", seed=2)
+    assert calls == [1, 2]
+
+
+@pytest.mark.usefixtures("no_data")
+def test_pattern_is_a_node_task(monkeypatch):
+    def few(seed, progress):
+        return pattern_graphs(seed, (4, 2, 2))
+
+    monkeypatch.setattr(loaders, "pattern_graphs", few)
+    first, again = load_dataset("pattern"), load_dataset("pattern")
+    assert first.info.node_task
+    assert first.info.node_features == Categorical((3,))
+    for field in ("edge_index", "x", "y"):
+        left, right = (getattr(found.store, field) for found in (first, again))
+        assert torch.equal(left, right)
+
+
+def test_molpcba_is_read_from_a_file_with_unknown_answers(tmp_path):
+    write_npz(tmp_path / "molpcba.npz", molecules(128))
+    found = load_dataset("molpcba", data_dir=tmp_path)
+    assert found.info.source == "molpcba.npz"
+    assert found.info.metric == "average-precision"
+    assert found.store.y.isnan().sum(dim=1).tolist() == [0, 128]
+    assert found.info.node_features.sizes[0] == 119
+
+
+def test_a_foreign_or_truncated_file_is_one_sentence(tmp_path):
+    write_npz(tmp_path / "molpcba.npz", molecules(3))
+    with pytest.raises(GraphError, match="y of molpcba has 3 columns; give 128"):
+        load_dataset("molpcba", data_dir=tmp_path)
+    content = (tmp_path / "molpcba.npz").read_bytes()
+    (tmp_path / "molpcba.npz").write_bytes(content[: len(content) // 2])
+    with pytest.raises(FileFormatError, match=r"molpcba\.npz is not an npz file"):
+        load_dataset("molpcba", data_dir=tmp_path)
+    bare = molecules(1)
+    store = GraphStore(
+        bare.store.num_nodes, bare.store.num_edges, bare.store.edge_index
+    )
+    write_npz(tmp_path / "exp.npz", GraphFile(mirrored(store.subset(slice(0)))))
+    with pytest.raises(FileFormatError, match=r"exp\.npz has no targets y"):
+        load_dataset("exp", data_dir=tmp_path)
+
+
+def test_real_files_load_with_the_features_and_targets_of_their_task(data_dir):
+    zinc = load_dataset("zinc", data_dir=data_dir)
+    assert zinc.info.node_features == Categorical((28,))
+    assert zinc.info.edge_features == Categorical((4,))
+    assert zinc.store.y.dtype == torch.float
+    exp = load_dataset("exp")
+    assert exp.info.node_features == Categorical((2,))
+    assert exp.info.edge_features is None
+    assert torch.equal(exp.folds[:, 0::2], exp.folds[:, 1::2])
+    assert exp.num_folds == 10
+    hiv = load_dataset("molhiv")
+    assert hiv.store.y.shape == (41127, 1)
+    imdb = load_dataset("imdb-b")
+    assert imdb.store.x.max() == imdb.info.node_features.sizes[0] - 1 == 135
+    assert load_dataset("reddit-b").info.node_features == Categorical((1,))
