@@ -16,11 +16,11 @@ from gnnak.training.run import run_title
 from gnnak.typing import check_choice
 
 EXAMPLES = """
-**Examples**
+Examples:
 
-`gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt`
+    gnnak evaluate runs/zinc-gin-ak+-1b2c3d4e5f6a/best.ckpt
 
-`gnnak evaluate best.ckpt --part validation --json`
+    gnnak evaluate best.ckpt --part validation --json
 """
 
 

@@ -19,15 +19,15 @@ from gnnak.training.options import change, parse_settings
 from gnnak.training.results import Record
 
 EXAMPLES = """
-**Examples**
+Examples:
 
-`gnnak train zinc --model gin-ak+ --seed 0`
+    gnnak train zinc --model gin-ak+ --seed 0
 
-`gnnak train counting --target star --set train.epochs=50`
+    gnnak train counting --target star --set train.epochs=50
 
-`gnnak train mutag --model gin --fold 0`
+    gnnak train mutag --model gin --fold 0
 
-`gnnak train zinc --devices 4 --resume`
+    gnnak train zinc --devices 4 --resume
 """
 
 

@@ -18,11 +18,20 @@ from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.datasets.properties import Property, graph_property
 from gnnak.datasets.record import Dataset, DatasetInfo
+from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
 from gnnak.graphs.mirror import mirrored
 
 BUILT = "built"
+
+
+def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
+    """4-regular graphs with and without triangles, split 2 : 1 : 1 by pair."""
+    store = regular_triangles(200, request.seed)
+    split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
+    source = f"generated (seed {request.seed})"
+    return build(info, GraphFile(store, split), source)
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:

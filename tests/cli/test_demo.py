@@ -15,7 +15,7 @@ def test_demo_tells_two_accuracies_and_draws_a_picture(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert told["accuracy"]["GIN"] == 0.5
+    assert told["accuracy"]["gin"] == 0.5
     assert len(told["accuracy"]) == 2
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert [path.name for path in picture.parent.iterdir()] == ["demo.png"]
@@ -25,7 +25,7 @@ def test_demo_table_names_both_models(tmp_path):
     picture = str(tmp_path / "demo.svg")
     result = CliRunner().invoke(app, ["demo", "--epochs", "1", "--picture", picture])
     assert result.exit_code == 0
-    assert "uplift(GIN" in result.stdout
+    assert "gin-ak+" in result.stdout
     assert "50.0%" in result.stdout
 
 
