@@ -68,23 +68,11 @@ def extract(
         dataset = load(entry)
     chosen = _chosen(len(dataset.store), sample, seed)
     sizes = _measure(dataset, extractor, chosen, seed)
-    needed = sizes.training_bytes(batch_size, num_layers, channels)
-    told: dict[str, object] = {
+    told = {
         "dataset": name,
         "subgraphs": str(extractor),
         "graphs": len(dataset.store),
-        "sampled": len(chosen),
-        "nodes": _summary(sizes.nodes),
-        "node_copies": _summary(sizes.copies),
-        "edge_copies": _summary(sizes.edge_copies),
-        "batch_size": batch_size,
-        "batch_node_copies": round(batch_size * float(sizes.copies.double().mean())),
-        "batch_edge_copies": round(
-            batch_size * float(sizes.edge_copies.double().mean())
-        ),
-        "num_layers": num_layers,
-        "channels": channels,
-        "training_bytes": round(needed),
+        **_figures(sizes, batch_size, num_layers, channels),
     }
     if as_json:
         typer.echo(json.dumps(told))
@@ -141,6 +129,27 @@ def _measure(
         torch.cat([part.copies for part in found]),
         torch.cat([part.edge_copies for part in found]),
     )
+
+
+def _figures(
+    sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
+) -> dict[str, object]:
+    """What was measured, and what follows for a batch."""
+    copies, edges = (
+        float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
+    )
+    return {
+        "sampled": len(sizes.nodes),
+        "nodes": _summary(sizes.nodes),
+        "node_copies": _summary(sizes.copies),
+        "edge_copies": _summary(sizes.edge_copies),
+        "batch_size": batch_size,
+        "batch_node_copies": round(batch_size * copies),
+        "batch_edge_copies": round(batch_size * edges),
+        "num_layers": num_layers,
+        "channels": channels,
+        "training_bytes": round(sizes.training_bytes(batch_size, num_layers, channels)),
+    }
 
 
 def _summary(values: Tensor) -> dict[str, float]:
