@@ -30,32 +30,36 @@ Examples:
 """
 HOPS, LENGTH, REPEATS = 3, 10, 5
 
+Hops = Annotated[
+    int | None, typer.Option(help=f"Radius of the egonets (default {HOPS}).")
+]
+Walks = Annotated[bool, typer.Option("--walks", help="Walks, not egonets.")]
+Length = Annotated[int | None, typer.Option(help=f"Steps of a walk ({LENGTH}).")]
+Repeats = Annotated[int | None, typer.Option(help=f"Walks from a root ({REPEATS}).")]
+Sample = Annotated[
+    int, typer.Option(min=1, help="Take this many graphs at random if it has more.")
+]
+Batch = Annotated[int, typer.Option(min=1, help="Graphs in a batch.")]
+Layers = Annotated[int, typer.Option(min=1, help="Outer layers.")]
+Channels = Annotated[int, typer.Option(min=1, help="Width of the states.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes sample and walks.")]
+Folder = Annotated[Path | None, typer.Option(help="Folder with data files.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
 
 def extract(
     name: Annotated[str, typer.Argument(help="A data set.")],
-    num_hops: Annotated[
-        int | None, typer.Option(help=f"Radius of the egonets (default {HOPS}).")
-    ] = None,
-    walks: Annotated[bool, typer.Option("--walks", help="Walks, not egonets.")] = False,
-    length: Annotated[
-        int | None, typer.Option(help=f"Steps of a walk (default {LENGTH}).")
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(help=f"Walks from a root (default {REPEATS}).")
-    ] = None,
-    sample: Annotated[
-        int, typer.Option(min=1, help="Take this many graphs at random if it has more.")
-    ] = 1000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
-    num_layers: Annotated[int, typer.Option(min=1, help="Outer layers.")] = 6,
-    channels: Annotated[int, typer.Option(min=1, help="Width of the states.")] = 128,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes sample and walks.")] = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder with data files.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    num_hops: Hops = None,
+    walks: Walks = False,
+    length: Length = None,
+    repeats: Repeats = None,
+    sample: Sample = 1000,
+    batch_size: Batch = 128,
+    num_layers: Layers = 6,
+    channels: Channels = 128,
+    seed: Seed = 0,
+    data_dir: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Measure the rooted subgraphs of a data set and the memory to train on them.
 
