@@ -84,7 +84,7 @@ def list_datasets(data_dir: Folder = None, as_json: Json = False) -> None:
     console.print(table)
     for entry in DATASETS.values():
         if entry.targets:
-            told = f"{entry.name}: --target may be {', '.join(entry.targets)}"
+            told = f"targets of {entry.name}: {', '.join(entry.targets)}"
             console.print(told, highlight=False)
 
 
@@ -113,9 +113,10 @@ def describe(
         return
     console = Console()
     console.print(_table(found))
+    console.print("* differs from the digits that the paper prints", highlight=False)
     for row in found:
         if row.note:
-            console.print(f"{row.name}: {row.note}", markup=False, highlight=False)
+            console.print(_note(row), markup=False, highlight=False)
 
 
 @app.command(epilog=PREPARE_EXAMPLES)
@@ -177,3 +178,11 @@ def _beside(measured: float, printed: str | None) -> str:
     digits = len(printed.partition(".")[2]) + 1
     mark = "" if agrees(measured, printed) else " *"
     return f"{measured:.{digits}f} ({printed}){mark}"
+
+
+def _note(row: Description) -> str:
+    """What is known of a difference, with the means over the training graphs."""
+    told = f"{row.name}: {row.note}"
+    if row.train_nodes is None or row.train_edges is None:
+        return told
+    return f"{told} ({row.train_nodes:.2f} nodes, {row.train_edges:.2f} edges here)"

@@ -30,32 +30,36 @@ Examples:
 """
 HOPS, LENGTH, REPEATS = 3, 10, 5
 
+Hops = Annotated[
+    int | None, typer.Option(help=f"Radius of the egonets (default {HOPS}).")
+]
+Walks = Annotated[bool, typer.Option("--walks", help="Walks, not egonets.")]
+Length = Annotated[int | None, typer.Option(help=f"Steps of a walk ({LENGTH}).")]
+Repeats = Annotated[int | None, typer.Option(help=f"Walks from a root ({REPEATS}).")]
+Sample = Annotated[
+    int, typer.Option(min=1, help="Take this many graphs at random if it has more.")
+]
+Batch = Annotated[int, typer.Option(min=1, help="Graphs in a batch.")]
+Layers = Annotated[int, typer.Option(min=1, help="Outer layers.")]
+Channels = Annotated[int, typer.Option(min=1, help="Width of the states.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes sample and walks.")]
+Folder = Annotated[Path | None, typer.Option(help="Folder with data files.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
 
 def extract(
     name: Annotated[str, typer.Argument(help="A data set.")],
-    num_hops: Annotated[
-        int | None, typer.Option(help=f"Radius of the egonets (default {HOPS}).")
-    ] = None,
-    walks: Annotated[bool, typer.Option("--walks", help="Walks, not egonets.")] = False,
-    length: Annotated[
-        int | None, typer.Option(help=f"Steps of a walk (default {LENGTH}).")
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(help=f"Walks from a root (default {REPEATS}).")
-    ] = None,
-    sample: Annotated[
-        int, typer.Option(min=1, help="Take this many graphs at random if it has more.")
-    ] = 1000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Graphs in a batch.")] = 128,
-    num_layers: Annotated[int, typer.Option(min=1, help="Outer layers.")] = 6,
-    channels: Annotated[int, typer.Option(min=1, help="Width of the states.")] = 128,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes sample and walks.")] = 0,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder with data files.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    num_hops: Hops = None,
+    walks: Walks = False,
+    length: Length = None,
+    repeats: Repeats = None,
+    sample: Sample = 1000,
+    batch_size: Batch = 128,
+    num_layers: Layers = 6,
+    channels: Channels = 128,
+    seed: Seed = 0,
+    data_dir: Folder = None,
+    as_json: Json = False,
 ) -> None:
     """Measure the rooted subgraphs of a data set and the memory to train on them.
 
@@ -68,23 +72,11 @@ def extract(
         dataset = load(entry)
     chosen = _chosen(len(dataset.store), sample, seed)
     sizes = _measure(dataset, extractor, chosen, seed)
-    needed = sizes.training_bytes(batch_size, num_layers, channels)
-    told: dict[str, object] = {
+    told = {
         "dataset": name,
         "subgraphs": str(extractor),
         "graphs": len(dataset.store),
-        "sampled": len(chosen),
-        "nodes": _summary(sizes.nodes),
-        "node_copies": _summary(sizes.copies),
-        "edge_copies": _summary(sizes.edge_copies),
-        "batch_size": batch_size,
-        "batch_node_copies": round(batch_size * float(sizes.copies.double().mean())),
-        "batch_edge_copies": round(
-            batch_size * float(sizes.edge_copies.double().mean())
-        ),
-        "num_layers": num_layers,
-        "channels": channels,
-        "training_bytes": round(needed),
+        **_figures(sizes, batch_size, num_layers, channels),
     }
     if as_json:
         typer.echo(json.dumps(told))
@@ -141,6 +133,27 @@ def _measure(
         torch.cat([part.copies for part in found]),
         torch.cat([part.edge_copies for part in found]),
     )
+
+
+def _figures(
+    sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
+) -> dict[str, object]:
+    """What was measured, and what follows for a batch."""
+    copies, edges = (
+        float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
+    )
+    return {
+        "sampled": len(sizes.nodes),
+        "nodes": _summary(sizes.nodes),
+        "node_copies": _summary(sizes.copies),
+        "edge_copies": _summary(sizes.edge_copies),
+        "batch_size": batch_size,
+        "batch_node_copies": round(batch_size * copies),
+        "batch_edge_copies": round(batch_size * edges),
+        "num_layers": num_layers,
+        "channels": channels,
+        "training_bytes": round(sizes.training_bytes(batch_size, num_layers, channels)),
+    }
 
 
 def _summary(values: Tensor) -> dict[str, float]:

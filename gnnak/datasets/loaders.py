@@ -53,7 +53,7 @@ def load_csl(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_cfi(info: DatasetInfo, request: Request) -> Dataset:
-    """CFI pairs: twisted or not, one fold for each base graph."""
+    """CFI pairs: twisted or not, ten folds by pair."""
     return _generated(info, request, pairs.cfi_graphs)
 
 

@@ -32,7 +32,7 @@ def test_list_shows_every_data_set_and_where_it_is_from():
     }
     shown = run("list")
     assert "zinc" in shown
-    assert "counting: --target may be triangle" in shown
+    assert "targets of counting: triangle" in shown
 
 
 def test_describe_shows_figures_beside_the_paper():
