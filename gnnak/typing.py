@@ -14,6 +14,7 @@ Shapes are written with these letters in every docstring:
 ====  =====================================================
 """
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
@@ -37,6 +38,28 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
     known = tuple(known)
     if value not in known:
         raise OptionError(f"{option} is {value!r}; use one of: {', '.join(known)}.")
+
+
+def check_known(what: str, name: str, known: Iterable[str], more: str = "") -> None:
+    """Raise `OptionError`, naming the nearest and all known ones, for any other name.
+
+    Args:
+        what: What is named.
+        name: The name.
+        known: The names there are.
+        more: What else might be given, for the end of the sentence.
+
+    >>> check_known("data set", "zink", ("exp", "zinc"))
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: there is no data set 'zink'; did you mean 'zinc'? \
+Known: exp, zinc.
+    """
+    names = tuple(known)
+    if name in names:
+        return
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
+    hint = f"did you mean '{near[0]}'? Known:" if near else "use one of:"
+    raise OptionError(f"there is no {what} {name!r}; {hint} {', '.join(names)}{more}.")
 
 
 def check_count(option: str, value: object, least: int = 0) -> int:

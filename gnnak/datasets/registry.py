@@ -1,8 +1,6 @@
 """Data sets by name."""
 
-import difflib
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 
 from gnnak.datasets.cache import Request
@@ -10,7 +8,7 @@ from gnnak.datasets.catalogue import DATASETS
 from gnnak.datasets.entry import Entry
 from gnnak.datasets.record import Dataset
 from gnnak.errors import OptionError
-from gnnak.typing import check_count
+from gnnak.typing import check_count, check_known
 
 
 def load_dataset(
@@ -76,19 +74,3 @@ def find_entry(name: str) -> Entry:
     """
     check_known("data set", name, DATASETS)
     return DATASETS[name]
-
-
-def check_known(what: str, name: str, known: Iterable[str]) -> None:
-    """Raise `OptionError` naming the nearest and all known ones if `name` is neither.
-
-    >>> check_known("data set", "zink", ("exp", "zinc"))
-    Traceback (most recent call last):
-    gnnak.errors.OptionError: there is no data set 'zink'; did you mean 'zinc'? \
-Known: exp, zinc.
-    """
-    names = tuple(known)
-    if name in names:
-        return
-    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
-    hint = f"did you mean '{near[0]}'? Known:" if near else "use one of:"
-    raise OptionError(f"there is no {what} {name!r}; {hint} {', '.join(names)}.")

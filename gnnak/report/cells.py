@@ -58,8 +58,6 @@ class Fact:
     """The data set."""
     statistic: str
     """`outputs`, `graphs`, `nodes` or `edges`."""
-    undirected: bool = False
-    """Whether an edge and its reverse count as one."""
 
 
 @dataclass(frozen=True)

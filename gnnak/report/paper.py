@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from gnnak.errors import OptionError
 from gnnak.report.cells import Cell, Fact, PaperTable, Plan, Style
 from gnnak.training.experiment import (
     CONFIGS,
@@ -15,6 +13,7 @@ from gnnak.training.experiment import (
     read_yaml,
 )
 from gnnak.training.options import change
+from gnnak.typing import check_known
 
 TABLES = CONFIGS / "tables"
 ORDER = (
@@ -47,12 +46,7 @@ def load_table(name: str) -> PaperTable:
     >>> table.rows[0][0].title, table.rows[0][0].paper
     ('Full / ZINC-12K (MAE)', '0.080 ± 0.001')
     """
-    if name not in ORDER:
-        near = difflib.get_close_matches(name, ORDER, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise OptionError(
-            f"unknown table {name!r}; {hint}There are {', '.join(ORDER)}."
-        )
+    check_known("table", name, ORDER)
     content = read_yaml(TABLES / f"{name}.yaml")
     columns = [_column(entry) for entry in content["columns"]]
     rows = []
@@ -87,7 +81,7 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -
     )
     plan = fact = None
     if "dataset" in both:
-        fact = Fact(both["dataset"], both["statistic"], both.get("undirected", False))
+        fact = Fact(both["dataset"], both["statistic"])
     elif not row.get("quoted"):
         plan = _plan(column, row, both)
     return Cell(row["title"], column["title"], text, style, plan, fact)

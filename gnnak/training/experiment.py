@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.files import read_bytes
 from gnnak.training.config import RunConfig
 from gnnak.training.options import change
-from gnnak.typing import check_count
+from gnnak.typing import check_count, check_known
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 
@@ -53,13 +52,8 @@ def load_experiment(name: str) -> Experiment:
     path = CONFIGS / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
-    elif name not in experiment_names():
-        near = difflib.get_close_matches(name, experiment_names(), n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise OptionError(
-            f"unknown experiment {name!r}; {hint}There are "
-            f"{', '.join(experiment_names())}, or give a YAML file."
-        )
+    else:
+        check_known("experiment", name, experiment_names(), ", or a YAML file")
     options = dict(read_yaml(path))
     runs = options.pop("runs", 1)
     try:

@@ -3,29 +3,11 @@ from dataclasses import fields, is_dataclass
 import pytest
 import yaml
 
+from gnnak.datasets import dataset_names
 from gnnak.training.config import RunConfig
 from gnnak.training.experiment import CONFIGS, experiment_names, load_experiment
 
-DATASETS = [
-    "exp",
-    "exp-like",
-    "sr25",
-    "csl",
-    "cfi",
-    "counting",
-    "properties",
-    "pattern",
-    "zinc",
-    "cifar10",
-    "molhiv",
-    "molpcba",
-    "mutag",
-    "ptc",
-    "proteins",
-    "nci1",
-    "imdb-b",
-    "reddit-b",
-]
+DATASETS = dataset_names()
 
 
 def leaves(options, record, prefix=""):

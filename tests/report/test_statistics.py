@@ -1,47 +1,30 @@
-import torch
-
-from gnnak.datasets.record import Dataset, DatasetInfo
-from gnnak.graphs.readers import from_pyg
-from gnnak.nn.features import Categorical
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
 from gnnak.report.statistics import (
     FILE,
-    describe_dataset,
+    measure_dataset,
     read_statistics,
     unmeasured,
 )
 from gnnak.report.tables import fill_table
-from gnnak.testing import small_graphs
 from tests.report.hand_records import write_records
 
-MUTAG = {"graphs": [188], "nodes": 17.93, "edges": 39.58, "outputs": 2}
+MUTAG = {"graphs": "188", "nodes": 17.93, "edges": 19.79, "outputs": 2}
 
 
-def test_describe_dataset_counts_parts_nodes_and_directed_edges():
-    graphs = small_graphs(channels=4, edge_channels=3)
-    pair = [graphs["two components"], graphs["single node"]]
-    info = DatasetInfo(
-        "toy", "Toy", "regression", "mae", 1, Categorical((1,)), None, "by hand"
-    )
-    split = torch.tensor([0, 2])
-    record = describe_dataset(Dataset(info, from_pyg(pair), split))
-    nodes = sum(graph.num_nodes for graph in pair) / 2
-    edges = sum(graph.edge_index.size(1) for graph in pair) / 2
-    assert record == {
-        "kind": "dataset",
-        "dataset": "toy",
-        "source": "by hand",
-        "outputs": 1,
-        "graphs": [1, 0, 1],
-        "nodes": nodes,
-        "edges": edges,
-    }
+def test_measure_dataset_appends_what_describe_tells(tmp_path):
+    record = measure_dataset("csl", tmp_path)
+    assert read_statistics(tmp_path)["csl"] == record
+    assert (record["graphs"], record["nodes"], record["edges"]) == ("150", 41.0, 164.0)
+
+
+def test_measure_dataset_counts_the_targets_that_are_asked_for(tmp_path, data_dir):
+    assert measure_dataset("counting", tmp_path)["outputs"] == 4
 
 
 def test_statistics_are_printed_beside_the_papers(tmp_path):
-    old = MUTAG | {"kind": "dataset", "dataset": "mutag", "nodes": 0.0}
-    new = MUTAG | {"kind": "dataset", "dataset": "mutag"}
+    old = MUTAG | {"kind": "dataset", "name": "mutag", "nodes": 0.0}
+    new = MUTAG | {"kind": "dataset", "name": "mutag"}
     known = read_statistics(write_records(tmp_path, [old, new], FILE))
     table = load_table("datasets")
     assert "mutag" not in unmeasured(table, known)

@@ -15,7 +15,7 @@ def test_load_experiment_reads_a_file_of_ones_own(tmp_path):
 
 def test_load_experiment_names_the_nearest():
     with pytest.raises(
-        OptionError, match="unknown experiment 'zink'; did you mean 'zi"
+        OptionError, match="there is no experiment 'zink'; did you mean 'zi"
     ):
         load_experiment("zink")
 
