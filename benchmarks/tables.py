@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from gnnak.report.lookup import RunRecords
+from gnnak.report.paper import load_table, table_names
+from gnnak.report.tables import fill_from_folder, fill_table
 from gnnak.training.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
@@ -134,6 +137,29 @@ def drop_quality() -> str:
     return markdown(header, rows)
 
 
+def reproduced() -> str:
+    """Every cell of the paper's tables that was run, each setting once."""
+    records, rows, seen = RunRecords.read(RESULTS), [], set()
+    for name in table_names():
+        for line in fill_table(load_table(name), records).rows:
+            for filled in line:
+                plan, found = filled.cell.plan, filled.summary
+                if plan is None or found is None or plan.config.cell() in seen:
+                    continue
+                seen.add(plan.config.cell())
+                title = [filled.cell.column, filled.cell.row]
+                paper = filled.cell.paper or ""
+                note = found.note or f"{found.runs} runs"
+                rows.append([*title, filled.ours, paper, note])
+    return markdown(["task", "model", "ours", "paper", "runs"], rows)
+
+
+def dataset_statistics() -> str:
+    """The data sets in figures, beside the paper's."""
+    filled = fill_from_folder(load_table("datasets"), RESULTS)
+    return markdown(filled.header, filled.body)
+
+
 def wl_small() -> str:
     """On how many pairs of the small connected graphs each WL test fails."""
     records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "small"]
@@ -167,6 +193,8 @@ TABLES: dict[str, Callable[[], str]] = {
         drop_long,
         drop_shares,
         drop_quality,
+        reproduced,
+        dataset_statistics,
         wl_small,
         wl_speed,
     )
