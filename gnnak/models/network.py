@@ -9,13 +9,15 @@ from torch import Tensor, nn
 from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
+from gnnak.nn.recompute import recomputed
 from gnnak.nn.segment import segment_reduce
+from gnnak.nn.uplift import GNNAK
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import Reduce, check_choice
+from gnnak.typing import Reduce, check_choice, check_count
 
 
 class GraphLike(Protocol):
@@ -59,6 +61,25 @@ class Network(nn.Module):
         self.reduce: Reduce | None = reduce
         self.drop = drop
         self.shared = None if extractor is None else SharedSubgraphs(extractor, drop)
+        self.recompute = False
+
+    def save_memory(
+        self, recompute: bool = True, max_copies: int | None = None
+    ) -> None:
+        """Trade time for memory; what is computed stays the same.
+
+        Args:
+            recompute: In training, keep the states between outer layers alone and
+                compute what is inside of them once more in the backward pass.
+            max_copies: In evaluation, about how many copies of nodes a layer computes
+                at a time; None = all at once.
+        """
+        if max_copies is not None:
+            check_count("max_copies", max_copies, least=1)
+        self.recompute = recompute
+        for module in self.modules():
+            if isinstance(module, GNNAK):
+                module.max_copies = max_copies
 
     def forward(
         self,
@@ -105,8 +126,9 @@ class Network(nn.Module):
             self.shared.begin_pass()
             subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
         states = self.encoder(x, num_nodes)
+        call = recomputed if self.recompute and self.training else _called
         for layer in self.layers:
-            states = layer(states, edge_index, edge_attr, batch, subgraphs)
+            states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
         if self.reduce is not None:
             if num_graphs is None:
                 num_graphs = int(batch.max()) + 1 if batch.numel() else 1
@@ -131,6 +153,10 @@ class Network(nn.Module):
         if self.drop is None or not self.training:
             return subgraphs
         return self.drop(subgraphs, edge_index, generator)
+
+
+def _called(layer: nn.Module, *arguments: object) -> Tensor:
+    return layer(*arguments)
 
 
 def _check_graph(

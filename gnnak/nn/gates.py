@@ -4,8 +4,12 @@ D2C is categorical: whatever depends on it alone is a table with a row per hop v
 computed once per call and looked up, never pushed through a layer once per copy.
 """
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
+
+from gnnak.typing import Encoding
 
 
 class HopTable(nn.Module):
@@ -60,3 +64,12 @@ class HopGate(nn.Module):
     def forward(self, table: Tensor) -> Tensor:
         """Gate values for every row of the hop table, [max_hops + 2, d]."""
         return torch.sigmoid(self.linear(table))
+
+
+def make_gates(
+    names: Iterable[Encoding], hop_channels: int, channels: int
+) -> nn.ModuleDict:
+    """A gate for each of these encodings; none at all without D2C."""
+    if not hop_channels:
+        return nn.ModuleDict()
+    return nn.ModuleDict({name: HopGate(hop_channels, channels) for name in names})

@@ -1,10 +1,11 @@
 """The two small networks that everything else is made of."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import nn
 
 from gnnak.nn.norm import BatchNorm
+from gnnak.typing import Encoding
 
 
 def dense_block(in_channels: int, out_channels: int) -> nn.Sequential:
@@ -24,3 +25,19 @@ def mlp(widths: Sequence[int], bias: bool = True) -> nn.Sequential:
     """
     blocks = [dense_block(widths[i], widths[i + 1]) for i in range(len(widths) - 2)]
     return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))
+
+
+def make_transforms(
+    names: Iterable[Encoding], channels: int, num_layers: int
+) -> nn.ModuleDict:
+    """`num_layers` dense blocks before the pool of each of these encodings."""
+    if not num_layers:
+        return nn.ModuleDict()
+    return nn.ModuleDict(
+        {
+            name: nn.Sequential(
+                *(dense_block(channels, channels) for _ in range(num_layers))
+            )
+            for name in names
+        }
+    )

@@ -15,9 +15,10 @@ from gnnak.nn.encodings import (
     subgraph_encoding,
 )
 from gnnak.nn.fuse import make_fuse
-from gnnak.nn.gates import HopGate, HopTable
-from gnnak.nn.mlp import dense_block
+from gnnak.nn.gates import HopTable, make_gates
+from gnnak.nn.mlp import make_transforms
 from gnnak.nn.segment import gather, lookup
+from gnnak.nn.sliced import sliced_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import (
     ENCODINGS,
@@ -66,6 +67,10 @@ class GNNAK(nn.Module):
             a Linear), which leaves the base GNN's width alone.
         departures: What the published experiments do beyond the equations above.
 
+    Attributes:
+        max_copies: In evaluation, about how many copies are computed at a time: less
+            memory, the same values. None = all at once.
+
     Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
     `HopGate`), and the Linear that ends "concat". The paper also lists
     $\mathbf{d}_{i|j}$ among the arguments of FUSE: it is what the next layer adds to
@@ -104,6 +109,7 @@ class GNNAK(nn.Module):
         self.reduce: Reduce = reduce
         self.hop: HopMode = hop
         self.departures = departures
+        self.max_copies: int | None = None
 
         added = hop_channels if hop == "concat" else 0
         made_of = f"in_channels {in_channels} + hop_channels {added}"
@@ -122,18 +128,9 @@ class GNNAK(nn.Module):
         pooled = [name for name in self.encodings if name != "centroid"]
         gated = self.encodings if departures.gate_centroid else pooled
         transformed = pooled if len(self.encodings) > 1 else []
-        self.gates = nn.ModuleDict(
-            {name: HopGate(hop_channels, out_channels) for name in gated}
-            if hop_channels
-            else {}
-        )
-        self.transforms = nn.ModuleDict(
-            {
-                name: _transform(out_channels, departures.mlp_layers)
-                for name in transformed
-            }
-            if departures.mlp_layers
-            else {}
+        self.gates = make_gates(gated, hop_channels, out_channels)
+        self.transforms = make_transforms(
+            transformed, out_channels, departures.mlp_layers
         )
         self.fuse = make_fuse(fuse, len(self.encodings), out_channels, departures)
 
@@ -154,6 +151,32 @@ class GNNAK(nn.Module):
         check_subgraphs(subgraphs, x.size(0), edge_attr)
         if self.hop_table is not None:
             check_hops(subgraphs, self.max_hops)
+        if self.max_copies is None or self.training:
+            encodings = self.encodings_of(x, subgraphs, edge_attr, self.reduce)
+        else:
+            encodings = sliced_encodings(self, x, subgraphs, edge_attr)
+        encodings |= at_nodes(
+            {name: encodings[name] for name in encodings if name != "context"},
+            subgraphs,
+            x.size(0),
+        )
+        return self.fuse(list(encodings.values()))
+
+    def encodings_of(
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | None,
+        over_context: Reduce,
+    ) -> dict[Encoding, Tensor]:
+        """Run the base GNN on the subgraphs, and encode what it says there.
+
+        Args:
+            x: Node states, [n, in_channels].
+            subgraphs: All rooted subgraphs, or some of them.
+            edge_attr: Edge states or weights.
+            over_context: POOL of the context encoding.
+        """
         rows = self.hop_table.rows(subgraphs.hop) if self.hop_table else None
         copies = self.lift(x, subgraphs, rows)
         edges = None if edge_attr is None else gather(edge_attr, subgraphs.edge)
@@ -162,16 +185,18 @@ class GNNAK(nn.Module):
                 self.gnn, copies, subgraphs.edge_index, edges, subgraphs.subgraph
             )
         )
-        encodings = {
-            name: self.encode(name, emb, subgraphs, x.size(0), rows)
-            for name in self.encodings
-        }
-        encodings |= at_nodes(
-            {name: encodings[name] for name in encodings if name != "context"},
-            subgraphs,
-            x.size(0),
-        )
-        return self.fuse(list(encodings.values()))
+        encodings: dict[Encoding, Tensor] = {}
+        for name in self.encodings:
+            z = self.gate(name, emb, rows)
+            if name == "context":
+                encodings[name] = context_encoding(
+                    z, subgraphs, x.size(0), over_context
+                )
+            elif name == "centroid":
+                encodings[name] = centroid_encoding(z, subgraphs)
+            else:
+                encodings[name] = subgraph_encoding(z, subgraphs, self.reduce)
+        return encodings
 
     def lift(
         self, x: Tensor, subgraphs: RootedSubgraphs, rows: Tensor | None
@@ -184,24 +209,13 @@ class GNNAK(nn.Module):
             return copies + lookup(self.hop_linear(self.hop_table.weight), rows)
         return torch.cat([copies, lookup(self.hop_table.weight, rows)], dim=1)
 
-    def encode(
-        self,
-        name: Encoding,
-        emb: Tensor,
-        subgraphs: RootedSubgraphs,
-        num_nodes: int,
-        rows: Tensor | None,
-    ) -> Tensor:
-        """One encoding, [s, c] or for the context [n, c], of the copies' states."""
+    def gate(self, name: Encoding, emb: Tensor, rows: Tensor | None) -> Tensor:
+        """Transform the copies' states for one encoding, and gate them, [m, c]."""
         if name in self.transforms:
             emb = self.transforms[name](emb)
         if name in self.gates and self.hop_table is not None and rows is not None:
             emb = emb * lookup(self.gates[name](self.hop_table.weight), rows)
-        if name == "context":
-            return context_encoding(emb, subgraphs, num_nodes, self.reduce)
-        if name == "centroid":
-            return centroid_encoding(emb, subgraphs)
-        return subgraph_encoding(emb, subgraphs, self.reduce)
+        return emb
 
     def extra_repr(self) -> str:
         """Show the options in the order of the arguments."""
@@ -211,7 +225,3 @@ class GNNAK(nn.Module):
             f"encodings={self.encodings}, reduce={self.reduce!r}, hop={self.hop!r}, "
             f"{self.departures}"
         )
-
-
-def _transform(channels: int, num_layers: int) -> nn.Sequential:
-    return nn.Sequential(*(dense_block(channels, channels) for _ in range(num_layers)))

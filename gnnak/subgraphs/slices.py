@@ -1,0 +1,59 @@
+"""Rooted subgraphs a few at a time, for work that must fit into little memory."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.ragged import chunk_cuts
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import check_count
+
+
+def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
+    """Cut a record into runs of subgraphs with about `max_copies` copies each.
+
+    A subgraph is never cut: one that is larger comes alone. What comes out are views;
+    nodes and edges keep the numbers they have in the whole graph.
+
+    Args:
+        subgraphs: The record.
+        max_copies: Node copies of a run; at least 1.
+
+    >>> from gnnak import EgoNets
+    >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
+    >>> [part.root.tolist() for part in slices(EgoNets(2)(ring, 6), 7)]
+    [[0, 1], [2, 3], [4, 5]]
+    """
+    check_count("max_copies", max_copies, least=1)
+    sizes = subgraphs.sizes
+    cuts = [0, *chunk_cuts(sizes, max_copies), sizes.numel()]
+    ends = sizes.cumsum(0)
+    target = subgraphs.edge_index[1].contiguous()
+    for first, last in pairwise(cuts):
+        if first == last:
+            continue
+        low = int(ends[first - 1]) if first else 0
+        high = int(ends[last - 1])
+        bounds = torch.tensor([low, high], device=target.device)
+        begin, end = torch.searchsorted(target, bounds).tolist()
+        yield _cut(subgraphs, slice(first, last), slice(low, high), slice(begin, end))
+
+
+def _cut(
+    subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
+) -> RootedSubgraphs:
+    def from_zero(values: Tensor, start: int) -> Tensor:
+        return values - start if start else values
+
+    return RootedSubgraphs(
+        subgraphs.root[roots],
+        subgraphs.node[copies],
+        from_zero(subgraphs.subgraph[copies], roots.start),
+        subgraphs.hop[copies],
+        from_zero(subgraphs.edge_index[:, edges], copies.start),
+        subgraphs.edge[edges],
+        subgraphs.num_nodes,
+        subgraphs.num_edges,
+    )

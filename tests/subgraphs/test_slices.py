@@ -1,0 +1,48 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gnnak import EgoNets
+from gnnak.errors import OptionError
+from gnnak.subgraphs.slices import slices
+from tests.strategies import graphs
+
+
+@given(graphs(), st.integers(1, 40), st.integers(0, 3))
+def test_slices_put_together_are_the_whole(graph, max_copies, num_hops):
+    edge_index, num_nodes = graph
+    whole = EgoNets(num_hops)(edge_index, num_nodes)
+    copies = subgraphs = 0
+    nodes, hops, ends, edges, roots = [], [], [], [], []
+    for part in slices(whole, max_copies):
+        assert part.num_subgraphs
+        if part.num_subgraphs > 1:
+            assert part.num_copies <= 2 * max_copies
+        roots.append(part.root)
+        nodes.append(part.node)
+        hops.append(part.hop)
+        ends.append(part.edge_index + copies)
+        edges.append(part.edge)
+        wanted = whole.subgraph[copies : copies + part.num_copies]
+        assert torch.equal(part.subgraph + subgraphs, wanted)
+        assert torch.equal(part.node[part.centroid], part.root)
+        copies += part.num_copies
+        subgraphs += part.num_subgraphs
+    assert copies == whole.num_copies
+    if not num_nodes:
+        return
+    for found, name in (
+        (roots, "root"),
+        (nodes, "node"),
+        (hops, "hop"),
+        (edges, "edge"),
+    ):
+        assert torch.equal(torch.cat(found), getattr(whole, name))
+    assert torch.equal(torch.cat(ends, dim=1), whole.edge_index)
+
+
+def test_slices_want_at_least_one_copy():
+    whole = EgoNets(1)(torch.tensor([[0], [1]]), 2)
+    with pytest.raises(OptionError, match="max_copies is 0"):
+        list(slices(whole, 0))
