@@ -56,8 +56,8 @@ class Description:
     """Where the printed figure is known to mean something else."""
 
     def as_dict(self) -> dict[str, object]:
-        """All of it, for JSON."""
-        return asdict(self)
+        """All of it, as JSON has it."""
+        return asdict(self) | {"protocols": list(self.protocols)}
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
