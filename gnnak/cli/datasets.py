@@ -114,9 +114,11 @@ def describe(
     console = Console()
     console.print(_table(found))
     console.print("* differs from the digits that the paper prints", highlight=False)
+    console.print("t over the training graphs, as in the paper", highlight=False)
     for row in found:
         if row.note:
-            console.print(_note(row), markup=False, highlight=False)
+            told = f"{row.name}: {row.note}"
+            console.print(told, markup=False, highlight=False)
 
 
 @app.command(epilog=PREPARE_EXAMPLES)
@@ -162,8 +164,8 @@ def _table(rows: list[Description]) -> Table:
         table.add_row(
             row.name,
             row.graphs,
-            _beside(row.nodes, row.paper_nodes),
-            _beside(row.edges, row.paper_edges),
+            _beside(row.nodes, row.paper_nodes, "nodes" in row.over_training),
+            _beside(row.edges, row.paper_edges, "edges" in row.over_training),
             f"{row.node_features}; {row.edge_features or 'none'}",
             str(row.outputs),
             row.source,
@@ -171,18 +173,10 @@ def _table(rows: list[Description]) -> Table:
     return table
 
 
-def _beside(measured: float, printed: str | None) -> str:
+def _beside(measured: float, printed: str | None, trained: bool) -> str:
     """A mean, one digit more than the paper prints, and the paper's; * if unlike."""
     if printed is None:
         return f"{measured:.2f}"
     digits = len(printed.partition(".")[2]) + 1
     mark = "" if agrees(measured, printed) else " *"
-    return f"{measured:.{digits}f} ({printed}){mark}"
-
-
-def _note(row: Description) -> str:
-    """What is known of a difference, with the means over the training graphs."""
-    told = f"{row.name}: {row.note}"
-    if row.train_nodes is None or row.train_edges is None:
-        return told
-    return f"{told} ({row.train_nodes:.2f} nodes, {row.train_edges:.2f} edges here)"
+    return f"{measured:.{digits}f} ({printed}){mark}{' t' if trained else ''}"

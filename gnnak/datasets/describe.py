@@ -21,13 +21,11 @@ class Description:
     graphs: str
     """Number of graphs, by part where there is a split, as in the paper's table."""
     nodes: float
-    """Mean number of nodes of a graph."""
+    """Mean number of nodes, over the graphs that the paper's mean is over."""
     edges: float
     """Mean number of edges, counted as the paper counts them for this data set."""
-    train_nodes: float | None
-    """The same over the training graphs; None without a split."""
-    train_edges: float | None
-    """The same over the training graphs; None without a split."""
+    over_training: tuple[str, ...]
+    """Which of the two are over the training graphs alone, as in the paper."""
     edges_once: bool
     """Whether undirected edges count once; else both directions count."""
     folds: int
@@ -57,7 +55,10 @@ class Description:
 
     def as_dict(self) -> dict[str, object]:
         """All of it, as JSON has it."""
-        return asdict(self) | {"protocols": list(self.protocols)}
+        return asdict(self) | {
+            "protocols": list(self.protocols),
+            "over_training": list(self.over_training),
+        }
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
@@ -70,14 +71,13 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
     info, store, row = dataset.info, dataset.store, entry.published
     once = row is not None and row.once
     edges = store.num_edges / 2 if once else store.num_edges
-    train = None if dataset.split is None else dataset.split == 0
+    trained = () if row is None else row.over_training
     return Description(
         info.name,
         _parts(dataset),
-        _mean(store.num_nodes),
-        _mean(edges),
-        None if train is None else _mean(store.num_nodes[train]),
-        None if train is None else _mean(edges[train]),
+        _mean(store.num_nodes, dataset, "nodes" in trained),
+        _mean(edges, dataset, "edges" in trained),
+        trained,
         once,
         dataset.num_folds,
         describe_features(info.node_features),
@@ -134,5 +134,7 @@ def _parts(dataset: Dataset) -> str:
     return " / ".join(map(str, counts))
 
 
-def _mean(values: Tensor) -> float:
+def _mean(values: Tensor, dataset: Dataset, trained: bool) -> float:
+    if trained and dataset.split is not None:
+        values = values[dataset.split == 0]
     return float(values.double().mean()) if values.numel() else 0.0

@@ -19,6 +19,8 @@ class Published(NamedTuple):
     """Mean number of edges."""
     once: bool = False
     """Whether undirected edges count once; else both directions count."""
+    over_training: tuple[str, ...] = ()
+    """Which of `nodes` and `edges` are means over the training graphs alone."""
     note: str = ""
     """Where the printed figure is known to mean something else."""
 
