@@ -8,7 +8,7 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 
 from gnnak.datasets.record import Dataset
-from gnnak.errors import TrainingError
+from gnnak.errors import CheckpointError, TrainingError
 from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.training.checkpoint import Checkpoint, read_tensors
 from gnnak.training.clock import Clock
@@ -52,6 +52,7 @@ def run(
 
     Raises:
         TrainingError: If `folder` holds an unfinished run and `resume` is not set.
+        CheckpointError: If `resume` is set and `last.ckpt` is damaged.
     """
     machine = machine or Machine()
     last = _last_checkpoint(folder, resume)
@@ -150,7 +151,10 @@ def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
             f"{folder} holds an unfinished run; go on with --resume, or remove the "
             "folder to begin anew."
         )
-    read_tensors(last)
+    if "loops" not in read_tensors(last):
+        raise CheckpointError(
+            f"{last} is no checkpoint to go on from; remove it to begin anew."
+        )
     return last
 
 
