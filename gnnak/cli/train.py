@@ -37,8 +37,12 @@ def train(
         typer.Argument(help="A data set (`gnnak datasets list`), or a YAML file."),
     ],
     model: Annotated[
-        str, typer.Option(help="gin, gcn, pna*, ppgn, ...; -ak, -ak+, -ak+-s behind.")
-    ] = "gin-ak+",
+        str | None,
+        typer.Option(
+            help="gin, gcn, pna*, ppgn, ...; -ak, -ak+, -ak+-s behind.",
+            show_default="gin-ak+",
+        ),
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="Which target, where there are several.")
     ] = None,
@@ -48,7 +52,9 @@ def train(
     fold: Annotated[
         int | None, typer.Option(min=0, help="One fold instead of all.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes the run.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Fixes the run.", show_default="0")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any option; see --show."),

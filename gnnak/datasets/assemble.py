@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from gnnak.datasets.cache import Request, cached_path, kept
 from gnnak.datasets.download import download
@@ -12,7 +13,7 @@ from gnnak.datasets.finding import find_file
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphFile, read_npz
-from gnnak.nn.features import Features, describe
+from gnnak.nn.features import Categorical, Features, describe
 
 
 def read_or_make(
@@ -78,6 +79,9 @@ def build(
         source: Where they are from.
         node_features: Kind of node features; read off the graphs if not given.
         edge_features: Kind of edge features; read off the graphs if not given.
+
+    Raises:
+        FileFormatError: If targets or features are not those of the data set.
     """
     store, y = file.store, file.store.y
     if y is None:
@@ -85,6 +89,7 @@ def build(
             f"{source} has no targets y; give a file of the {info.name} data set."
         )
     whole = info.task == "classification"
+    _check_numbers(source, y, whole, info)
     y = y.to(torch.long if whole else torch.float)
     if info.task == "multilabel" and y.dim() == 1:
         y = y[:, None]
@@ -96,4 +101,35 @@ def build(
         edge_features=edge_features or describe(store.edge_attr),
         source=source,
     )
+    _check_fits(source, "x", found, full.node_features, info.name)
+    edges = describe(store.edge_attr)
+    _check_fits(source, "edge_attr", edges, full.edge_features, info.name)
     return Dataset(full, replace(store, y=y), file.split, file.folds).check()
+
+
+def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
+    """Classes are whole numbers; numbers are finite; yes-or-no answers may lack."""
+    if info.task == "multilabel" or not y.is_floating_point():
+        return
+    if not y.isfinite().all() or (whole and (y != y.round()).any()):
+        wanted = "whole" if whole else "finite"
+        raise FileFormatError(
+            f"{source}: y has entries that are not {wanted} numbers; give a file of "
+            f"the {info.name} data set."
+        )
+
+
+def _check_fits(
+    source: str, key: str, found: Features | None, wanted: Features | None, name: str
+) -> None:
+    """What is there is what the data set has; of categories, not all need occur."""
+    fits = found == wanted
+    if isinstance(found, Categorical) and isinstance(wanted, Categorical):
+        columns = len(found.sizes) == len(wanted.sizes)
+        pairs = zip(found.sizes, wanted.sizes, strict=False)
+        fits = columns and all(size <= limit for size, limit in pairs)
+    if not fits:
+        raise FileFormatError(
+            f"{source}: {key} is {found}, but {name} has {wanted}; give a file of the "
+            f"{name} data set."
+        )

@@ -1,7 +1,6 @@
 """Checkpoints: the weights that count, with all that is needed to use them again."""
 
 import io
-import pickle
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 
 from gnnak import __version__
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import CheckpointError
+from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.nn.features import Categorical, Continuous, Features
 from gnnak.training.config import RunConfig
@@ -84,13 +83,19 @@ def load_checkpoint(path: Path) -> Checkpoint:
         return Checkpoint(
             change(RunConfig(), content["config"]),
             _info(content["info"]),
-            content["weights"],
-            content["scores"],
+            dict(content["weights"]),
+            dict(content["scores"]),
             content["degrees"] and tuple(content["degrees"]),
         )
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise CheckpointError(
             f"{path} lacks {error}; it was written by another version."
+        ) from error
+    except OptionError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path} is laid out in another way than this version writes; train again."
         ) from error
 
 
@@ -103,13 +108,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     file = io.BytesIO(read_bytes(path))
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (
-        RuntimeError,
-        pickle.UnpicklingError,
-        EOFError,
-        ValueError,
-        KeyError,
-    ) as error:
+    except Exception as error:  # damaged bytes make PyTorch raise anything
         raise CheckpointError(
             f"{path} is damaged or no checkpoint; train again, or give another file."
         ) from error

@@ -52,7 +52,7 @@ class Keeper(Callback):
         best, score = self.best, module.scores["validation"]
         self.curves["train_loss"].append(module.train_loss())
         self.curves["validation"].append(score)
-        _check_finite(module.train_loss(), self.epochs)
+        _check_finite(module.train_loss(), score, self.epochs)
         sign = -1 if module.info.lower_is_better else 1
         if not self.best_weights or sign * score > sign * best:
             self.best_epoch = self.epochs - 1
@@ -112,9 +112,14 @@ class Keeper(Callback):
         write_bytes(self.folder / "metrics.csv", text.getvalue().encode())
 
 
-def _check_finite(loss: float, epochs: int) -> None:
+def _check_finite(loss: float, score: float, epochs: int) -> None:
     if not math.isfinite(loss):
         raise TrainingError(
             f"the loss is {loss} in epoch {epochs}; lower train.learning_rate, bound "
             "the gradient with train.clip, or train with train.precision=32."
+        )
+    if not math.isfinite(score):
+        raise TrainingError(
+            f"the validation score is {score} in epoch {epochs}; see that the "
+            "validation graphs have answers of every kind."
         )

@@ -9,11 +9,12 @@ from rich.console import Console
 
 from gnnak.datasets import load_dataset
 from gnnak.datasets.record import Dataset
+from gnnak.errors import FileFormatError, TrainingError
 from gnnak.training.config import RunConfig
 from gnnak.training.machine import Machine
 from gnnak.training.options import change
 from gnnak.training.protocols import num_folds
-from gnnak.training.results import Record, append_record
+from gnnak.training.results import Record, append_record, check_appendable, read_records
 from gnnak.training.run import run
 
 
@@ -74,15 +75,24 @@ def run_experiment(
         experiment: The name that records carry.
         places: Where data, runs and results are.
         machine: Devices and processes.
-        resume: Go on with runs that were not finished.
+        resume: Go on with runs that were not finished; those that were, by the
+            records, are not run again.
         console: Where progress is shown; None = nowhere.
+
+    Returns:
+        Their records, in every process.
     """
     places = places or Places()
+    check_appendable(places.records)
+    finished = _finished(places.records, experiment) if resume else {}
     records = []
     for config in configs:
         dataset = find_dataset(config, places)
         for each in folds_of(config, dataset):
             folder = places.of(each, experiment)
+            if each.hash() in finished and not (folder / "last.ckpt").exists():
+                records.append(finished[each.hash()])
+                continue
             record = run(each, dataset, folder, machine, resume, console)
             record = {"experiment": experiment} | record
             _write_down(record, places.records, folder / "last.ckpt")
@@ -90,8 +100,21 @@ def run_experiment(
     return records
 
 
+def _finished(path: Path, experiment: str) -> dict[str, Record]:
+    """The newest record of each config, by its hash."""
+    return {
+        record["hash"]: record
+        for record in read_records(path)
+        if record.get("kind") == "run" and record.get("experiment") == experiment
+    }
+
+
 @rank_zero_only
 def _write_down(record: Record, path: Path, last: Path) -> None:
     """Append the record; only then is the unfinished run forgotten."""
-    append_record(path, record)
+    try:
+        append_record(path, record)
+    except FileFormatError as error:
+        told = str(error).rstrip(".")
+        raise TrainingError(f"{told}, then go on with --resume.") from error
     last.unlink(missing_ok=True)

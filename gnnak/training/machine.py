@@ -14,6 +14,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.training.config import Precision, RunConfig
+from gnnak.training.workers import become_main
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]
@@ -46,11 +47,17 @@ class Machine:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
         check_count("devices", self.devices, least=1)
         check_count("num_nodes", self.num_nodes, least=1)
-
-    def is_gpu(self) -> bool:
-        """Whether the run is on GPUs."""
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise OptionError("there is no GPU here; use --accelerator cpu.")
+        if self.is_gpu and self.devices > torch.cuda.device_count():
+            raise OptionError(
+                f"devices is {self.devices}, but there are {torch.cuda.device_count()} "
+                "GPUs here; use fewer devices, or --accelerator cpu."
+            )
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the run is on GPUs."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
 
@@ -58,12 +65,14 @@ def make_trainer(
     config: RunConfig, machine: Machine, callbacks: list[Callback], folder: Path
 ) -> Trainer:
     """Lightning's trainer of one run."""
-    gpu, train = machine.is_gpu(), config.train
+    gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
     if gpu and machine.tf32:
         torch.set_float32_matmul_precision("high")
     several = machine.devices * machine.num_nodes > 1
+    if several:
+        become_main()
     return Trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=machine.devices,
@@ -104,6 +113,8 @@ def quiet_lightning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="lightning")
         warnings.filterwarnings("ignore", module="torchmetrics")
-        yield
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -59,13 +59,21 @@ def choose_parts(
             f"{' and '.join(info.protocols)}: add --protocol {info.protocols[0]}."
         )
     folds = num_folds(dataset, protocol)
+    if fold is not None and not folds:
+        raise OptionError(
+            f"data.fold is {fold}, but {info.name} has no folds under the {protocol} "
+            "protocol; leave it out."
+        )
     if fold is not None and not fold < folds:
         raise OptionError(
             f"data.fold is {fold}; {info.name} has {folds} folds under the "
             f"{protocol} protocol, numbered from 0."
         )
     if protocol == "split":
-        assert dataset.split is not None
+        if dataset.split is None:
+            raise OptionError(
+                f"{info.source} of {info.name} has no split; give a file with one."
+            )
         return _parts(*(dataset.split == part for part in range(3)))
     if not folds:
         everything = torch.arange(len(dataset.store))

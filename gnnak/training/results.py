@@ -1,11 +1,13 @@
 """Records of what was measured: JSON lines, appended, never overwritten."""
 
+import errno
 import json
 import os
 import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 
 from gnnak import __version__
 from gnnak.errors import FileFormatError
+from gnnak.graphs.readers.files import make_folder
 
 Record = dict[str, Any]
 
@@ -36,12 +39,44 @@ def environment(device: torch.device | str = "cpu") -> Record:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append one record as one line, in one write: lines of two runs do not mix."""
+    """Append one record as one line, in one write: lines of two runs do not mix.
+
+    Raises:
+        FileFormatError: If the file cannot be written; it then is as it was.
+    """
     line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as file:
-        file.write(line.encode())
-        os.fsync(file.fileno())
+    check_appendable(path)
+    try:
+        with path.open("ab", buffering=0) as file:
+            _write_whole(file, line.encode())
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise FileFormatError(_unwritable(path, error)) from error
+
+
+def check_appendable(path: Path) -> None:
+    """Make sure that records can be appended, before hours are spent on one.
+
+    Raises:
+        FileFormatError: If not.
+    """
+    make_folder(path.parent)
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        raise FileFormatError(_unwritable(path, error)) from error
+
+
+def _unwritable(path: Path, error: OSError) -> str:
+    return f"{path} cannot be written: {error.strerror}; make room or mend its folder."
+
+
+def _write_whole(file: FileIO, line: bytes) -> None:
+    """Write all or nothing: a disk that fills up takes a part without a word."""
+    written = file.write(line)
+    if written < len(line):
+        file.truncate(file.tell() - written)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def read_records(path: Path) -> list[Record]:

@@ -8,8 +8,8 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 
 from gnnak.datasets.record import Dataset
-from gnnak.errors import TrainingError
-from gnnak.graphs.readers.files import write_bytes
+from gnnak.errors import CheckpointError, TrainingError
+from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.training.checkpoint import Checkpoint, read_tensors
 from gnnak.training.clock import Clock
 from gnnak.training.config import RunConfig
@@ -17,8 +17,9 @@ from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.keeper import Keeper
 from gnnak.training.machine import Machine, make_trainer, quiet_lightning
 from gnnak.training.module import GraphTask
-from gnnak.training.progress import ProgressLine
-from gnnak.training.protocols import choose_parts
+from gnnak.training.own_signals import OwnSignals
+from gnnak.training.progress import ProgressLines
+from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.results import Record, environment
 from gnnak.training.stopping import stoppable
 from gnnak.training.timing import Timing
@@ -51,11 +52,12 @@ def run(
 
     Raises:
         TrainingError: If `folder` holds an unfinished run and `resume` is not set.
+        CheckpointError: If `resume` is set and `last.ckpt` is damaged.
     """
     machine = machine or Machine()
     last = _last_checkpoint(folder, resume)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
-    _check_parts(config, parts.train.numel(), machine)
+    _check_parts(config, parts, machine)
     torch.manual_seed(config.train.seed)
     degrees = None
     if config.model.name.split("-")[0] == "pna":
@@ -66,13 +68,13 @@ def run(
     data = GraphData(dataset, parts, config.train, clock)
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
-        callbacks.append(ProgressLine(console, run_title(config), keeper))
-    with quiet_lightning(), stoppable():
+        callbacks.append(ProgressLines(console, run_title(config), keeper))
+    with quiet_lightning(), stoppable("go on with --resume"):
+        callbacks.append(OwnSignals())
         trainer = make_trainer(config, machine, callbacks, folder)
         clock.device = trainer.strategy.root_device
         if trainer.is_global_zero:
-            folder.mkdir(parents=True, exist_ok=True)
-            write_bytes(folder / "config.yaml", _as_yaml(config))
+            write_bytes(make_folder(folder) / "config.yaml", _as_yaml(config))
         trainer.fit(task, data, ckpt_path=last)
         task.network.load_state_dict(keeper.best_weights)
         trainer.test(task, data, verbose=False)
@@ -126,8 +128,13 @@ def _finish(
     } | environment(trainer.strategy.root_device)
 
 
-def _check_parts(config: RunConfig, graphs: int, machine: Machine) -> None:
-    processes = machine.devices * machine.num_nodes
+def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
+    for part in ("validation", "test"):
+        if not getattr(parts, part).numel():
+            raise TrainingError(
+                f"{config.data.name} has no {part} graphs; give a data set with some."
+            )
+    graphs, processes = parts.train.numel(), machine.devices * machine.num_nodes
     if graphs < 2 * processes:
         raise TrainingError(
             f"{config.data.name} has {graphs} graphs to train on, fewer than two for "
@@ -144,7 +151,10 @@ def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
             f"{folder} holds an unfinished run; go on with --resume, or remove the "
             "folder to begin anew."
         )
-    read_tensors(last)
+    if "loops" not in read_tensors(last):
+        raise CheckpointError(
+            f"{last} is no checkpoint to go on from; remove it to begin anew."
+        )
     return last
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a run is going."""
+"""Ctrl-C and SIGTERM, answered with a sentence."""
 
 import signal
 import threading
@@ -6,34 +6,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from gnnak.training.workers import is_worker
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 class Stopped(BaseException):
-    """The run was asked to stop.
+    """The program was asked to stop.
 
     Args:
         number: The signal.
+        advice: What may be done next.
     """
 
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
+    def __init__(self, number: int, advice: str = "") -> None:
+        name = signal.Signals(number).name
+        super().__init__(f"stopped by {name}{advice and '; '}{advice}.")
         self.exit_code = 128 + number
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM raise `Stopped`; the second one is deadly."""
-    if threading.current_thread() is not threading.main_thread():
+def stoppable(advice: str = "") -> Iterator[None]:
+    """Inside, SIGINT and SIGTERM raise `Stopped`; the second one is deadly.
+
+    Workers, which end with the main process, go on as they are, and so do threads.
+
+    Args:
+        advice: What may be done next, for the end of the sentence.
+    """
+    if threading.current_thread() is not threading.main_thread() or is_worker():
         yield
         return
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in signals}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def stop(number: int, _: FrameType | None) -> None:
-        for each in signals:
+        for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
-        raise Stopped(number)
+        raise Stopped(number, advice)
 
-    for number in signals:
+    for number in SIGNALS:
         signal.signal(number, stop)
     try:
         yield

@@ -1,10 +1,15 @@
 """Running the program as a user does."""
 
+import functools
 import sys
 
 import pytest
 
 from gnnak.cli import main
+from gnnak.datasets import load_dataset
+from gnnak.training import launch
+
+load_once = functools.cache(load_dataset)
 
 
 @pytest.fixture
@@ -23,3 +28,12 @@ def fails(monkeypatch, capsys):
         return told.err
 
     return run
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """An empty folder to train in; data sets are loaded once for all tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(launch, "load_dataset", load_once)
+    return tmp_path

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import app
+from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
 from gnnak.datasets.drawing import counting_graphs
 

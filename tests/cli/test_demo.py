@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak import __version__
-from gnnak.cli import app
+from gnnak.cli.program import app
 
 
 def test_demo_tells_two_accuracies_and_draws_a_picture(tmp_path):

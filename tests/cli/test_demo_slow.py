@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import app
+from gnnak.cli.program import app
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import app
+from gnnak.cli.program import app
 
 
 def test_report_writes_one_page(tmp_path):

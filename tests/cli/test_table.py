@@ -4,7 +4,8 @@ import types
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import app, table_runs
+from gnnak.cli import table_runs
+from gnnak.cli.program import app
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.pending import pending_runs

@@ -2,6 +2,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from gnnak.datasets.record import Dataset
@@ -58,6 +60,27 @@ def test_load_checkpoint_refuses_what_is_none(checkpoint, tmp_path):
     torch.save({"format": "gnnak checkpoint"}, path)
     with pytest.raises(CheckpointError, match="lacks 'config'"):
         load_checkpoint(path)
+
+
+@given(st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_read_tensors_answers_damaged_bytes_with_a_sentence(tmp_path, data):
+    path = tmp_path / "some.ckpt"
+    torch.save({"weights": torch.arange(3.0)}, path)
+    content = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        content = bytearray(data.draw(st.binary(max_size=40)))
+    elif data.draw(st.booleans()):
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    for _ in range(3 if content else 0):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    path.write_bytes(content)
+    try:
+        assert isinstance(read_tensors(path), dict)
+    except CheckpointError as error:
+        assert str(path) in str(error)
 
 
 def test_read_tensors_runs_nothing_that_a_file_holds(tmp_path):

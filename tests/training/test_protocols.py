@@ -70,7 +70,7 @@ def test_folds_leave_out_graphs_that_are_not_used():
     [
         ("held-out", None, "has 4 folds; say which"),
         ("held-out", 4, "data.fold is 4; triangles has 4 folds"),
-        ("split", 0, "data.fold is 0; triangles has 0 folds"),
+        ("split", 0, "data.fold is 0, but triangles has no folds under the split"),
     ],
 )
 def test_choose_parts_answers_a_wrong_fold_with_a_sentence(protocol, fold, sentence):

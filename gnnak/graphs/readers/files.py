@@ -27,6 +27,22 @@ def read_bytes(path: FilePath) -> bytes:
         raise FileFormatError(f"{where} cannot be read: {error}.") from error
 
 
+def make_folder(path: FilePath) -> Path:
+    """Make a folder, and those it lies in, unless it is there; return its path.
+
+    Raises:
+        FileFormatError: If it cannot be made.
+    """
+    where = Path(path)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileFormatError(
+            f"the folder {where} cannot be made: {error.strerror}; choose another one."
+        ) from error
+    return where
+
+
 def write_bytes(path: FilePath, content: bytes) -> None:
     """Write a whole file or nothing: readers never see half of it.
 

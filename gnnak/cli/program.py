@@ -1,0 +1,43 @@
+"""All commands, put together."""
+
+import typer
+
+from gnnak import __version__
+from gnnak.cli import datasets, demo, evaluate, extract, report, table, train, wl
+
+app = typer.Typer(
+    name="gnnak",
+    help="Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+).",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gnnak {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Show the version and exit.",
+        callback=_show_version,
+        is_eager=True,
+    ),
+) -> None:
+    """Options of the program itself."""
+
+
+app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command(name="train", epilog=train.EXAMPLES)(train.train)
+app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(name="table", epilog=table.EXAMPLES)(table.table)
+app.command(name="report", epilog=report.EXAMPLES)(report.report)
+app.command(name="extract", epilog=extract.EXAMPLES)(extract.extract)
+app.add_typer(datasets.app, name="datasets")
+app.add_typer(wl.app, name="wl")

@@ -1,0 +1,95 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from gnnak.cli.program import app
+from tests.cli.training import records, train
+
+
+def evaluate(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["evaluate", *arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def best(place) -> Path:
+    assert train("triangles").exit_code == 0
+    return next(place.glob("runs/*/best.ckpt"))
+
+
+def rewrite(best: Path, **changes) -> str:
+    """The checkpoint with some of its entries others; None = without them."""
+    content = torch.load(best, weights_only=True) | changes
+    missing = [key for key, value in changes.items() if value is None]
+    kept = {key: value for key, value in content.items() if key not in missing}
+    path = best.with_name("other.ckpt")
+    torch.save(kept, path)
+    return str(path)
+
+
+def test_evaluate_tells_the_score_of_the_record(best, place):
+    (record,) = records(place)
+    for part in ("test", "validation"):
+        told = json.loads(evaluate(str(best), "--part", part, "--json"))
+        assert told["score"] == told["recorded"] == record["scores"][part]
+        assert (told["part"], told["metric"]) == (part, "accuracy")
+    score = f"{record['scores']['test']:.4f}"
+    line = f"triangles gin-ak+ seed 0: test accuracy {score} (when it was trained: "
+    assert evaluate(str(best)) == f"{line}{score})\n"
+
+
+def test_evaluate_scores_the_training_graphs_too(best):
+    told = json.loads(evaluate(str(best), "--part", "train", "--json"))
+    assert told["recorded"] is None
+    assert 0 <= told["score"] <= 1
+
+
+def test_evaluate_help_has_examples():
+    assert "gnnak evaluate best.ckpt --part validation --json" in evaluate("--help")
+
+
+def test_a_wrong_file_is_one_line_and_exit_code_2(place, fails):
+    path = place / "x.ckpt"
+    assert "there is no file" in fails("evaluate", str(path))
+    assert "is a folder" in fails("evaluate", str(place))
+    for content in (b"", b"weights\n", b"\x80\x02garbage"):
+        path.write_bytes(content)
+        assert "is damaged or no checkpoint" in fails("evaluate", str(path))
+
+
+def test_a_checkpoint_of_another_kind_is_one_line_and_exit_code_2(best, fails):
+    lightning = best.with_name("lightning.ckpt")
+    torch.save({"state_dict": {}, "loops": {}, "epoch": 1}, lightning)
+    assert "give the best.ckpt of a run" in fails("evaluate", str(lightning))
+    half = best.with_name("half.ckpt")
+    half.write_bytes(best.read_bytes()[:-500])
+    assert "is damaged or no checkpoint" in fails("evaluate", str(half))
+    plain = torch.load(best, weights_only=True)
+    for changes, sentence in (
+        ({"format": None}, "give the best.ckpt of a run"),
+        ({"info": plain["info"] | {"node_features": [5]}}, "evaluate it on such graph"),
+        ({"info": plain["info"] | {"extra": 1}}, "laid out in another way"),
+        ({"info": 3}, "laid out in another way"),
+        ({"config": 3}, "laid out in another way"),
+        ({"config": {"modle": 1}}, "did you mean model?"),
+        ({"scores": 3}, "laid out in another way"),
+        ({"weights": 3}, "laid out in another way"),
+        ({"weights": {}}, "not those of gin-ak+"),
+        ({"weights": None}, "lacks 'weights'"),
+    ):
+        assert sentence in fails("evaluate", rewrite(best, **changes))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--part", "tset"], "part is 'tset'; use one of: train, validation, test"),
+        (["--accelerator", "tpu"], "accelerator is 'tpu'; use one of: auto, cpu, gpu"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_code_2(arguments, sentence, best, fails):
+    assert sentence in fails("evaluate", str(best), *arguments)

@@ -1,0 +1,156 @@
+"""Signals sent to the program: how it ends, and what is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gnnak.training.workers import MAIN
+from tests.cli.training import records
+
+TRAIN = (
+    *("train", "csl", "--fold", "0", "--model", "gin", "--accelerator", "cpu"),
+    *("--set", "model.num_layers=1", "--set", "model.channels=8"),
+)
+ENDLESS = (*TRAIN, "--set", "train.epochs=100000")
+ROOT = Path(__file__).parents[2]
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen:
+    """Start the program in a session of its own, as a terminal would."""
+    kept = {k: v for k, v in os.environ.items() if k != MAIN}
+    return subprocess.Popen(
+        [sys.executable, "-m", "gnnak.cli", *arguments],
+        cwd=folder,
+        env=kept | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(done) -> None:
+    deadline = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.02)
+
+
+def last_checkpoints(folder: Path) -> list[Path]:
+    return list(folder.glob("runs/*/last.ckpt"))
+
+
+def members(session: int) -> list[int]:
+    """The live processes of a session; what is dead and not yet buried is not one."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z" and int(fields[3]) == session:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def end(process: subprocess.Popen) -> tuple[str, str]:
+    """What it said; whatever is left of its session is killed."""
+    try:
+        return process.communicate(timeout=120)
+    finally:
+        for number in members(process.pid):
+            os.kill(number, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_train_that_is_stopped_says_how_to_go_on(number, tmp_path):
+    process = start(tmp_path, *ENDLESS)
+    wait_for(lambda: last_checkpoints(tmp_path))
+    process.send_signal(number)
+    out, err = end(process)
+    assert process.returncode == 128 + number
+    assert out == ""
+    told = f"error: stopped by {number.name}; go on with --resume."
+    assert err.splitlines()[-1] == told
+    assert "Traceback" not in err
+    assert last_checkpoints(tmp_path)
+    assert records(tmp_path) == []
+
+
+def test_train_that_was_stopped_is_resumed_to_its_end(tmp_path):
+    few = (*TRAIN, "--set", "train.epochs=60")
+    process = start(tmp_path, *few)
+    wait_for(lambda: last_checkpoints(tmp_path))
+    process.send_signal(signal.SIGTERM)
+    end(process)
+    assert process.returncode == 143
+    process = start(tmp_path, *few, "--resume")
+    end(process)
+    assert process.returncode == 0
+    (record,) = records(tmp_path)
+    assert record["epochs"] == 60
+    assert not last_checkpoints(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0.0, 2.0])
+def test_train_that_is_stopped_before_it_begins_leaves_no_traceback(
+    seconds, number, tmp_path
+):
+    process = start(tmp_path, *ENDLESS)
+    maps = Path(f"/proc/{process.pid}/maps")
+    wait_for(lambda: "libtorch" in maps.read_text())
+    time.sleep(seconds)
+    process.send_signal(number)
+    _, err = end(process)
+    assert process.returncode == 128 + number
+    assert err.splitlines()[-1].startswith(f"error: stopped by {number.name}")
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+@pytest.mark.parametrize("everybody", [False, True])
+def test_train_of_two_processes_leaves_none_behind(everybody, tmp_path):
+    process = start(tmp_path, *ENDLESS, "--devices", "2")
+    wait_for(lambda: last_checkpoints(tmp_path))
+    assert len(members(process.pid)) == 2
+    if everybody:
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(60)
+        wait_for(lambda: not members(process.pid))
+    finally:
+        _, err = end(process)
+    assert process.returncode == (130 if everybody else 143)
+    assert err.splitlines()[-1].endswith("go on with --resume.")
+    assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+def test_train_of_two_processes_ends_with_the_one_that_was_killed(tmp_path):
+    process = start(tmp_path, *ENDLESS, "--devices", "2")
+    wait_for(lambda: last_checkpoints(tmp_path))
+    process.kill()
+    process.wait(60)
+    try:
+        wait_for(lambda: not members(process.pid))
+    finally:
+        end(process)
+
+
+def test_train_of_two_processes_runs_every_fold_once(tmp_path):
+    folds = [word for word in TRAIN if word not in ("--fold", "0")]
+    process = start(tmp_path, *folds, "--set", "train.epochs=1", "--devices", "2")
+    out, err = end(process)
+    assert process.returncode == 0, err
+    told = [(record["fold"], record["processes"]) for record in records(tmp_path)]
+    assert told == [(fold, 2) for fold in range(5)]
+    assert len(out.splitlines()) == 9

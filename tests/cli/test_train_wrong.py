@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+
+from tests.cli.training import SMALL, train
+
+ZINC = {
+    "num_nodes": np.full(8, 3),
+    "num_edges": np.full(8, 2),
+    "edge_index": np.tile([[0, 1], [1, 2]], 8),
+    "x": np.tile([[4], [5], [6]], (8, 1)),
+    "edge_attr": np.tile([[1], [2]], (8, 1)),
+    "y": np.arange(8.0),
+    "split": np.array([0, 0, 0, 0, 1, 1, 2, 2]),
+}
+
+
+def write(folder, **changes):
+    """Write a small ZINC with some arrays others; None = without them."""
+    arrays = {key: value for key, value in (ZINC | changes).items()}
+    kept = {key: value for key, value in arrays.items() if value is not None}
+    np.savez(folder / "zinc12k.npz", **kept)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["zink"], "there is no experiment 'zink'; did you mean 'zinc'?"),
+        (["none.yaml"], "there is no file none.yaml"),
+        (["triangles", "--model", "gim"], "unknown model 'gim'; did you mean 'gin'?"),
+        (["triangles", "--model", "gin-s"], "did you mean 'gin-ak-s'?"),
+        (["triangles", "--set", "train.epoch=3"], "did you mean train.epochs?"),
+        (["triangles", "--set", "train.epochs=few"], "is 'few'; give a whole number"),
+        (["triangles", "--set", "train.epochs"], "--set got 'train.epochs'; give key="),
+        (["triangles", "--set", "model.reduce=median"], "give one of sum, mean"),
+        (["triangles", "--set", "data.name=zink"], "did you mean 'zinc'?"),
+        (["triangles", "--set", "train.loss=l1"], "triangles is a classification task"),
+        (
+            ["triangles", "--set", "train.seed=9223372036854775808"],
+            "give a whole numbe",
+        ),
+        (["triangles", "--seed", "-1"], "Invalid value for '--seed'"),
+        (["triangles", "--protocol", "published"], "triangles has split: add --proto"),
+        (["triangles", "--protocol", "seen"], "give one of split, published, held-out"),
+        (["triangles", "--fold", "0"], "triangles has no folds under the split proto"),
+        (["csl", "--fold", "5"], "data.fold is 5; csl has 5 folds"),
+        (["triangles", "--target", "star"], "has one target only, got 'star'; leave"),
+        (["counting", "--target", "stars"], "did you mean 'star'?"),
+        (["triangles", "--devices", "0"], "Invalid value for '--devices'"),
+        (["triangles", "--accelerator", "tpu"], "is 'tpu'; use one of: auto, cpu, gpu"),
+        (["triangles", "--devices", "101"], "fewer than two for each of 101 processes"),
+        (["zinc", "--data-dir", "none"], "data_dir is 'none', which is not a folder"),
+        (["triangles", "--set", "train.precision=16"], "needs a GPU; use bf16 or 32"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_exit_code_2(
+    arguments, sentence, place, fails, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    experiment, *more = arguments
+    assert sentence in fails("train", experiment, *SMALL, *more)
+    assert not list(place.glob("runs/*"))
+
+
+def test_a_gpu_that_is_not_there_is_one_line_and_exit_code_2(fails, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    told = fails("train", "triangles", "--accelerator", "gpu")
+    assert "there is no GPU here; use --accelerator cpu" in told
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    told = fails("train", "triangles", "--devices", "2")
+    assert "devices is 2, but there are 1 GPUs here" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [1", "mine.yaml, line 1: not YAML"),
+        ("", "mine.yaml: holds no mapping"),
+        ("train: 3", "mine.yaml: train is 3; give its options"),
+        ("train: {epoch: 3}", "mine.yaml: unknown option 'train.epoch'; did you mean"),
+        ("\udcff", "mine.yaml: not YAML"),
+    ],
+)
+def test_a_wrong_file_is_one_line_and_exit_code_2(text, sentence, place, fails):
+    (place / "mine.yaml").write_text(text, errors="surrogateescape")
+    assert sentence in fails("train", "mine.yaml")
+
+
+def test_folders_that_are_files_are_one_line_and_exit_code_2(place, fails):
+    (place / "file").write_text("")
+    told = fails("train", "triangles", *SMALL, "--results", "file")
+    assert "the folder file cannot be made: File exists; choose another one." in told
+    assert not (place / "runs").exists()
+    told = fails("train", "triangles", *SMALL, "--runs", "file")
+    assert "cannot be made: Not a directory; choose another one." in told
+    (place / "results" / "runs.jsonl").unlink()
+    (place / "results" / "runs.jsonl").mkdir()
+    told = fails("train", "triangles", *SMALL)
+    assert "runs.jsonl cannot be written: Is a directory" in told
+
+
+@pytest.mark.parametrize("content", [b"", b"text", None])
+def test_a_damaged_last_checkpoint_is_one_line_and_exit_code_2(content, place, fails):
+    assert train("triangles").exit_code == 0
+    best = next(place.glob("runs/*/best.ckpt"))
+    last = best.with_name("last.ckpt")
+    last.write_bytes(best.read_bytes() if content is None else content)
+    told = fails("train", "triangles", *SMALL, "--resume")
+    assert "is damaged or no checkpoint" in told or "to begin anew" in told
+
+
+WRONG_DATA = {
+    "no num_nodes": ({"num_nodes": None}, "the key num_nodes is missing"),
+    "no num_edges": ({"num_edges": None}, "the key num_edges is missing"),
+    "no edge_index": ({"edge_index": None}, "the key edge_index is missing"),
+    "no edge_attr": ({"edge_attr": None}, "edge_attr is None, but zinc has Categ"),
+    "no y": ({"y": None}, "has no targets y"),
+    "no split": ({"split": None}, "zinc12k.npz of zinc has no split"),
+    "other": ({"edges": ZINC["x"]}, "unknown key edges"),
+    "num_nodes": ({"num_nodes": ZINC["num_nodes"] - 4}, "num_nodes[0] is -1"),
+    "num_edges": ({"num_edges": ZINC["num_edges"] + 1}, "num_edges adds up to 24"),
+    "edge_index": ({"edge_index": ZINC["edge_index"] + 7}, "joins nodes 7 and 8"),
+    "x": ({"x": ZINC["x"] + 28}, "zinc has Categorical(sizes=(28,))"),
+    "real x": ({"x": ZINC["x"] + 0.5}, "x is Continuous(channels=1), but zinc has"),
+    "wide x": ({"x": np.zeros((24, 2), int)}, "x is Categorical(sizes=(1, 1)), but"),
+    "edge_attr": ({"edge_attr": ZINC["edge_attr"] + 4}, "zinc has Categorical(sizes=("),
+    "y": ({"y": ZINC["y"] * np.nan}, "y has entries that are not finite numbers"),
+    "wide y": ({"y": np.zeros((8, 2))}, "y of zinc has 2 columns; give 1"),
+    "short y": ({"y": np.zeros(7)}, "y has 7 rows; give 8"),
+    "split": ({"split": ZINC["split"] + 1}, "split holds 3; only 0 to 2"),
+    "no test": ({"split": ZINC["split"] // 2}, "zinc has no test graphs"),
+    "text": ({"y": np.array("text")}, "y has dtype <U4; write numbers"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_DATA)
+def test_wrong_data_is_one_line_and_exit_code_2(case, tmp_path, monkeypatch, fails):
+    monkeypatch.chdir(tmp_path)
+    changes, sentence = WRONG_DATA[case]
+    write(tmp_path, **changes)
+    assert sentence in fails("train", "zinc", *SMALL, "--data-dir", str(tmp_path))
+
+
+def test_a_truncated_data_file_is_one_line_and_exit_code_2(
+    tmp_path, monkeypatch, fails
+):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path)
+    assert train("zinc", "--data-dir", str(tmp_path)).exit_code == 0
+    path = tmp_path / "zinc12k.npz"
+    path.write_bytes(path.read_bytes()[:300])
+    told = fails("train", "zinc", *SMALL, "--data-dir", str(tmp_path))
+    assert "zinc12k.npz is not an npz file" in told

@@ -1,0 +1,24 @@
+"""Running `gnnak train` in seconds."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from gnnak.cli.program import app
+
+SMALL = (
+    *("--set", "model.num_layers=1", "--set", "model.channels=8"),
+    *("--set", "train.epochs=2", "--accelerator", "cpu"),
+)
+
+
+def train(*arguments: str) -> Result:
+    """Run `gnnak train` with a small network for two epochs, in the current folder."""
+    return CliRunner().invoke(app, ["train", *arguments[:1], *SMALL, *arguments[1:]])
+
+
+def records(folder: Path) -> list[dict]:
+    """What stands in the results of this folder."""
+    lines = (folder / "results" / "runs.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
