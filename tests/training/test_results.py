@@ -62,6 +62,15 @@ def test_read_records_names_a_broken_line(tmp_path):
         read_records(path)
 
 
+def test_environment_names_no_commit_of_another_project(monkeypatch, tmp_path):
+    monkeypatch.delenv("GNNAK_COMMIT", raising=False)
+    place = tmp_path / "site-packages" / "gnnak" / "training" / "results.py"
+    monkeypatch.setattr(results, "__file__", str(place))
+    assert environment()["commit"] is None
+    monkeypatch.setenv("GNNAK_COMMIT", "abc")
+    assert environment()["commit"] == "abc"
+
+
 def test_environment_is_json_and_names_versions():
     told = json.loads(json.dumps(environment()))
     assert {"device", "versions", "commit", "time"} <= told.keys()
