@@ -52,6 +52,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 
 app = typer.Typer(
     help="The data sets: list, describe, prepare.",
+    epilog=LIST_EXAMPLES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

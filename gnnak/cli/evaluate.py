@@ -33,9 +33,9 @@ def evaluate(
 ) -> None:
     """Score a trained network again, on any part of its data set."""
     check_choice("part", part, PARTS)
+    machine = Machine(accelerator)  # type: ignore[arg-type]
     found = load_checkpoint(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
-    machine = Machine(accelerator)  # type: ignore[arg-type]
     score = score_checkpoint(found, dataset, part, machine)  # type: ignore[arg-type]
     if as_json:
         told = {"part": part, "metric": dataset.info.metric, "score": score}

@@ -5,8 +5,19 @@ import typer
 from gnnak import __version__
 from gnnak.cli import datasets, demo, evaluate, extract, report, table, train, wl
 
+EXAMPLES = """
+Examples:
+
+    gnnak demo
+
+    gnnak train triangles
+
+    gnnak table simulation
+"""
+
 app = typer.Typer(
     name="gnnak",
+    epilog=EXAMPLES,
     help="Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gnnak.training.launch import Places, run_experiment
 
 Job = tuple[str, Callable[[], object]]
 """What it is called, and what makes it."""
+_RUNNING: set[subprocess.Popen] = set()
 
 
 def run_pending(
@@ -36,12 +38,13 @@ def run_pending(
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("running", total=len(work))
-        for title, error in _outcomes(work, jobs):
-            progress.update(task, advance=1, description=title[-60:])
-            if error is not None:
-                failed.append(title)
-                told = f"failed: {title}: {_last_line(error)}"
-                console.print(told, markup=False, highlight=False, soft_wrap=True)
+        with closing(_outcomes(work, jobs)) as outcomes:
+            for title, error in outcomes:
+                progress.update(task, advance=1, description=title[-60:])
+                if error is not None:
+                    failed.append(title)
+                    told = f"failed: {title}: {_last_line(error)}"
+                    console.print(told, markup=False, highlight=False, soft_wrap=True)
     return failed
 
 
@@ -64,12 +67,18 @@ def run_as_command(run: PendingRun, results: Path) -> None:
     for setting in run.settings():
         command += ["--set", setting]
     command += ["--results", str(results), "--resume"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr or f"exit code {done.returncode}")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        _RUNNING.add(process)
+        _, said = process.communicate()
+        _RUNNING.discard(process)
+    if process.returncode:
+        raise RuntimeError(said or f"exit code {process.returncode}")
 
 
-def _outcomes(work: Iterable[Job], jobs: int) -> Iterator[tuple[str, Exception | None]]:
+def _outcomes(
+    work: Iterable[Job], jobs: int
+) -> Generator[tuple[str, Exception | None]]:
     """Title and failure of each piece of work, as they end."""
     if jobs == 1:
         for title, make in work:
@@ -77,8 +86,15 @@ def _outcomes(work: Iterable[Job], jobs: int) -> Iterator[tuple[str, Exception |
         return
     with ThreadPoolExecutor(jobs) as pool:
         titles = {pool.submit(_tried, make): title for title, make in work}
-        for done in as_completed(titles):
-            yield titles[done], done.result()
+        try:
+            for done in as_completed(titles):
+                yield titles[done], done.result()
+        except BaseException:
+            # Stopped: what runs is stopped, too, and can be gone on with.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(_RUNNING):
+                process.terminate()
+            raise
 
 
 def _tried(make: Callable[[], object]) -> Exception | None:

@@ -76,7 +76,7 @@ def train(
         bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an unfinished run.")
+        bool, typer.Option("--resume", help="Go on with what is not finished.")
     ] = False,
     show: Annotated[
         bool, typer.Option("--show", help="Show the config as YAML and stop.")

@@ -46,20 +46,24 @@ class Keeper(Callback):
         """The best validation score so far; NaN before the first."""
         return self.curves["validation"][self.best_epoch] if self.epochs else math.nan
 
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """A resumed run may have nothing left to do."""
+        self._stop_early(trainer)
+
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         """Note the epoch's scores; keep its weights if they are the best so far."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
-        self.curves["train_loss"].append(module.train_loss())
+        loss = module.train_loss()
+        self.curves["train_loss"].append(loss)
         self.curves["validation"].append(score)
-        _check_finite(module.train_loss(), score, self.epochs)
+        _check_finite(loss, score, self.epochs)
         sign = -1 if module.info.lower_is_better else 1
         if not self.best_weights or sign * score > sign * best:
             self.best_epoch = self.epochs - 1
             weights = module.network.state_dict()
             self.best_weights = {k: v.detach().clone() for k, v in weights.items()}
-        if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
-            trainer.should_stop = True
+        self._stop_early(trainer)
         self._save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
@@ -79,6 +83,10 @@ class Keeper(Callback):
         self.best_weights = state["best_weights"]
         self.clock.seconds.update(state["seconds"])
         self.clock.megabytes.update(state["megabytes"])
+
+    def _stop_early(self, trainer: Trainer) -> None:
+        if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
+            trainer.should_stop = True
 
     def _save(self, trainer: Trainer) -> None:
         due = time.monotonic() - self._saved >= SAVE_SECONDS

@@ -14,7 +14,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.training.config import Precision, RunConfig
-from gnnak.training.workers import become_main
+from gnnak.training.workers import become_main, follow_main, is_worker
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]
@@ -73,6 +73,8 @@ def make_trainer(
     several = machine.devices * machine.num_nodes > 1
     if several:
         become_main()
+    if is_worker():
+        follow_main()
     return Trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=machine.devices,

@@ -99,8 +99,9 @@ class GraphTask(LightningModule):
         self.scores["test"] = self._score()
 
     def train_loss(self) -> float:
-        """The mean loss of the epoch's batches in this process."""
-        return float(torch.stack(self.losses).mean()) if self.losses else float("nan")
+        """The mean loss of the epoch's batches; all processes ask for it together."""
+        mean = torch.stack(self.losses).mean()
+        return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
     def _score(self) -> float:
         score = float(self.metric.compute())

@@ -104,6 +104,8 @@ def _commit() -> str | None:
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent
+    if not (here.parents[1] / ".git").exists():
+        return None  # installed: any history around it is somebody else's
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],

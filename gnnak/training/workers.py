@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from functools import cache
 
 MAIN = "GNNAK_MAIN_PROCESS"
 """The variable that tells workers the process they belong to."""
@@ -31,6 +32,7 @@ def main_is_gone(seconds: float = 0.0) -> bool:
     return True
 
 
+@cache
 def follow_main() -> None:
     """End when the main process ends, and by no signal that is meant for it.
 

@@ -1,5 +1,5 @@
+import contextlib
 import json
-import types
 
 import pytest
 from typer.testing import CliRunner
@@ -77,12 +77,16 @@ def test_table_json_is_one_object(tmp_path, training):
 def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
     commands = []
 
-    def run(command, **_):
-        commands.append(command[2:])
-        failed = "train.seed=2" in command
-        return types.SimpleNamespace(returncode=int(failed), stderr="error: no.\n")
+    class Program(contextlib.nullcontext):
+        def __init__(self, command, **_):
+            super().__init__(self)
+            commands.append(command[2:])
+            self.returncode = int("train.seed=2" in command)
 
-    monkeypatch.setattr(table_runs.subprocess, "run", run)
+        def communicate(self):
+            return "", "error: no.\n"
+
+    monkeypatch.setattr(table_runs.subprocess, "Popen", Program)
     runs = pending_runs(load_table("encodings"), RunRecords([]), only="full / zinc")
     failed = table_runs.run_pending(runs, [], tmp_path, jobs=2)
     assert failed == ["Full / ZINC-12K (MAE), seed 2"]

@@ -16,8 +16,8 @@ ZINC = {
 
 def write(folder, **changes):
     """Write a small ZINC with some arrays others; None = without them."""
-    arrays = {key: value for key, value in (ZINC | changes).items()}
-    kept = {key: value for key, value in arrays.items() if value is not None}
+    arrays = (ZINC | changes).items()
+    kept = {key: value for key, value in arrays if value is not None}
     np.savez(folder / "zinc12k.npz", **kept)
 
 

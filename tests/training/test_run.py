@@ -5,6 +5,7 @@ import torch
 from lightning.pytorch import Trainer
 
 from gnnak.errors import OptionError, TrainingError
+from gnnak.training import keeper
 from gnnak.training.checkpoint import load_checkpoint
 from gnnak.training.config import RunConfig
 from gnnak.training.evaluate import evaluate
@@ -59,6 +60,15 @@ def test_run_stops_early_when_nothing_gets_better(tmp_path):
     config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
     record = run(config, triangles(), tmp_path)
     assert record["epochs"] == 3
+
+
+def test_run_that_stopped_early_and_is_resumed_trains_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
+    first = run(config, triangles(), tmp_path)
+    again = run(config, triangles(), tmp_path, resume=True)
+    assert again["curves"] == first["curves"]
+    assert again["scores"] == first["scores"]
 
 
 def test_run_says_what_to_do_about_a_loss_that_is_not_finite(tmp_path):

@@ -6,6 +6,7 @@ from gnnak.cli.wl import compare, explain, lab
 
 app = typer.Typer(
     help="Tests of the Weisfeiler-Leman kind, on named families and on your graphs.",
+    epilog=lab.EXAMPLES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",

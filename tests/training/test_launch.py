@@ -1,0 +1,62 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gnnak.errors import FileFormatError
+from gnnak.training import launch
+from gnnak.training.launch import Places, folds_of, run_experiment
+from gnnak.training.results import read_records
+from tests.training.small import small_config, triangles
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Folders of their own; whatever is asked for, the triangles are loaded."""
+    data = triangles(4)
+    data = replace(data, info=replace(data.info, published_in_folds=True))
+    monkeypatch.setattr(launch, "load_dataset", lambda *_, **__: data)
+    return Places(None, tmp_path / "runs", tmp_path / "results")
+
+
+def test_places_gives_each_config_a_folder_that_any_system_can_make():
+    config = small_config(model__name="pna*-ak+", data__target="star")
+    folder = Places(runs=Path("r")).of(config, "counting")
+    assert folder == Path("r") / f"counting-star-pnastar-ak+-{config.hash()}"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "fold", "folds"),
+    [("split", None, [None]), ("held-out", None, [0, 1, 2, 3]), ("held-out", 2, [2])],
+)
+def test_folds_of_a_config_are_all_or_the_one_it_names(protocol, fold, folds):
+    config = small_config(data__protocol=protocol, data__fold=fold)
+    found = folds_of(config, triangles(4))
+    assert [each.data.fold for each in found] == folds
+
+
+def test_run_experiment_writes_a_record_for_each_run_and_forgets_the_checkpoint(places):
+    config = small_config(data__protocol="held-out", train__epochs=1)
+    records = run_experiment([config], "mine", places)
+    assert records == read_records(places.records)
+    assert [record["fold"] for record in records] == [0, 1, 2, 3]
+    assert {record["experiment"] for record in records} == {"mine"}
+    assert len(list(places.runs.glob("*/best.ckpt"))) == 4
+    assert not list(places.runs.glob("*/last.ckpt"))
+
+
+def test_run_experiment_resumed_takes_finished_runs_from_the_records(places):
+    config = small_config(train__epochs=1)
+    first = run_experiment([config], "mine", places)
+    assert run_experiment([config], "mine", places, resume=True) == first
+    assert len(read_records(places.records)) == 1
+    run_experiment([config], "other", places, resume=True)
+    run_experiment([config], "mine", places)
+    assert len(read_records(places.records)) == 3
+
+
+def test_run_experiment_sees_to_the_results_before_it_trains(places, tmp_path):
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(FileFormatError, match="results cannot be made: File exists"):
+        run_experiment([small_config()], "mine", places)
+    assert not places.runs.exists()
