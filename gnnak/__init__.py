@@ -26,6 +26,16 @@ __all__ = [
     "wl",
 ]
 
+_ROOMS = (
+    "datasets",
+    "graphs",
+    "models",
+    "nn",
+    "sampling",
+    "subgraphs",
+    "testing",
+    "wl",
+)
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "Departures", "uplift"),
@@ -40,8 +50,8 @@ def __getattr__(name: str) -> Any:
     Importing PyTorch and PyG takes seconds; the program has to be there before, to
     answer to Ctrl-C.
     """
-    if name == "wl":
-        return import_module("gnnak.wl")
+    if name in _ROOMS:
+        return import_module(f"gnnak.{name}")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(home), name)

@@ -72,6 +72,14 @@ def train(
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="The same bits, run after run.")
     ] = False,
+    recompute: Annotated[
+        bool,
+        typer.Option("--recompute", help="Less memory in training, for more time."),
+    ] = False,
+    max_copies: Annotated[
+        int | None,
+        typer.Option(min=1, help="Less memory in evaluation: node copies at a time."),
+    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
     ] = False,
@@ -101,7 +109,15 @@ def train(
         [config],
         found.name,
         Places(data_dir, runs, results),
-        Machine(accelerator, devices, num_nodes, deterministic, True, tensorboard),  # type: ignore[arg-type]
+        Machine(
+            accelerator,  # type: ignore[arg-type]
+            devices,
+            num_nodes,
+            deterministic,
+            tensorboard=tensorboard,
+            recompute=recompute,
+            max_copies=max_copies,
+        ),
         resume,
         Console(stderr=True),
     )

@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader
 
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
+from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
 from gnnak.training.loader import BatchSampler, epoch_seed, make_loader
@@ -27,21 +29,32 @@ class GraphData(LightningDataModule):
         parts: Which of them are for what.
         train: Batch size, seed and precision.
         clock: Told the seconds that putting batches together takes.
+        extractor: What makes rooted subgraphs, for models that want them. Those that
+            are always the same, and not too many, are extracted once and kept.
     """
 
     def __init__(
-        self, dataset: Dataset, parts: Parts, train: TrainConfig, clock: Clock
+        self,
+        dataset: Dataset,
+        parts: Parts,
+        train: TrainConfig,
+        clock: Clock,
+        extractor: Extractor | None = None,
     ) -> None:
         super().__init__()
         self.store = dataset.store
         if train.precision == "64":
             self.store = in_double(self.store)
         self.parts, self.train, self.clock = parts, train, clock
+        self.extractor = extractor
+        self.kept: KeptSubgraphs | None = None
 
     def setup(self, stage: str) -> None:
-        """Move the store to the device; `stage` does not matter."""
+        """Move the store to the device, and extract there; `stage` does not matter."""
         assert self.trainer is not None
         self.store = self.store.to(self.trainer.strategy.root_device)
+        if self.extractor is not None and self.kept is None:
+            self.kept = keep_if_small(self.store, self.extractor)
 
     def train_dataloader(self) -> DataLoader:
         """Training batches, in a new order each epoch."""
@@ -76,7 +89,7 @@ class GraphData(LightningDataModule):
             self.trainer.global_rank,
             self.trainer.world_size,
         )
-        return make_loader(self.store, sampler, self.clock)
+        return make_loader(self.store, sampler, self.clock, self.kept)
 
 
 def in_double(store: GraphStore) -> GraphStore:

@@ -38,7 +38,9 @@ def evaluate(
     wanted = getattr(parts, part)
     task = GraphTask(config, info, checkpoint.degrees, parts.batch_statistics)
     task.network.load_state_dict(checkpoint.network().state_dict())
-    data = GraphData(dataset, Parts(wanted, wanted, wanted), config.train, Clock())
+    data = GraphData(
+        dataset, Parts(wanted, wanted, wanted), config.train, Clock(), task.extractor
+    )
     with quiet_lightning():
         trainer: Trainer = make_trainer(config, machine or Machine(), [], Path())
         trainer.test(task, data, verbose=False)

@@ -7,7 +7,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.subgraphs.kept import KeptSubgraphs
+from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.clock import Clock
+
+Item = tuple[GraphBatch, RootedSubgraphs | None]
+"""A batch, and its rooted subgraphs where they are kept."""
 
 
 class BatchSampler(Sampler[Tensor]):
@@ -56,32 +61,41 @@ def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
     return mixed % (2**63 - 1)
 
 
-def make_loader(store: GraphStore, sampler: BatchSampler, clock: Clock) -> DataLoader:
-    """A loader of `GraphBatch`es, put together on the store's device.
+def make_loader(
+    store: GraphStore,
+    sampler: BatchSampler,
+    clock: Clock,
+    kept: KeptSubgraphs | None = None,
+) -> DataLoader:
+    """A loader of `Item`s, put together on the store's device.
 
     Args:
         store: The graphs.
         sampler: Says which of them come together.
         clock: Told the seconds it takes.
+        kept: Their rooted subgraphs, where these are kept.
     """
     # With a generator of its own, a loader draws nothing from PyTorch's.
     return DataLoader(
-        _Batches(store, clock),
+        _Batches(store, clock, kept),
         sampler=sampler,
         batch_size=None,
         generator=torch.Generator(),
     )
 
 
-class _Batches(Dataset[GraphBatch]):
+class _Batches(Dataset[Item]):
     """A store whose items are whole batches."""
 
-    def __init__(self, store: GraphStore, clock: Clock) -> None:
-        self.store, self.clock = store, clock
+    def __init__(
+        self, store: GraphStore, clock: Clock, kept: KeptSubgraphs | None
+    ) -> None:
+        self.store, self.clock, self.kept = store, clock, kept
 
-    def __getitem__(self, positions: Tensor) -> GraphBatch:
+    def __getitem__(self, positions: Tensor) -> Item:
         with self.clock.time("data"):
-            return self.store[positions]
+            subgraphs = None if self.kept is None else self.kept[positions]
+            return self.store[positions], subgraphs
 
 
 def _batch_sizes(count: int, size: int, least: int) -> list[int]:

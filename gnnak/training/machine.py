@@ -28,7 +28,7 @@ PRECISIONS: dict[Precision, str] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices and processes; nothing here changes what is computed."""
+    """Devices, processes and memory: what is computed stays the same, to rounding."""
 
     accelerator: Accelerator = "auto"
     """`auto` takes a GPU where there is one."""
@@ -42,11 +42,17 @@ class Machine:
     """Whether matrix products on a GPU may round their inputs to TF32."""
     tensorboard: bool = False
     """Whether to log for TensorBoard."""
+    recompute: bool = False
+    """Whether to keep less in training and compute it again in the backward pass."""
+    max_copies: int | None = None
+    """In evaluation, about how many node copies are computed at a time; None = all."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
         check_count("devices", self.devices, least=1)
         check_count("num_nodes", self.num_nodes, least=1)
+        if self.max_copies is not None:
+            check_count("max_copies", self.max_copies, least=1)
         if self.accelerator == "gpu" and not torch.cuda.is_available():
             raise OptionError("there is no GPU here; use --accelerator cpu.")
         if self.is_gpu and self.devices > torch.cuda.device_count():

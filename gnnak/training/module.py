@@ -11,8 +11,10 @@ from torch.optim import Adam, Optimizer
 from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
 from gnnak.models.factory import build_model
+from gnnak.models.network import Network
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config import RunConfig
-from gnnak.training.loader import epoch_seed
+from gnnak.training.loader import Item, epoch_seed
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
 
@@ -70,19 +72,21 @@ class GraphTask(LightningModule):
             group["lr"] = rate
         self.losses = []
 
-    def training_step(self, batch: GraphBatch, _: int) -> Tensor:
+    def training_step(self, item: Item, _: int) -> Tensor:
         """The loss of one batch."""
-        outputs = self.network(batch, generator=self.generator)
+        batch, subgraphs = item
+        outputs = self.network(batch, subgraphs=subgraphs, generator=self.generator)
         loss = self.loss(outputs, self._targets(batch, outputs))
         self.losses.append(loss.detach())
         return loss
 
-    def validation_step(self, batch: GraphBatch, _: int) -> None:
+    def validation_step(self, item: Item, _: int) -> None:
         """Take one batch into the score."""
+        batch, subgraphs = item
         if not batch.num_graphs:
             return
         with norms_in_training(self.network, self.batch_statistics):
-            outputs = self.network(batch)
+            outputs = self.network(batch, subgraphs=subgraphs)
         if outputs.dtype != torch.double:
             outputs = outputs.float()
         self.metric.update(outputs, self._targets(batch, outputs))
@@ -97,6 +101,12 @@ class GraphTask(LightningModule):
     def on_test_epoch_end(self) -> None:
         """Note the test score."""
         self.scores["test"] = self._score()
+
+    @property
+    def extractor(self) -> Extractor | None:
+        """What makes the rooted subgraphs of the network; None if it wants none."""
+        shared = self.network.shared
+        return None if shared is None else shared.extractor
 
     def train_loss(self) -> float:
         """The mean loss of the epoch's batches; all processes ask for it together."""
@@ -117,7 +127,7 @@ class GraphTask(LightningModule):
 
 def build_network(
     config: RunConfig, info: DatasetInfo, degrees: tuple[int, ...] | None = None
-) -> nn.Module:
+) -> Network:
     """The network of a run, with fresh weights in the run's precision."""
     options = config.model.options(node_task=info.node_task, degrees=degrees)
     network = build_model(

@@ -63,9 +63,10 @@ def run(
     if config.model.name.split("-")[0] == "pna":
         degrees = degree_counts(dataset.store, parts.train)
     task = GraphTask(config, dataset.info, degrees, parts.batch_statistics)
+    task.network.save_memory(machine.recompute, machine.max_copies)
     clock = Clock()
     keeper = Keeper(folder, clock, config.train.early_stop)
-    data = GraphData(dataset, parts, config.train, clock)
+    data = GraphData(dataset, parts, config.train, clock, task.extractor)
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), keeper))

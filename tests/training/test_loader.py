@@ -3,6 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnnak import EgoNets
+from gnnak.subgraphs.kept import keep_all
 from gnnak.training.clock import Clock
 from gnnak.training.loader import BatchSampler, make_loader
 from tests.training.small import triangles
@@ -44,11 +46,19 @@ def test_make_loader_gives_whole_batches_and_tells_the_seconds():
     data, clock = triangles(4), Clock()
     state = torch.get_rng_state()
     loader = make_loader(data.store, BatchSampler(torch.arange(8), 3), clock)
-    batches = list(loader)
+    batches = [batch for batch, subgraphs in loader if subgraphs is None]
     assert [batch.num_graphs for batch in batches] == [3, 3, 2]
     assert clock.seconds["data"] > 0
     assert torch.equal(torch.get_rng_state(), state)
     assert batches[1].y.tolist() == [1, 0, 1]
+
+
+def test_make_loader_gives_kept_subgraphs_with_their_batch():
+    data = triangles(4)
+    kept = keep_all(data.store, EgoNets(1))
+    sampler = BatchSampler(torch.arange(8), 3)
+    for batch, subgraphs in make_loader(data.store, sampler, Clock(), kept):
+        subgraphs.check(batch.edge_index, batch.num_nodes)
 
 
 @pytest.mark.parametrize("phase", ["train", "evaluation"])

@@ -9,6 +9,7 @@ from gnnak.training import keeper
 from gnnak.training.checkpoint import load_checkpoint
 from gnnak.training.config import RunConfig
 from gnnak.training.evaluate import evaluate
+from gnnak.training.machine import Machine
 from gnnak.training.options import change
 from gnnak.training.run import run, run_title
 from tests.training.small import small_config, triangles
@@ -116,8 +117,6 @@ def test_run_in_half_precision_needs_a_gpu(tmp_path):
 
 
 def test_run_logs_for_tensorboard_when_asked(tmp_path):
-    from gnnak.training.machine import Machine
-
     run(small_config(), triangles(), tmp_path, Machine(tensorboard=True))
     assert list(tmp_path.glob("tensorboard/events*"))
 
@@ -133,3 +132,12 @@ def test_run_of_pna_counts_the_degrees_of_the_training_graphs(tmp_path):
 def test_run_title_names_what_was_chosen():
     config = small_config(data__target="star", data__fold=3, train__seed=2)
     assert run_title(config) == "triangles star gin-ak+ seed 2 fold 3"
+
+
+def test_run_with_less_memory_is_the_same_run(tmp_path):
+    config = small_config(train__precision="64", model__dropout=0.2)
+    plain = run(config, triangles(), tmp_path / "plain")
+    saving = Machine(recompute=True, max_copies=50)
+    less = run(config, triangles(), tmp_path / "less", saving)
+    assert less["curves"] == plain["curves"]
+    assert less["scores"] == plain["scores"]

@@ -1,0 +1,136 @@
+"""The rooted subgraphs of a whole store, extracted once, cut into batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.indices import Indices, as_indices
+from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
+from gnnak.graphs.store import GraphStore
+from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+KEPT_BYTES = 2**31
+"""How much memory the kept subgraphs of a store may take."""
+SAMPLE = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeptSubgraphs:
+    """A rooted subgraph for every node of every graph of a store.
+
+    `kept[indices]` is what extraction from `store[indices]` gives, put together
+    without a loop over graphs and without extracting anything. All counts inside a
+    graph start at 0 and are int32: half the memory.
+    """
+
+    store: GraphStore
+    """The graphs, on the same device."""
+    num_copies: Tensor
+    """[g], int64: node copies of each graph."""
+    num_edge_copies: Tensor
+    """[g], int64: edge copies of each graph."""
+    node: Tensor
+    """[m]: the node each copy stands for."""
+    subgraph: Tensor
+    """[m]: the subgraph each copy is in; it has the number of its root."""
+    hop: Tensor
+    """[m]: as in `RootedSubgraphs`."""
+    edge_index: Tensor
+    """[2, f]: edges between the copies of one graph."""
+    edge: Tensor
+    """[f]: the edge each edge copy stands for."""
+
+    @cached_property
+    def copy_ptr(self) -> Tensor:
+        """[g + 1]: where the copies of each graph start."""
+        return pointers(self.num_copies)
+
+    @cached_property
+    def edge_copy_ptr(self) -> Tensor:
+        """[g + 1]: where the edge copies of each graph start."""
+        return pointers(self.num_edge_copies)
+
+    @property
+    def num_bytes(self) -> int:
+        """Memory they take."""
+        kept = (self.node, self.subgraph, self.hop, self.edge_index, self.edge)
+        return sum(tensor.numel() * tensor.element_size() for tensor in kept)
+
+    def __getitem__(self, indices: Indices) -> RootedSubgraphs:
+        """The subgraphs of `store[indices]`."""
+        store = self.store
+        graph = as_indices(indices, len(store)).to(store.device)
+        nodes, edges = store.num_nodes[graph], store.num_edges[graph]
+        copies, edge_copies = self.num_copies[graph], self.num_edge_copies[graph]
+        of, copy = ragged_ranges(self.copy_ptr[graph], copies)
+        first_node = pointers(nodes)
+        shift = first_node[of]
+        of_edge, edge_copy = ragged_ranges(self.edge_copy_ptr[graph], edge_copies)
+        first_edge = pointers(edges)
+        num_nodes, num_edges = int(first_node[-1]), int(first_edge[-1])
+        return RootedSubgraphs(
+            torch.arange(num_nodes, device=store.device),
+            self.node[copy] + shift,
+            self.subgraph[copy] + shift,
+            self.hop[copy].long(),
+            self.edge_index[:, edge_copy] + pointers(copies)[of_edge],
+            self.edge[edge_copy] + first_edge[of_edge],
+            num_nodes,
+            num_edges,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"KeptSubgraphs(graphs={len(self.store)}, node_copies={self.node.numel()}, "
+            f"edge_copies={self.edge.numel()}, MB={self.num_bytes / 2**20:.0f})"
+        )
+
+
+def keep_all(store: GraphStore, extractor: Extractor) -> KeptSubgraphs:
+    """Extract the subgraphs of every graph of a store; the same ones at every use.
+
+    >>> from gnnak.graphs import parse_graph6
+    >>> from gnnak.subgraphs import EgoNets
+    >>> keep_all(parse_graph6("C~"), EgoNets(1))
+    KeptSubgraphs(graphs=1, node_copies=16, edge_copies=48, MB=0)
+    """
+    whole = store.union()
+    subs = extractor(whole.edge_index, whole.num_nodes)
+    of = whole.batch[subs.root[subs.subgraph]]
+    of_edge = of[subs.edge_index[1]]
+    copies = counts_of(of, len(store))
+    shift = store.node_ptr[of]
+    return KeptSubgraphs(
+        store,
+        copies,
+        counts_of(of_edge, len(store)),
+        (subs.node - shift).int(),
+        (subs.subgraph - shift).int(),
+        subs.hop.int(),
+        (subs.edge_index - pointers(copies)[of_edge]).int(),
+        (subs.edge - store.edge_ptr[of_edge]).int(),
+    )
+
+
+def keep_if_small(
+    store: GraphStore, extractor: Extractor, limit: int = KEPT_BYTES
+) -> KeptSubgraphs | None:
+    """The same, or None: for random subgraphs, and where they would not fit.
+
+    Args:
+        store: The graphs.
+        extractor: What makes the subgraphs.
+        limit: Bytes they may take, estimated from a few graphs of the store.
+    """
+    if extractor.random or not len(store):
+        return None
+    few = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
+    sample = keep_all(store.subset(few), extractor)
+    if sample.num_bytes * len(store) / few.numel() > limit:
+        return None
+    return keep_all(store, extractor)

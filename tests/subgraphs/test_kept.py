@@ -1,0 +1,45 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak import EgoNets, RandomWalks
+from gnnak.graphs import GraphStore, from_pyg
+from gnnak.subgraphs.kept import keep_all, keep_if_small
+from gnnak.testing import small_graphs
+
+FIELDS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
+
+
+def corner_cases() -> GraphStore:
+    return from_pyg(list(small_graphs().values()))
+
+
+@pytest.mark.parametrize("num_hops", [0, 1, 3])
+@given(indices=st.lists(st.integers(0, 6), max_size=9))
+@settings(max_examples=60)
+def test_kept_subgraphs_of_a_batch_are_those_that_extraction_gives(num_hops, indices):
+    store, extractor = corner_cases(), EgoNets(num_hops)
+    positions = torch.tensor(indices, dtype=torch.long)
+    batch = store[positions]
+    kept = keep_all(store, extractor)[positions]
+    wanted = extractor(batch.edge_index, batch.num_nodes)
+    for name in FIELDS:
+        assert torch.equal(getattr(kept, name), getattr(wanted, name)), name
+    assert (kept.num_nodes, kept.num_edges) == (wanted.num_nodes, wanted.num_edges)
+    kept.check(batch.edge_index, batch.num_nodes)
+
+
+def test_keep_if_small_keeps_no_random_and_no_large_ones():
+    store = corner_cases()
+    assert keep_if_small(store, RandomWalks()) is None
+    assert keep_if_small(store, EgoNets(2), limit=10) is None
+    kept = keep_if_small(store, EgoNets(2))
+    assert kept is not None
+    assert kept.num_bytes == 4 * (3 * kept.node.numel() + 3 * kept.edge.numel())
+
+
+def test_keep_if_small_of_an_empty_store_keeps_nothing():
+    none = torch.zeros(0, dtype=torch.long)
+    store = GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
+    assert keep_if_small(store, EgoNets(1)) is None
