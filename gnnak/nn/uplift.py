@@ -154,7 +154,13 @@ class GNNAK(nn.Module):
         if self.max_copies is None or self.training:
             encodings = self.encodings_of(x, subgraphs, edge_attr, self.reduce)
         else:
-            encodings = sliced_encodings(self, x, subgraphs, edge_attr)
+            encodings = sliced_encodings(
+                lambda part: self.encodings_of(x, part, edge_attr, "sum"),
+                subgraphs,
+                x.size(0),
+                self.max_copies,
+                self.reduce,
+            )
         encodings |= at_nodes(
             {name: encodings[name] for name in encodings if name != "context"},
             subgraphs,
