@@ -149,7 +149,7 @@ def reproduced() -> str:
                 seen.add(plan.config.cell())
                 title = [filled.cell.column, filled.cell.row]
                 paper = filled.cell.paper or ""
-                note = found.note or f"{found.runs} runs"
+                note = found.note or f"all {found.runs}"
                 rows.append([*title, filled.ours, paper, note])
     return markdown(["task", "model", "ours", "paper", "runs"], rows)
 

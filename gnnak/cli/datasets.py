@@ -98,8 +98,8 @@ def describe(
 ) -> None:
     """Measure data sets, beside the figures that the paper prints.
 
-    Without names, all that are at hand or can be built. Means are over all graphs; the
-    JSON also has those over the training graphs.
+    Without names, all that are at hand or can be built. Means are over the
+    graphs that the paper's are over.
     """
     entries = [find_entry(name) for name in names or ()]
     if not names:

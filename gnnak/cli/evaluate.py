@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gnnak.cli.options import AcceleratorOption, DataDir, Json
+from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies
 from gnnak.graphs.readers.graph_file import PARTS
 from gnnak.training.checkpoint import load_checkpoint
 from gnnak.training.evaluate import evaluate as score_checkpoint
@@ -29,11 +29,12 @@ def evaluate(
     part: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     data_dir: DataDir = None,
     accelerator: AcceleratorOption = "auto",
+    max_copies: MaxCopies = None,
     as_json: Json = False,
 ) -> None:
     """Score a trained network again, on any part of its data set."""
     check_choice("part", part, PARTS)
-    machine = Machine(accelerator)  # type: ignore[arg-type]
+    machine = Machine(accelerator, max_copies=max_copies)  # type: ignore[arg-type]
     found = load_checkpoint(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
     score = score_checkpoint(found, dataset, part, machine)  # type: ignore[arg-type]

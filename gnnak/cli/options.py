@@ -15,3 +15,13 @@ Json = Annotated[
 AcceleratorOption = Annotated[
     str, typer.Option("--accelerator", help="auto, cpu or gpu.")
 ]
+Recompute = Annotated[
+    bool, typer.Option("--recompute", help="Less memory in training, for more time.")
+]
+MaxCopies = Annotated[
+    int | None,
+    typer.Option(min=1, help="Less memory in evaluation: node copies at a time."),
+]
+RunsFolder = Annotated[
+    Path, typer.Option("--runs", help="Checkpoints and curves go here.")
+]

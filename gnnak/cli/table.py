@@ -8,14 +8,24 @@ from typing import Annotated
 
 import typer
 
+from gnnak.cli.options import (
+    AcceleratorOption,
+    DataDir,
+    Json,
+    MaxCopies,
+    Recompute,
+    RunsFolder,
+)
 from gnnak.cli.table_runs import run_pending
 from gnnak.report.cells import PaperTable
 from gnnak.report.formats import FORMATS, text
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
-from gnnak.report.pending import pending_runs
+from gnnak.report.pending import PendingRun, pending_runs
 from gnnak.report.statistics import read_statistics, unmeasured
 from gnnak.report.tables import FilledTable, fill_from_folder
+from gnnak.training.launch import Places
+from gnnak.training.machine import Machine
 from gnnak.training.options import parse_settings
 from gnnak.typing import check_choice
 
@@ -55,9 +65,12 @@ def table(
         list[str] | None,
         typer.Option("--set", help="Another setting in every run, as key=value."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of a table.")
-    ] = False,
+    data_dir: DataDir = None,
+    runs_dir: RunsFolder = Path("runs"),
+    accelerator: AcceleratorOption = "auto",
+    recompute: Recompute = False,
+    max_copies: MaxCopies = None,
+    as_json: Json = False,
 ) -> None:
     """Show a table of the paper, our numbers beside its own.
 
@@ -69,7 +82,12 @@ def table(
         _list_tables(as_json)
         return
     chosen = load_table(name).changed(parse_settings(settings or []))
-    failures = _run(chosen, results, seeds, only, jobs) if run else []
+    failures: list[str] = []
+    if run:
+        places = Places(data_dir, runs_dir, results)
+        machine = Machine(accelerator, recompute=recompute, max_copies=max_copies)  # type: ignore[arg-type]
+        runs, datasets = _missing(chosen, results, seeds, only)
+        failures = run_pending(runs, datasets, places, machine, jobs)
     filled = fill_from_folder(chosen, results)
     if as_json:
         typer.echo(json.dumps(_as_dict(filled) | {"failed": failures}))
@@ -79,15 +97,15 @@ def table(
         raise typer.Exit(1)
 
 
-def _run(
-    chosen: PaperTable, results: Path, seeds: int | None, only: str, jobs: int
-) -> list[str]:
+def _missing(
+    chosen: PaperTable, results: Path, seeds: int | None, only: str
+) -> tuple[list[PendingRun], list[str]]:
     runs = pending_runs(chosen, RunRecords.read(results), seeds, only)
     missing = unmeasured(chosen, read_statistics(results))
     datasets = [name for name in missing if only.lower() in name]
     if not runs and not datasets:
         typer.echo("nothing to run: no cell lacks a record.", err=True)
-    return run_pending(runs, datasets, results, jobs)
+    return runs, datasets
 
 
 def _rendered(filled: FilledTable, shape: str) -> str:

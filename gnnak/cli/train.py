@@ -10,7 +10,14 @@ from lightning.fabric.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 from rich.table import Table
 
-from gnnak.cli.options import AcceleratorOption, DataDir, Json
+from gnnak.cli.options import (
+    AcceleratorOption,
+    DataDir,
+    Json,
+    MaxCopies,
+    Recompute,
+    RunsFolder,
+)
 from gnnak.training.config import RunConfig
 from gnnak.training.experiment import load_experiment
 from gnnak.training.launch import Places, run_experiment
@@ -60,9 +67,7 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Any option; see --show."),
     ] = None,
     data_dir: DataDir = None,
-    runs: Annotated[Path, typer.Option(help="Checkpoints and curves go here.")] = Path(
-        "runs"
-    ),
+    runs: RunsFolder = Path("runs"),
     results: Annotated[Path, typer.Option(help="Records go here.")] = Path("results"),
     accelerator: AcceleratorOption = "auto",
     devices: Annotated[
@@ -72,14 +77,8 @@ def train(
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="The same bits, run after run.")
     ] = False,
-    recompute: Annotated[
-        bool,
-        typer.Option("--recompute", help="Less memory in training, for more time."),
-    ] = False,
-    max_copies: Annotated[
-        int | None,
-        typer.Option(min=1, help="Less memory in evaluation: node copies at a time."),
-    ] = None,
+    recompute: Recompute = False,
+    max_copies: MaxCopies = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
     ] = False,

@@ -28,7 +28,7 @@ def read_or_make(
         file_name: Name of the file in the npz layout.
         request: What was asked for.
         make: Makes the graphs, every edge once; None if they can only be read.
-        seeded: Whether the seed shapes what is made.
+        seeded: Whether the seed shapes what is made; a file stands for seed 0 alone.
 
     Returns:
         The graphs with both directions of every edge, and where they are from.
@@ -37,7 +37,7 @@ def read_or_make(
         FileFormatError: If there is no file and no way to make it, or it is damaged.
     """
     path = find_file(file_name, request.data_dir)
-    if path is not None:
+    if path is not None and not (seeded and request.seed):
         return read_npz(path), path.name
     if make is None:
         raise FileFormatError(

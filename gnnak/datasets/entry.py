@@ -36,7 +36,7 @@ class Entry:
     file_name: str | None
     """The file that is looked for; None if there is none."""
     origin: str
-    """What happens without the file: `built`, `generated` or `download`."""
+    """Without the file: `built`, `generated`, `download`, or nothing: `file only`."""
     load: Callable[[DatasetInfo, Request], Dataset]
     """Loads it as asked."""
     published: Published | None = None

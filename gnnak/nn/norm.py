@@ -32,17 +32,18 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_processes(self, x: Tensor) -> Tensor:
+        narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
         dist.all_reduce(rows)
         if rows <= 1:
-            return self._with_running_statistics(x)
+            return self._with_running_statistics(x).to(narrow)
         mean = _SumOverProcesses.apply(x.sum(dim=0)) / rows
         centred = x - mean
         variance = _SumOverProcesses.apply(centred.square().sum(dim=0)) / rows
         with torch.no_grad():
             self._remember(mean, variance * rows / (rows - 1))
         scaled = centred * (variance + self.eps).rsqrt()
-        return scaled * self.weight + self.bias
+        return (scaled * self.weight + self.bias).to(narrow)
 
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
         """Move the running statistics towards those of this batch."""

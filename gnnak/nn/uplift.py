@@ -18,7 +18,7 @@ from gnnak.nn.fuse import make_fuse
 from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.segment import gather, lookup
-from gnnak.nn.sliced import sliced_encodings
+from gnnak.nn.sliced import can_slice, sliced_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import (
     ENCODINGS,
@@ -151,7 +151,7 @@ class GNNAK(nn.Module):
         check_subgraphs(subgraphs, x.size(0), edge_attr)
         if self.hop_table is not None:
             check_hops(subgraphs, self.max_hops)
-        if self.max_copies is None or self.training:
+        if self.max_copies is None or not can_slice(self, subgraphs):
             encodings = self.encodings_of(x, subgraphs, edge_attr, self.reduce)
         else:
             encodings = sliced_encodings(

@@ -52,7 +52,7 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Those, or if there are none those with the most epochs short of them."""
+        """Those, or if there are none those with the most epochs of the others."""
         if found := self.exact(config):
             return found
         others = self._short.get(config.cell(also_without=SHORT), [])

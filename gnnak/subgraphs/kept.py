@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
 from gnnak.graphs.indices import Indices, as_indices
-from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
+from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -17,6 +18,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 KEPT_BYTES = 2**31
 """How much memory the kept subgraphs of a store may take."""
 SAMPLE = 64
+CHUNK = 2**18
+"""About how many nodes are extracted from at a time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,14 +102,21 @@ def keep_all(store: GraphStore, extractor: Extractor) -> KeptSubgraphs:
     >>> keep_all(parse_graph6("C~"), EgoNets(1))
     KeptSubgraphs(graphs=1, node_copies=16, edge_copies=48, MB=0)
     """
+    cuts = [0, *chunk_cuts(store.num_nodes, CHUNK), len(store)]
+    parts = [_extract(store.subset(slice(*ends)), extractor) for ends in pairwise(cuts)]
+    joined = [torch.cat(part, dim=-1) for part in zip(*parts, strict=True)]
+    return KeptSubgraphs(store, *joined)
+
+
+def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
+    """The fields of `KeptSubgraphs` for a few graphs."""
     whole = store.union()
     subs = extractor(whole.edge_index, whole.num_nodes)
     of = whole.batch[subs.root[subs.subgraph]]
     of_edge = of[subs.edge_index[1]]
     copies = counts_of(of, len(store))
     shift = store.node_ptr[of]
-    return KeptSubgraphs(
-        store,
+    return (
         copies,
         counts_of(of_edge, len(store)),
         (subs.node - shift).int(),

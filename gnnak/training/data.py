@@ -54,7 +54,8 @@ class GraphData(LightningDataModule):
         assert self.trainer is not None
         self.store = self.store.to(self.trainer.strategy.root_device)
         if self.extractor is not None and self.kept is None:
-            self.kept = keep_if_small(self.store, self.extractor)
+            with self.clock.time("data"):
+                self.kept = keep_if_small(self.store, self.extractor)
 
     def train_dataloader(self) -> DataLoader:
         """Training batches, in a new order each epoch."""
@@ -89,7 +90,9 @@ class GraphData(LightningDataModule):
             self.trainer.global_rank,
             self.trainer.world_size,
         )
-        return make_loader(self.store, sampler, self.clock, self.kept)
+        # Seconds of evaluation batches belong to the evaluation.
+        clock = None if order is None else self.clock
+        return make_loader(self.store, sampler, clock, self.kept)
 
 
 def in_double(store: GraphStore) -> GraphStore:

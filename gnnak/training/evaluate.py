@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import torch
 from lightning.pytorch import Trainer
 
 from gnnak.datasets.record import Dataset
@@ -38,11 +39,13 @@ def evaluate(
     wanted = getattr(parts, part)
     task = GraphTask(config, info, checkpoint.degrees, parts.batch_statistics)
     task.network.load_state_dict(checkpoint.network().state_dict())
-    data = GraphData(
-        dataset, Parts(wanted, wanted, wanted), config.train, Clock(), task.extractor
-    )
+    machine = machine or Machine()
+    task.network.save_memory(max_copies=machine.max_copies)
+    few, all_of_them = dataset.subset(wanted), torch.arange(wanted.numel())
+    parts = Parts(all_of_them, all_of_them, all_of_them)
+    data = GraphData(few, parts, config.train, Clock(), task.extractor)
     with quiet_lightning():
-        trainer: Trainer = make_trainer(config, machine or Machine(), [], Path())
+        trainer: Trainer = make_trainer(config, machine, [], Path())
         trainer.test(task, data, verbose=False)
     return task.scores["test"]
 

@@ -1,6 +1,7 @@
 """Batches of a store, epoch by epoch, each process with its share of every batch."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -64,7 +65,7 @@ def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
 def make_loader(
     store: GraphStore,
     sampler: BatchSampler,
-    clock: Clock,
+    clock: Clock | None = None,
     kept: KeptSubgraphs | None = None,
 ) -> DataLoader:
     """A loader of `Item`s, put together on the store's device.
@@ -72,7 +73,7 @@ def make_loader(
     Args:
         store: The graphs.
         sampler: Says which of them come together.
-        clock: Told the seconds it takes.
+        clock: Told the seconds it takes; None = nobody is told.
         kept: Their rooted subgraphs, where these are kept.
     """
     # With a generator of its own, a loader draws nothing from PyTorch's.
@@ -88,12 +89,12 @@ class _Batches(Dataset[Item]):
     """A store whose items are whole batches."""
 
     def __init__(
-        self, store: GraphStore, clock: Clock, kept: KeptSubgraphs | None
+        self, store: GraphStore, clock: Clock | None, kept: KeptSubgraphs | None
     ) -> None:
         self.store, self.clock, self.kept = store, clock, kept
 
     def __getitem__(self, positions: Tensor) -> Item:
-        with self.clock.time("data"):
+        with self.clock.time("data") if self.clock else nullcontext():
             subgraphs = None if self.kept is None else self.kept[positions]
             return self.store[positions], subgraphs
 

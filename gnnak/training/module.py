@@ -12,6 +12,7 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
+from gnnak.nn.recompute import norms_without_memory
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config import RunConfig
 from gnnak.training.loader import Item, epoch_seed
@@ -76,6 +77,7 @@ class GraphTask(LightningModule):
         """The loss of one batch."""
         batch, subgraphs = item
         outputs = self.network(batch, subgraphs=subgraphs, generator=self.generator)
+        outputs = _widened(outputs)
         loss = self.loss(outputs, self._targets(batch, outputs))
         self.losses.append(loss.detach())
         return loss
@@ -87,8 +89,7 @@ class GraphTask(LightningModule):
             return
         with norms_in_training(self.network, self.batch_statistics):
             outputs = self.network(batch, subgraphs=subgraphs)
-        if outputs.dtype != torch.double:
-            outputs = outputs.float()
+        outputs = _widened(outputs)
         self.metric.update(outputs, self._targets(batch, outputs))
 
     test_step = validation_step
@@ -140,15 +141,21 @@ def build_network(
     return network.double() if config.train.precision == "64" else network
 
 
+def _widened(outputs: Tensor) -> Tensor:
+    """Half precision as float32: losses and scores, and targets with them."""
+    return outputs if outputs.dtype == torch.double else outputs.float()
+
+
 @contextmanager
 def norms_in_training(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Inside, norms take the statistics of the batch, and remember nothing of it."""
     norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm1d) and wanted]
-    kept = [(norm.training, norm.momentum) for norm in norms]
+    before = [norm.training for norm in norms]
     for norm in norms:
-        norm.training, norm.momentum = True, 0.0
+        norm.training = True
     try:
-        yield
+        with norms_without_memory(network):
+            yield
     finally:
-        for norm, (training, momentum) in zip(norms, kept, strict=True):
-            norm.training, norm.momentum = training, momentum
+        for norm, training in zip(norms, before, strict=True):
+            norm.training = training

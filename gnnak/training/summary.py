@@ -60,7 +60,11 @@ def summarise(
     latest = {(r["seed"], r.get("fold")): r for r in records}
     chosen = [latest[key] for key in sorted(latest, key=_order)]
     values = _values(chosen, measure)
-    notes = [_short_epochs(chosen, epochs), _short_runs(chosen, seeds, folds)]
+    notes = [
+        _short_epochs(chosen, epochs),
+        _short_runs(chosen, seeds, folds),
+        _several_sources(chosen),
+    ]
     return Summary(
         fmean(values),
         stdev(values) if len(values) > 1 else None,
@@ -79,6 +83,11 @@ def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) ->
     """
     means = [fmean(values) for values in zip(*curves, strict=False)]
     return means.index(min(means) if lower_is_better else max(means))
+
+
+def _several_sources(records: Sequence[Record]) -> str:
+    sources = sorted({str(record.get("source")) for record in records})
+    return f"on graphs from {' and '.join(sources)}" if len(sources) > 1 else ""
 
 
 def _order(key: tuple[int, int | None]) -> tuple[int, int]:

@@ -9,6 +9,8 @@ from gnnak.cli.program import app
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.pending import pending_runs
+from gnnak.training.launch import Places
+from gnnak.training.machine import Machine
 from tests.report.hand_records import run_record, write_records
 
 
@@ -23,7 +25,7 @@ def training(monkeypatch):
     """A training that only writes records; one model always fails."""
     configs = []
 
-    def run_experiment(runs, experiment, places, resume):
+    def run_experiment(runs, experiment, places, machine, resume):
         (config,), results = runs, places.results
         assert resume
         if config.model.encodings == ("subgraph", "context"):
@@ -88,9 +90,13 @@ def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
 
     monkeypatch.setattr(table_runs.subprocess, "Popen", Program)
     runs = pending_runs(load_table("encodings"), RunRecords([]), only="full / zinc")
-    failed = table_runs.run_pending(runs, [], tmp_path, jobs=2)
+    places = Places(tmp_path / "data", tmp_path / "runs", tmp_path)
+    machine = Machine("cpu", recompute=True, max_copies=9)
+    failed = table_runs.run_pending(runs, [], places, machine, jobs=2)
     assert failed == ["Full / ZINC-12K (MAE), seed 2"]
-    end = ["--results", str(tmp_path), "--resume"]
+    end = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
+    end += ["--accelerator", "cpu", "--resume", "--data-dir", str(tmp_path / "data")]
+    end += ["--recompute", "--max-copies", "9"]
     seeds = [[], ["--set", "train.seed=1"], ["--set", "train.seed=2"]]
     wanted = [["gnnak.cli", "train", "zinc", *seed, *end] for seed in seeds]
     assert sorted(commands) == sorted(wanted)

@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
+from gnnak import EgoNets
 from gnnak.errors import OptionError
 from gnnak.sampling import SubgraphDrop
+from gnnak.training.module import norms_in_training
 from tests.models.zoo import molecules, small_network
 
 NAMES = ("gin-ak+", "gcn-ak", "pna*-ak+", "ppgn-ak+", "gin", "gin-ak+-s")
@@ -49,6 +51,35 @@ def test_slices_of_copies_give_the_same_values(name, reduce, max_copies, batch):
         network.save_memory(recompute=False, max_copies=max_copies)
         sliced = network(batch)
     torch.testing.assert_close(sliced, whole, rtol=1e-12, atol=1e-12)
+
+
+def test_slices_keep_the_order_of_the_encodings(batch):
+    network = small_network("gin-ak+", encodings=("context", "subgraph", "centroid"))
+    network.eval()
+    with torch.no_grad():
+        whole = network(batch)
+        network.save_memory(max_copies=20)
+        torch.testing.assert_close(network(batch), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_nothing_is_sliced_where_norms_take_statistics_of_the_batch(batch):
+    network = small_network("gin-ak+").eval()
+    with torch.no_grad(), norms_in_training(network):
+        whole = network(batch)
+        network.save_memory(max_copies=20)
+        assert torch.equal(network(batch), whole)
+
+
+def test_nothing_is_sliced_of_a_choice_of_subgraphs(batch):
+    network = small_network("gin-ak+").eval()
+    subgraphs = EgoNets(2)(batch.edge_index, batch.num_nodes)
+    few = SubgraphDrop("random", 1)(
+        subgraphs, batch.edge_index, torch.Generator().manual_seed(0)
+    )
+    with torch.no_grad():
+        whole = network(batch, subgraphs=few)
+        network.save_memory(max_copies=20)
+        assert torch.equal(network(batch, subgraphs=few), whole)
 
 
 def test_slices_of_copies_have_gradients_too(batch):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks
 from gnnak.graphs import GraphStore, from_pyg
+from gnnak.subgraphs import kept as kept_module
 from gnnak.subgraphs.kept import keep_all, keep_if_small
 from gnnak.testing import small_graphs
 
@@ -28,6 +29,15 @@ def test_kept_subgraphs_of_a_batch_are_those_that_extraction_gives(num_hops, ind
         assert torch.equal(getattr(kept, name), getattr(wanted, name)), name
     assert (kept.num_nodes, kept.num_edges) == (wanted.num_nodes, wanted.num_edges)
     kept.check(batch.edge_index, batch.num_nodes)
+
+
+def test_keep_all_in_chunks_is_keep_all(monkeypatch):
+    store = corner_cases()
+    whole = keep_all(store, EgoNets(2))
+    monkeypatch.setattr(kept_module, "CHUNK", 3)
+    parts = keep_all(store, EgoNets(2))
+    for name in ("num_copies", "num_edge_copies", *FIELDS[1:]):
+        assert torch.equal(getattr(parts, name), getattr(whole, name)), name
 
 
 def test_keep_if_small_keeps_no_random_and_no_large_ones():
