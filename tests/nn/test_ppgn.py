@@ -20,8 +20,8 @@ def make_gnn(num_layers=2):
     torch.manual_seed(0)
     gnn = PPGN(4, num_layers).double()
     with torch.no_grad():
-        gnn.norm.module.running_mean.normal_()
-        gnn.norm.module.running_var.uniform_(0.5, 2)
+        gnn.norm.running_mean.normal_()
+        gnn.norm.running_var.uniform_(0.5, 2)
     return gnn
 
 
@@ -60,7 +60,7 @@ def graph_by_graph(gnn, graphs):
             zero = torch.zeros(4, dtype=torch.double)
             rows.append(torch.cat([dense[i, i], sum(others, zero)]))
     pairs = torch.stack(rows)
-    norm = gnn.norm.module
+    norm = gnn.norm
     mean, variance = norm.running_mean, norm.running_var
     if gnn.training:
         mean = pairs.mean(dim=0)
@@ -132,13 +132,13 @@ def test_ppgn_does_not_depend_on_padding(monkeypatch):
 def test_ppgn_norms_over_the_real_nodes():
     """Fault of the published code: BatchNorm of PPGN over padding."""
     gnn, data = make_gnn(num_layers=1).train(), whole_batch()
-    before = gnn.norm.module.running_mean.clone()
+    before = gnn.norm.running_mean.clone()
     seen = []
     gnn.norm.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     run(gnn, data)
     assert seen[0].shape == (data.x.size(0), 8)
     wanted = 0.9 * before + 0.1 * seen[0].mean(dim=0)
-    torch.testing.assert_close(gnn.norm.module.running_mean, wanted)
+    torch.testing.assert_close(gnn.norm.running_mean, wanted)
 
 
 @pytest.mark.parametrize("name", NOT_EMPTY)

@@ -26,7 +26,7 @@ def test_stack_equals_its_equation(training):
     wanted = PATH.x
     for conv, norm in zip(stack.convs, stack.norms, strict=True):
         out = conv(wanted, PATH.edge_index)
-        mean, variance = norm.module.running_mean, norm.module.running_var
+        mean, variance = norm.running_mean, norm.running_var
         if training:
             mean, variance = out.mean(dim=0), out.var(dim=0, unbiased=False)
         wanted = wanted + torch.relu((out - mean) / (variance + 1e-5).sqrt())

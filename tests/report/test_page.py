@@ -103,7 +103,7 @@ def test_report_page_shows_what_was_measured(results):
 def test_report_page_of_an_empty_folder_has_the_papers_numbers(tmp_path):
     page = report_page(tmp_path)
     assert "(0.080 ± 0.001)" in page
-    assert "0 of 461 cells" in page
+    assert "0 of 467 cells" in page
     assert "Nothing has been measured yet" in page
 
 

@@ -27,7 +27,7 @@ def test_pending_runs_can_be_fewer_or_more():
 
 
 def test_pending_runs_go_over_folds():
-    runs = pending_runs(load_table("tu"), NONE, only="mutag")
+    runs = pending_runs(load_table("tu"), NONE, only="gin-ak+ / mutag")
     assert [run.config.data.fold for run in runs] == list(range(10))
     assert runs[3].title == "GIN-AK+ / MUTAG (ACC), seed 0, fold 3"
 
