@@ -61,12 +61,14 @@ class _SumOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
+        """Sum over processes."""
         total = value.clone()
         dist.all_reduce(total)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """Every process's value went into every process's sum."""
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total
