@@ -37,3 +37,11 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(launch, "load_dataset", load_once)
     return tmp_path
+
+
+@pytest.fixture
+def no_files(tmp_path, monkeypatch):
+    """No data folder, an empty cache, a wide screen."""
+    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GNNAK_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "160")

@@ -7,12 +7,7 @@ from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
 from gnnak.datasets.drawing import counting_graphs
 
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GNNAK_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "160")
+pytestmark = pytest.mark.usefixtures("no_files")
 
 
 def run(*arguments):

@@ -5,12 +5,7 @@ from typer.testing import CliRunner
 
 from gnnak.cli.program import app
 
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path, monkeypatch):
-    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GNNAK_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "160")
+pytestmark = pytest.mark.usefixtures("no_files")
 
 
 def run(*arguments):
