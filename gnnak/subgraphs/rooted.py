@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from gnnak.errors import EdgeAttrError
+from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.ragged import counts_of
+from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
+Axis = Literal["subgraph", "node", "target", "source", "edge"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +84,23 @@ class RootedSubgraphs:
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
+    def by(self, axis: Axis) -> Groups:
+        """Copies grouped by subgraph or node, or edge copies by end or edge.
+
+        Computed once; needs `num_nodes` for "node" and `num_edges` for "edge".
+        """
+        return self._once(f"by {axis}", lambda: self._group(axis))
+
+    def _group(self, axis: Axis) -> Groups:
+        if axis == "subgraph":
+            return group(self.subgraph, self.num_subgraphs, in_order=True)
+        if axis == "node":
+            return group(self.node, _known(self.num_nodes))
+        if axis == "edge":
+            return group(self.edge, _known(self.num_edges))
+        end = self.edge_index[1 if axis == "target" else 0]
+        return group(end, self.num_copies, in_order=axis == "target")
+
     @property
     def sizes(self) -> Tensor:
         """[s]: number of copies in each subgraph."""
@@ -141,3 +160,12 @@ class RootedSubgraphs:
         """
         check_record(self, edge_index, num_nodes)
         return self
+
+
+def _known(count: int | None) -> int:
+    if count is None:
+        raise SubgraphError(
+            "this record does not know the size of its graph; give num_nodes and "
+            "num_edges."
+        )
+    return count
