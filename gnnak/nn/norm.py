@@ -1,10 +1,46 @@
 """BatchNorm over rows, of one process or of several that train together."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+
+_REAL: ContextVar[Mapping[int, Tensor]] = ContextVar("_REAL")
+
+
+@contextmanager
+def real_rows(counts: Mapping[int, Tensor]) -> Iterator[None]:
+    """Inside, norms in training are blind to the padding of a batch.
+
+    Of an input with R rows, R a key of `counts`, the first `counts[R]` rows make the
+    statistics; the padding behind them is normed with these. Which rows are real is
+    asked on the device alone. Batches are padded in runs of one process only: over
+    several, all rows count as real.
+
+    Args:
+        counts: From a number of rows to how many of them are real, each a 0-dim int64
+            tensor on the device of the rows.
+
+    >>> norm = BatchNorm(1)
+    >>> with real_rows({3: torch.tensor(2)}):
+    ...     rows = norm(torch.tensor([[-1.0], [1.0], [5.0]]))
+    >>> [round(row, 3) for row in rows.flatten().tolist()]
+    [-1.0, 1.0, 5.0]
+    """
+    token = _REAL.set(counts)
+    try:
+        yield
+    finally:
+        _REAL.reset(token)
+
+
+def current_real_rows() -> Mapping[int, Tensor]:
+    """What the innermost `real_rows` was given; nothing outside of all."""
+    return _REAL.get({})
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -13,7 +49,8 @@ class BatchNorm(nn.BatchNorm1d):
     A single row, as of a one-node graph, is no error: it has no deviation, so it is
     normed with the running statistics. Where several processes train together, the
     statistics are those of all their rows, on any device, so that the number of
-    processes does not change the result; a process may then even have no row.
+    processes does not change the result; a process may then even have no row. Rows
+    of padding are left out inside `real_rows`.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -22,6 +59,9 @@ class BatchNorm(nn.BatchNorm1d):
             return super().forward(x)
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             return self._over_processes(x)
+        count = current_real_rows().get(x.size(0))
+        if count is not None:
+            return self._over_real_rows(x, count)
         if x.size(0) > 1:
             return super().forward(x)
         return self._with_running_statistics(x)
@@ -30,6 +70,22 @@ class BatchNorm(nn.BatchNorm1d):
         return nn.functional.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
         )
+
+    def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
+        """Norm with the statistics of the first `count` rows, if these are several."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
+        real = (torch.arange(x.size(0), device=x.device) < count)[:, None]
+        rows, several = count.clamp(min=1), count > 1
+        mean = torch.where(real, x, 0).sum(dim=0) / rows
+        variance = torch.where(real, x - mean, 0).square().sum(dim=0) / rows
+        with torch.no_grad():
+            self._remember(mean, variance * rows / (rows - 1).clamp(min=1), several)
+        mean = torch.where(several, mean, self.running_mean)
+        variance = torch.where(several, variance, self.running_var)
+        scaled = (x - mean) * (variance + self.eps).rsqrt()
+        return (scaled * self.weight + self.bias).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
@@ -45,15 +101,20 @@ class BatchNorm(nn.BatchNorm1d):
         scaled = centred * (variance + self.eps).rsqrt()
         return (scaled * self.weight + self.bias).to(narrow)
 
-    def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """Move the running statistics towards those of this batch."""
+    def _remember(
+        self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
+    ) -> None:
+        """Move the running statistics towards those of this batch, where wanted."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
         assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-        self.running_var.lerp_(variance.to(self.running_var.dtype), self.momentum)
+        self.num_batches_tracked.add_(1 if wanted is None else wanted)
+        for running, now in ((self.running_mean, mean), (self.running_var, variance)):
+            now = now.to(running.dtype)
+            if wanted is not None:
+                now = torch.where(wanted, now, running)
+            running.lerp_(now, self.momentum)
 
 
 class _SumOverProcesses(torch.autograd.Function):

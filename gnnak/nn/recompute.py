@@ -1,12 +1,14 @@
 """Activation checkpointing: less memory in training, for one more forward pass."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
+
+from gnnak.nn.norm import current_real_rows, real_rows
 
 
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
@@ -18,9 +20,16 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
-        return nullcontext(), norms_without_memory(module)
+        return nullcontext(), _once_more(module, current_real_rows())
 
     return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)
+
+
+@contextmanager
+def _once_more(module: nn.Module, counts: Mapping[int, Tensor]) -> Iterator[None]:
+    """Inside, norms see what they saw in the first pass, and remember nothing."""
+    with norms_without_memory(module), real_rows(counts):
+        yield
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
+from gnnak.training.items import Item
 from gnnak.training.loader import BatchSampler, epoch_seed, make_loader
 from gnnak.training.protocols import Parts
 
@@ -78,6 +79,12 @@ class GraphData(LightningDataModule):
     def test_dataloader(self) -> DataLoader:
         """Test batches."""
         return self._loader(self.parts.test)
+
+    def transfer_batch_to_device(
+        self, batch: Item, device: torch.device, dataloader_idx: int
+    ) -> Item:
+        """Items are put together on the device: nothing is moved."""
+        return batch
 
     def _loader(
         self, positions: Tensor, order: Callable[[], int] | None = None

@@ -7,13 +7,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.graphs import GraphStore
 from gnnak.subgraphs.kept import KeptSubgraphs
-from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.clock import Clock
-
-Item = tuple[GraphBatch, RootedSubgraphs | None]
-"""A batch, and its rooted subgraphs where they are kept."""
+from gnnak.training.items import Item
 
 
 class BatchSampler(Sampler[Tensor]):
@@ -96,7 +93,7 @@ class _Batches(Dataset[Item]):
     def __getitem__(self, positions: Tensor) -> Item:
         with self.clock.time("data") if self.clock else nullcontext():
             subgraphs = None if self.kept is None else self.kept[positions]
-            return self.store[positions], subgraphs
+            return Item(self.store[positions], subgraphs)
 
 
 def _batch_sizes(count: int, size: int, least: int) -> list[int]:

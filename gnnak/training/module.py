@@ -12,10 +12,12 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
+from gnnak.nn.norm import real_rows
 from gnnak.nn.recompute import norms_without_memory
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config import RunConfig
-from gnnak.training.loader import Item, epoch_seed
+from gnnak.training.items import Item
+from gnnak.training.loader import epoch_seed
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
 
@@ -75,16 +77,22 @@ class GraphTask(LightningModule):
 
     def training_step(self, item: Item, _: int) -> Tensor:
         """The loss of one batch."""
-        batch, subgraphs = item
-        outputs = self.network(batch, subgraphs=subgraphs, generator=self.generator)
+        batch, real = item.batch, item.real
+        with real_rows({} if real is None else real.counts()):
+            outputs = self.network(
+                batch, subgraphs=item.subgraphs, generator=self.generator
+            )
         outputs = _widened(outputs)
-        loss = self.loss(outputs, self._targets(batch, outputs))
+        targets = self._targets(batch, outputs)
+        if real is not None:
+            outputs, targets = outputs[: real.num_graphs], targets[: real.num_graphs]
+        loss = self.loss(outputs, targets)
         self.losses.append(loss.detach())
         return loss
 
     def validation_step(self, item: Item, _: int) -> None:
         """Take one batch into the score."""
-        batch, subgraphs = item
+        batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
         with norms_in_training(self.network, self.batch_statistics):

@@ -3,7 +3,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.norm import BatchNorm, real_rows
 
 
 @pytest.mark.parametrize("num_rows", [0, 1])
@@ -34,3 +34,49 @@ def test_batch_norm_over_processes_counts_many_narrow_rows(dtype, tmp_path):
     wanted = BatchNorm(2).train()(x.float())
     assert out.dtype == dtype
     torch.testing.assert_close(out.float(), wanted, rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("num_rows", [0, 1, 2, 7])
+def test_batch_norm_inside_real_rows_is_blind_to_padding(num_rows):
+    x = torch.randn(num_rows, 3, dtype=torch.double)
+    padded = torch.cat([x, torch.full((5, 3), 9.0)]).requires_grad_()
+    x.requires_grad_()
+    plain, blind = (BatchNorm(3).double().train() for _ in range(2))
+    for value in (plain.running_mean, plain.running_var, plain.weight, plain.bias):
+        nn.init.uniform_(value, 0.5, 2.0)
+    blind.load_state_dict(plain.state_dict())
+    weights = torch.randn(num_rows, 3, dtype=torch.double)
+    wanted = plain(x)
+    (wanted * weights).sum().backward()
+    with real_rows({num_rows + 5: torch.tensor(num_rows), 3: torch.tensor(1)}):
+        got = blind(padded)
+    assert got.isfinite().all()
+    got = got[:num_rows]
+    (got * weights).sum().backward()
+    exact = {"rtol": 0, "atol": 1e-12}
+    torch.testing.assert_close(got, wanted, **exact)
+    torch.testing.assert_close(padded.grad[:num_rows], x.grad, **exact)
+    assert not padded.grad[num_rows:].any()
+    for ours, theirs in zip(blind.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, **exact)
+    for ours, theirs in zip(blind.buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs, **exact)
+
+
+def test_real_rows_do_not_matter_to_evaluation_nor_to_other_sizes():
+    x = torch.randn(4, 3)
+    for training, rows in ((False, 4), (True, 5)):
+        norm, plain = (BatchNorm(3).train(training) for _ in range(2))
+        with real_rows({rows: torch.tensor(2)}):
+            got = norm(x)
+        assert torch.equal(got, plain(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
+def test_batch_norm_inside_real_rows_is_wide_inside(dtype):
+    x = torch.randn(1000, 2).to(dtype)
+    with real_rows({1000: torch.tensor(900)}):
+        got = BatchNorm(2).train()(x)
+    wanted = BatchNorm(2).train()(x[:900].float())
+    assert got.dtype == dtype
+    torch.testing.assert_close(got[:900].float(), wanted, rtol=0.01, atol=0.01)

@@ -46,7 +46,7 @@ def test_make_loader_gives_whole_batches_and_tells_the_seconds():
     data, clock = triangles(4), Clock()
     state = torch.get_rng_state()
     loader = make_loader(data.store, BatchSampler(torch.arange(8), 3), clock)
-    batches = [batch for batch, subgraphs in loader if subgraphs is None]
+    batches = [item.batch for item in loader if item.subgraphs is None]
     assert [batch.num_graphs for batch in batches] == [3, 3, 2]
     assert clock.seconds["data"] > 0
     assert torch.equal(torch.get_rng_state(), state)
@@ -57,8 +57,8 @@ def test_make_loader_gives_kept_subgraphs_with_their_batch():
     data = triangles(4)
     kept = keep_all(data.store, EgoNets(1))
     sampler = BatchSampler(torch.arange(8), 3)
-    for batch, subgraphs in make_loader(data.store, sampler, Clock(), kept):
-        subgraphs.check(batch.edge_index, batch.num_nodes)
+    for item in make_loader(data.store, sampler, Clock(), kept):
+        item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
 
 
 @pytest.mark.parametrize("phase", ["train", "evaluation"])
