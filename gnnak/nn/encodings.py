@@ -38,10 +38,14 @@ def context_encoding(
     \text{Sub}[j]\}|$ times; a mean is not changed.
     """
     pooled = segment_reduce(z, subgraphs.node, num_nodes, reduce)
-    if isinstance(subgraphs, SampledSubgraphs) and reduce == "sum":
-        ratio = subgraphs.held.to(pooled.dtype) / subgraphs.covered
-        return pooled * ratio[:, None]
-    return pooled
+    return scaled_up(pooled, subgraphs) if reduce == "sum" else pooled
+
+
+def scaled_up(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Sums over the kept subgraphs, [n, c], as estimates of sums over all."""
+    if not isinstance(subgraphs, SampledSubgraphs):
+        return context
+    return context * (subgraphs.held.to(context.dtype) / subgraphs.covered)[:, None]
 
 
 def at_nodes(

@@ -15,6 +15,7 @@ from gnnak.nn.encodings import (
     subgraph_encoding,
 )
 from gnnak.nn.fuse import make_fuse
+from gnnak.nn.fused import can_fuse, fused_encodings
 from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.segment import gather, lookup
@@ -70,6 +71,7 @@ class GNNAK(nn.Module):
     Attributes:
         max_copies: In evaluation, about how many copies are computed at a time: less
             memory, the same values. None = all at once.
+        fused: Whether to use fused kernels where there are some; the same values.
 
     Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
     `HopGate`), and the Linear that ends "concat". The paper also lists
@@ -110,6 +112,7 @@ class GNNAK(nn.Module):
         self.hop: HopMode = hop
         self.departures = departures
         self.max_copies: int | None = None
+        self.fused = True
 
         added = hop_channels if hop == "concat" else 0
         made_of = f"in_channels {in_channels} + hop_channels {added}"
@@ -183,6 +186,8 @@ class GNNAK(nn.Module):
             edge_attr: Edge states or weights.
             over_context: POOL of the context encoding.
         """
+        if self.fused and can_fuse(self, x, subgraphs, edge_attr):
+            return fused_encodings(self, x, subgraphs, edge_attr, over_context)
         rows = self.hop_table.rows(subgraphs.hop) if self.hop_table else None
         copies = self.lift(x, subgraphs, rows)
         edges = None if edge_attr is None else gather(edge_attr, subgraphs.edge)

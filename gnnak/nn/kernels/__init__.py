@@ -1,0 +1,34 @@
+"""Kernels of the fused path: in plain PyTorch, and on a GPU in Triton."""
+
+import importlib.util
+import os
+from functools import cache
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from gnnak.nn.kernels import plain
+
+
+def kernels_for(values: Tensor) -> ModuleType:
+    """The kernels for tensors like this one; all have the names of `plain`."""
+    if has_fast_kernels(values):
+        from gnnak.nn.kernels import fast
+
+        return fast
+    return plain
+
+
+def has_fast_kernels(values: Tensor) -> bool:
+    """Whether there are faster kernels than PyTorch's for tensors like this one."""
+    if not _has_triton():
+        return False
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return True
+    return values.is_cuda and values.dtype == torch.float
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None

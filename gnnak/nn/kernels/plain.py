@@ -1,0 +1,165 @@
+"""The kernels in plain PyTorch: what every fast one must agree with."""
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.nn.kernels.records import Constants, Edges
+from gnnak.subgraphs.groups import Groups
+
+
+def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
+    """Node states beside table rows, `[x[node] || table[rows]]`, [m, c + h]."""
+    copies = x.index_select(0, node)
+    if table is None:
+        return copies
+    return torch.cat([copies, table.index_select(0, rows)], dim=1)
+
+
+def sum_by(values: Tensor, groups: Groups) -> Tensor:
+    """Sum of the rows of `values` [m, c] in each group, [k, c]."""
+    key, row = _members(groups)
+    out = values.new_zeros(len(groups), values.size(1))
+    return out.index_add(0, key, values.index_select(0, row))
+
+
+def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
+    """Sum of the rows of `values` [m, c] for each row of a small table, [size, c]."""
+    return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
+
+
+def messages(c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
+    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w]."""
+    sent = torch.relu(c.index_select(0, edges.source) + e.index_select(0, edges.edge))
+    return ((1 + eps) * c).index_add(0, edges.target, sent)
+
+
+def messages_backward(
+    grad: Tensor, c: Tensor, e: Tensor, eps: Tensor, edges: Edges
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `messages`: of c [m, w], of e [e, w] and of eps []."""
+    sent = c.index_select(0, edges.source) + e.index_select(0, edges.edge)
+    back = grad.index_select(0, edges.target) * (sent > 0)
+    grad_c = ((1 + eps) * grad).index_add(0, edges.source, back)
+    grad_e = torch.zeros_like(e).index_add(0, edges.edge, back)
+    return grad_c, grad_e, (grad * c).sum().view(eps.shape)
+
+
+def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Constants:
+    """What `norm` does to these rows; in training it also remembers their statistics.
+
+    Args:
+        h: Rows, [m, c].
+        norm: The norm.
+        real: How many of the first rows are no padding, a scalar; None = all.
+    """
+    if norm.training:
+        mean, variance, count = _statistics(h, real)
+        remember(norm, mean, variance * count / (count - 1).clamp(min=1))
+    else:
+        mean, variance = norm.running_mean, norm.running_var
+    rstd = (variance + norm.eps).rsqrt()
+    scale = norm.weight * rstd
+    shift = norm.bias - mean * scale
+    return Constants(scale, shift, mean, rstd, norm.training, real)
+
+
+def remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:
+    """Move the running statistics of a norm towards these."""
+    norm.num_batches_tracked.add_(1)
+    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
+    norm.running_var.lerp_(variance.to(norm.running_var.dtype), norm.momentum)
+
+
+def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
+    """`residual + ReLU(scale h + shift)`, the last two parts if asked for."""
+    y = h * k.scale + k.shift
+    y = torch.relu(y) if relu else y
+    return y if residual is None else residual + y
+
+
+def norm_act_backward(
+    grad: Tensor, h: Tensor, k: Constants, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `norm_act`: of h [m, c], of the norm's weight and bias [c]."""
+    if relu:
+        grad = grad * (h * k.scale + k.shift > 0)
+    return _norm_backward(grad, h, k)
+
+
+def gate_pool(
+    z: Tensor, k: Constants, gate: Tensor | None, rows: Tensor, groups: Groups
+) -> Tensor:
+    """Sum over groups of `gate[rows] * ReLU(scale z + shift)`, [k, c]."""
+    y = torch.relu(z * k.scale + k.shift)
+    if gate is not None:
+        y = y * gate.index_select(0, rows)
+    return sum_by(y, groups)
+
+
+def gate_pool_backward(
+    grad: Tensor,
+    z: Tensor,
+    k: Constants,
+    gate: Tensor | None,
+    rows: Tensor,
+    key: Tensor,
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Gradients of `gate_pool`: of weight and bias [c] and of the gate [t, c].
+
+    The gradient of z [m, c] goes `into` a tensor of its shape.
+
+    Args:
+        grad: Of the pooled rows, [k, c].
+        z: As of `gate_pool`, and so `k`, `gate` and `rows`.
+        k: Scale and shift.
+        gate: The gate's table.
+        rows: The table row of each copy.
+        key: The group each copy is in, [m].
+        into: Where the gradient of z goes.
+    """
+    y = torch.relu(z * k.scale + k.shift)
+    back, grad_gate = grad.index_select(0, key), None
+    if gate is not None:
+        grad_gate = table_sum(back * y, rows, gate.size(0))
+        back = back * gate.index_select(0, rows)
+    grad_z, grad_weight, grad_bias = _norm_backward(back * (y > 0), z, k)
+    into.copy_(grad_z)
+    return grad_weight, grad_bias, grad_gate
+
+
+def _norm_backward(
+    grad: Tensor, h: Tensor, k: Constants
+) -> tuple[Tensor, Tensor, Tensor]:
+    normed = (h - k.mean) * k.rstd
+    grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
+    if not k.of_batch:
+        return k.scale * grad, grad_weight, grad_bias
+    count = h.size(0) if k.real is None else k.real
+    pull = (grad_bias + normed * grad_weight) / count
+    if k.real is not None:
+        pull = torch.where(_kept(h, k.real), pull, 0)
+    return k.scale * (grad - pull), grad_weight, grad_bias
+
+
+def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and biased variance of the columns, [c] each, and the number of rows."""
+    if real is None:
+        count = torch.tensor(h.size(0), device=h.device)
+        return h.mean(dim=0), h.var(dim=0, unbiased=False), count
+    kept = _kept(h, real)
+    mean = torch.where(kept, h, 0).sum(dim=0) / real
+    centred = torch.where(kept, h - mean, 0)
+    return mean, centred.square().sum(dim=0) / real, real
+
+
+def _kept(h: Tensor, real: Tensor) -> Tensor:
+    return (torch.arange(h.size(0), device=h.device) < real)[:, None]
+
+
+def _members(groups: Groups) -> tuple[Tensor, Tensor]:
+    """The group and the number of every row that is in one."""
+    counts = groups.ptr.diff()
+    key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
+    row = torch.arange(key.numel(), device=counts.device)
+    return key, row if groups.order is None else groups.order[: key.numel()]
