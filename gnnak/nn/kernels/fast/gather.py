@@ -1,0 +1,163 @@
+"""Gathers and their gradients: sums over groups of rows, and over a small table."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, columns, parts, tiles
+from gnnak.subgraphs.groups import Groups
+
+
+def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
+    """Node states beside table rows, `[x[node] || table[rows]]`, [m, c + h]."""
+    first = x.size(1)
+    width = first + (0 if table is None else table.size(1))
+    out = x.new_empty(node.numel(), width)
+    _lift[tiles(node.numel(), BLOCK, width)](
+        x.contiguous(),
+        x if table is None else table.contiguous(),
+        node,
+        rows,
+        out,
+        node.numel(),
+        first,
+        width,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+def sum_by(values: Tensor, groups: Groups) -> Tensor:
+    """Sum of the rows of `values` [m, c] in each group, [k, c]."""
+    width = values.size(1)
+    out = values.new_empty(len(groups), width)
+    _sum_by[tiles(len(groups), GROUPS, width)](
+        values,
+        values.stride(0),
+        groups.ptr,
+        groups.ptr if groups.order is None else groups.order,
+        out,
+        len(groups),
+        width,
+        groups.order is not None,
+        GROUPS,
+        columns(width),
+    )
+    return out
+
+
+def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
+    """Sum of the rows of `values` [m, c] for each row of a small table, [size, c]."""
+    width = values.size(1)
+    count, steps = parts(rows.numel())
+    out = values.new_empty(count, size, width)
+    _table_sum[(count, triton.cdiv(width, columns(width)))](
+        values,
+        values.stride(0),
+        rows,
+        out,
+        rows.numel(),
+        steps,
+        size,
+        width,
+        max(16, triton.next_power_of_2(size)),
+        BLOCK,
+        columns(width),
+    )
+    return torch.sum(out, dim=0)
+
+
+@triton.jit
+def _lift(
+    x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    there = row < m
+    source = tl.load(node + row, mask=there, other=0).to(tl.int64)
+    entry = tl.load(rows + row, mask=there, other=0).to(tl.int64)
+    in_x = there[:, None] & (column < first)[None, :]
+    in_table = there[:, None] & ((column >= first) & (column < width))[None, :]
+    value = tl.load(
+        x + source[:, None] * first + column[None, :], mask=in_x, other=0.0
+    ) + tl.load(
+        table + entry[:, None] * (width - first) + column[None, :] - first,
+        mask=in_table,
+        other=0.0,
+    )
+    place = row.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, value, mask=in_x | in_table)
+
+
+@triton.jit
+def _sum_by(
+    values,
+    stride,
+    ptr,
+    order,
+    out,
+    size,
+    width,
+    ORDERED: tl.constexpr,
+    GROUPS: tl.constexpr,
+    C: tl.constexpr,
+):
+    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    there, inside = group < size, column < width
+    begin = tl.load(ptr + group, mask=there, other=0)
+    count = tl.load(ptr + group + 1, mask=there, other=0) - begin
+    longest = tl.max(count, axis=0)
+    total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    k = 0
+    while k < longest:
+        live = k < count
+        row = begin + k
+        if ORDERED:
+            row = tl.load(order + row, mask=live, other=0)
+        total += tl.load(
+            values + row.to(tl.int64)[:, None] * stride + column[None, :],
+            mask=live[:, None] & inside[None, :],
+            other=0.0,
+        )
+        k += 1
+    place = group.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, total, mask=there[:, None] & inside[None, :])
+
+
+@triton.jit
+def _table_sum(
+    values,
+    stride,
+    rows,
+    out,
+    m,
+    steps,
+    size,
+    width,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    entry = tl.arange(0, SIZE)
+    inside = column < width
+    total = tl.zeros([SIZE, C], dtype=out.dtype.element_ty)
+    step = 0
+    while step < steps:
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        there = row < m
+        of = tl.load(rows + row, mask=there, other=-1)
+        value = tl.load(
+            values + row.to(tl.int64)[:, None] * stride + column[None, :],
+            mask=there[:, None] & inside[None, :],
+            other=0.0,
+        )
+        named = (of[None, :] == entry[:, None]).to(value.dtype)
+        total += tl.dot(named, value, input_precision="ieee").to(total.dtype)
+        step += 1
+    place = (part * size + entry).to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, total, mask=(entry < size)[:, None] & inside[None, :])

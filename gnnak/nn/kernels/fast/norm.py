@@ -1,0 +1,190 @@
+"""Norm and ReLU in one pass, and their gradient in two."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.nn.kernels.fast.tiles import BLOCK, columns, parts, tiles
+from gnnak.nn.kernels.records import Constants
+
+
+def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
+    """`residual + ReLU(scale h + shift)`, the last two parts if asked for."""
+    rows, width = h.shape
+    out = h.new_empty(rows, width)
+    adds = residual is not None
+    _norm_act[tiles(rows, BLOCK, width)](
+        h,
+        h.stride(0),
+        k.scale,
+        k.shift,
+        residual.contiguous() if adds else h,
+        out,
+        rows,
+        width,
+        relu,
+        adds,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+def norm_act_backward(
+    grad: Tensor, h: Tensor, k: Constants, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `norm_act`: of h [m, c], of the norm's weight and bias [c]."""
+    rows, width = h.shape
+    count, steps = parts(rows)
+    partial = h.new_empty(count, 2, width)
+    _partial[(count, triton.cdiv(width, columns(width)))](
+        grad,
+        h,
+        h.stride(0),
+        *k[:4],
+        partial,
+        rows,
+        width,
+        steps,
+        relu,
+        BLOCK,
+        columns(width),
+    )
+    sums = partial.sum(dim=0)
+    grad_h = h.new_empty(rows, width)
+    _to_rows[tiles(rows, BLOCK, width)](
+        grad,
+        h,
+        h.stride(0),
+        *k[:4],
+        sums,
+        h if k.real is None else k.real,
+        grad_h,
+        rows,
+        width,
+        relu,
+        k.of_batch,
+        k.real is not None,
+        BLOCK,
+        columns(width),
+    )
+    return grad_h, sums[1], sums[0]
+
+
+@triton.jit
+def _norm_act(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    out,
+    rows,
+    width,
+    RELU: tl.constexpr,
+    ADDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    from_row = row.to(tl.int64)[:, None]
+    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    value = value * tl.load(scale + column, mask=inside, other=0.0)[None, :]
+    value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
+    if RELU:
+        value = tl.maximum(value, 0.0)
+    place = from_row * width + column[None, :]
+    if ADDS:
+        value += tl.load(residual + place, mask=shown, other=0.0)
+    tl.store(out + place, value, mask=shown)
+
+
+@triton.jit
+def _partial(
+    grad,
+    h,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    partial,
+    rows,
+    width,
+    steps,
+    RELU: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Sums of the gradient, and of it times the normed rows, over each part."""
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
+    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
+    mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
+    rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
+    plain = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    normed = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    step = 0
+    while step < steps:
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        shown = (row < rows)[:, None] & inside[None, :]
+        from_row = row.to(tl.int64)[:, None]
+        value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+        back = tl.load(grad + from_row * width + column[None, :], mask=shown, other=0.0)
+        if RELU:
+            back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+        plain += back
+        normed += back * ((value - mean_) * rstd_)
+        step += 1
+    tl.store(partial + 2 * part * width + column, tl.sum(plain, axis=0), mask=inside)
+    tl.store(
+        partial + (2 * part + 1) * width + column, tl.sum(normed, axis=0), mask=inside
+    )
+
+
+@triton.jit
+def _to_rows(
+    grad,
+    h,
+    stride,
+    scale,
+    shift,
+    mean,
+    rstd,
+    sums,
+    real,
+    grad_h,
+    rows,
+    width,
+    RELU: tl.constexpr,
+    OF_BATCH: tl.constexpr,
+    PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    from_row = row.to(tl.int64)[:, None]
+    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
+    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
+    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    place = from_row * width + column[None, :]
+    back = tl.load(grad + place, mask=shown, other=0.0)
+    if RELU:
+        back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+    if OF_BATCH:
+        last = tl.load(real).to(tl.int32) if PADDED else rows
+        mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
+        rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
+        plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]
+        normed = tl.load(sums + width + column, mask=inside, other=0.0)[None, :]
+        pull = (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+        back -= tl.where((row < last)[:, None], pull, 0.0)
+    tl.store(grad_h + place, scale_ * back, mask=shown)

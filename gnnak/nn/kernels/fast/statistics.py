@@ -1,0 +1,176 @@
+"""Statistics of columns, and what a norm makes of them, in two launches."""
+
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+from gnnak.nn.kernels import plain
+from gnnak.nn.kernels.fast.tiles import BLOCK, columns, parts
+from gnnak.nn.kernels.records import Constants
+
+NARROW = 16
+"""Columns of a tile where partial results are put together."""
+PARTS = 128
+"""Partial results put together at a time."""
+
+
+def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Constants:
+    """What `norm` does to these rows; in training it also remembers their statistics.
+
+    Args:
+        h: Rows, [m, c].
+        norm: The norm.
+        real: How many of the first rows are no padding, a scalar; None = all.
+    """
+    if not norm.training:
+        return plain.norm_constants(h, norm, real)
+    rows, width = h.shape
+    count, steps = parts(rows)
+    partial = h.new_empty(2, count, width)
+    out = h.new_empty(4, width)
+    padded = real is not None
+    _partial[(count, triton.cdiv(width, columns(width)))](
+        h,
+        h.stride(0),
+        real if padded else h,
+        partial,
+        rows,
+        width,
+        count,
+        steps,
+        padded,
+        BLOCK,
+        columns(width),
+    )
+    _combine[(triton.cdiv(width, NARROW),)](
+        partial,
+        real if padded else h,
+        norm.weight,
+        norm.bias,
+        norm.running_mean,
+        norm.running_var,
+        norm.num_batches_tracked,
+        out,
+        rows,
+        width,
+        count,
+        steps * BLOCK,
+        norm.eps,
+        norm.momentum,
+        padded,
+        PARTS,
+        NARROW,
+    )
+    scale, shift, mean, rstd = out
+    return Constants(scale, shift, mean, rstd, True, real)
+
+
+@triton.jit
+def _partial(
+    h,
+    stride,
+    real,
+    partial,
+    rows,
+    width,
+    count,
+    steps,
+    PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Mean, and sum of squares around it, of each part's rows (Chan's update)."""
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    last = tl.load(real).to(tl.int32) if PADDED else rows
+    mean = tl.zeros([C], dtype=partial.dtype.element_ty)
+    around = tl.zeros([C], dtype=partial.dtype.element_ty)
+    seen = 0
+    step = 0
+    while step < steps:
+        first = (part * steps + step) * BLOCK
+        row = first + tl.arange(0, BLOCK)
+        shown = (row < last)[:, None] & inside[None, :]
+        value = tl.load(
+            h + row.to(tl.int64)[:, None] * stride + column[None, :],
+            mask=shown,
+            other=0.0,
+        )
+        new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
+        both = tl.maximum(seen + new, 1)
+        of_new = tl.sum(value, axis=0) / tl.maximum(new, 1)
+        off = tl.where(shown, value - of_new[None, :], 0.0)
+        delta = tl.where(new > 0, of_new - mean, 0.0)
+        mean += delta * new / both
+        around += tl.sum(off * off, axis=0) + delta * delta * seen * new / both
+        seen += new
+        step += 1
+    tl.store(partial + part * width + column, mean, mask=inside)
+    tl.store(partial + (count + part) * width + column, around, mask=inside)
+
+
+@triton.jit
+def _combine(
+    partial,
+    real,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    tracked,
+    out,
+    rows,
+    width,
+    count,
+    rows_a_part,
+    EPS: tl.constexpr,
+    MOMENTUM: tl.constexpr,
+    PADDED: tl.constexpr,
+    PARTS: tl.constexpr,
+    C: tl.constexpr,
+):
+    column = tl.program_id(0) * C + tl.arange(0, C)
+    inside = column < width
+    last = tl.load(real).to(tl.int32) if PADDED else rows
+    total = tl.maximum(last, 1)
+    sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    first = 0
+    while first < count:
+        part = first + tl.arange(0, PARTS)
+        shown = (part < count)[:, None] & inside[None, :]
+        place = part[:, None] * width + column[None, :]
+        size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
+        sums += tl.load(partial + place, mask=shown, other=0.0) * size[:, None]
+        first += PARTS
+    mean = tl.sum(sums, axis=0) / total
+    sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    first = 0
+    while first < count:
+        part = first + tl.arange(0, PARTS)
+        shown = (part < count)[:, None] & inside[None, :]
+        place = part[:, None] * width + column[None, :]
+        size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
+        off = tl.load(partial + place, mask=shown, other=0.0) - mean[None, :]
+        sums += tl.where(shown, off * off, 0.0) * size[:, None]
+        sums += tl.load(partial + count * width + place, mask=shown, other=0.0)
+        first += PARTS
+    around = tl.sum(sums, axis=0)
+    old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
+    old_var = tl.load(running_var + column, mask=inside, other=1.0)
+    several = last > 1
+    unbiased = around / tl.maximum(last - 1, 1)
+    new_mean = old_mean + tl.where(several, MOMENTUM * (mean - old_mean), 0.0)
+    new_var = old_var + tl.where(several, MOMENTUM * (unbiased - old_var), 0.0)
+    tl.store(running_mean + column, new_mean, mask=inside)
+    tl.store(running_var + column, new_var, mask=inside)
+    if tl.program_id(0) == 0:
+        tl.store(tracked, tl.load(tracked) + several.to(tl.int64))
+    mean = tl.where(several, mean, old_mean)
+    rstd = 1 / tl.sqrt(tl.where(several, around / total, old_var) + EPS)
+    scale = tl.load(weight + column, mask=inside, other=0.0) * rstd
+    shift = tl.load(bias + column, mask=inside, other=0.0) - mean * scale
+    tl.store(out + column, scale, mask=inside)
+    tl.store(out + width + column, shift, mask=inside)
+    tl.store(out + 2 * width + column, mean, mask=inside)
+    tl.store(out + 3 * width + column, rstd, mask=inside)

@@ -1,0 +1,26 @@
+"""How work is cut into tiles of rows and columns."""
+
+import triton
+
+BLOCK = 32
+"""Rows of a tile in kernels that run along all rows."""
+GROUPS = 8
+"""Groups that one program sums up side by side."""
+PARTS = 256
+"""Programs, at most about, whose partial sums are then added up."""
+
+
+def columns(width: int) -> int:
+    """Columns of a tile, a power of two."""
+    return min(64, max(16, triton.next_power_of_2(width)))
+
+
+def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
+    """The grid of programs for a tensor [rows, width]."""
+    return max(triton.cdiv(rows, block), 1), triton.cdiv(width, columns(width))
+
+
+def parts(rows: int) -> tuple[int, int]:
+    """Into how many parts rows are cut for partial sums, and the tiles of each."""
+    steps = max(triton.cdiv(rows, BLOCK * PARTS), 1)
+    return max(triton.cdiv(rows, BLOCK * steps), 1), steps
