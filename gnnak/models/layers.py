@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -89,7 +89,7 @@ class OuterLayer(nn.Module):
         if not kernels:
             raise OptionError("an OuterLayer has no kernels; give at least one.")
         self.kernels = nn.ModuleList(kernels)
-        self.after = nn.Sequential(BatchNorm(channels), nn.ReLU(), nn.Dropout(dropout))
+        self.after = NormReluDropout(channels, dropout)
 
     def forward(
         self,
@@ -104,4 +104,4 @@ class OuterLayer(nn.Module):
             kernel(x, edge_index, edge_attr, batch, subgraphs)
             for kernel in self.kernels
         )
-        return x + self.after(out)
+        return self.after.added_to(x, out)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
 from gnnak.nn.mlp import dense_block
+from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
 
 
@@ -125,7 +126,9 @@ class CategoricalEncoder(nn.Module):
                 f"shape {list(shape)}."
             )
         self._check_range(values)
-        return self.tables(values.long() + self.first).sum(dim=1)
+        index = (values.long() + self.first).flatten()
+        rows = lookup(self.tables.weight, index)
+        return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
         """Every category has a row of its own table, never one of the next table."""

@@ -1,46 +1,14 @@
 """BatchNorm over rows, of one process or of several that train together."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-_REAL: ContextVar[Mapping[int, Tensor]] = ContextVar("_REAL")
-
-
-@contextmanager
-def real_rows(counts: Mapping[int, Tensor]) -> Iterator[None]:
-    """Inside, norms in training are blind to the padding of a batch.
-
-    Of an input with R rows, R a key of `counts`, the first `counts[R]` rows make the
-    statistics; the padding behind them comes out as if it were their mean, and so
-    never grows from layer to layer. Which rows are real is asked on the device alone.
-    Batches are padded in runs of one process only: over several, all rows are real.
-
-    Args:
-        counts: From a number of rows to how many of them are real, each a 0-dim int64
-            tensor on the device of the rows.
-
-    >>> norm = BatchNorm(1)
-    >>> with real_rows({3: torch.tensor(2)}):
-    ...     rows = norm(torch.tensor([[-1.0], [1.0], [5.0]]))
-    >>> [round(row, 3) for row in rows.flatten().tolist()]
-    [-1.0, 1.0, 0.0]
-    """
-    token = _REAL.set(counts)
-    try:
-        yield
-    finally:
-        _REAL.reset(token)
-
-
-def current_real_rows() -> Mapping[int, Tensor]:
-    """What the innermost `real_rows` was given; nothing outside of all."""
-    return _REAL.get({})
+from gnnak.nn.fused.norm import norm_relu_add, norm_rows
+from gnnak.nn.kernels import has_fast_kernels
+from gnnak.nn.padding import current_real_rows
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -51,20 +19,33 @@ class BatchNorm(nn.BatchNorm1d):
     statistics are those of all their rows, on any device, so that the number of
     processes does not change the result; a process may then even have no row. Rows
     of padding are left out inside `real_rows`.
+
+    Attributes:
+        fused: Whether to use fused kernels where there are some; the same values.
     """
+
+    fused = True
 
     def forward(self, x: Tensor) -> Tensor:
         """Norm rows [n, c]."""
         if not self.training:
             return super().forward(x)
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        if several_processes():
             return self._over_processes(x)
+        if self.can_fuse(x):
+            return norm_rows(self, x)
         count = current_real_rows().get(x.size(0))
         if count is not None:
             return self._over_real_rows(x, count)
         if x.size(0) > 1:
             return super().forward(x)
         return self._with_running_statistics(x)
+
+    def can_fuse(self, x: Tensor) -> bool:
+        """Whether there are fused kernels for this norm on these rows."""
+        if not self.fused or x.size(0) < 2 or not has_fast_kernels(x):
+            return False
+        return not several_processes()
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
         return nn.functional.batch_norm(
@@ -117,6 +98,26 @@ class BatchNorm(nn.BatchNorm1d):
             running.lerp_(now, self.momentum)
 
 
+class NormReluDropout(nn.Sequential):
+    """BatchNorm, ReLU, dropout: what follows a conv, before it is added to its input.
+
+    Args:
+        channels: Width of the rows.
+        dropout: Share of entries dropped.
+    """
+
+    def __init__(self, channels: int, dropout: float = 0.0) -> None:
+        super().__init__(BatchNorm(channels), nn.ReLU(), nn.Dropout(dropout))
+
+    def added_to(self, x: Tensor, out: Tensor) -> Tensor:
+        """`x + self(out)`, [n, c]."""
+        norm, _, dropout = self
+        drops = self.training and dropout.p > 0
+        if norm.can_fuse(out) and not drops and x.dtype == out.dtype:
+            return norm_relu_add(norm, out, x)
+        return x + self(out)
+
+
 class _SumOverProcesses(torch.autograd.Function):
     """The sum of all processes' tensors; so is its gradient."""
 
@@ -133,3 +134,10 @@ class _SumOverProcesses(torch.autograd.Function):
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total
+
+
+def several_processes() -> bool:
+    """Whether several processes train together."""
+    if not dist.is_available() or not dist.is_initialized():
+        return False
+    return dist.get_world_size() > 1

@@ -1,8 +1,15 @@
 """Gathers and segment reductions: the only place that knows how they are made fast."""
 
+from typing import Any
+
+import torch
 from torch import Tensor
 
+from gnnak.nn.kernels import has_fast_kernels, kernels_for
 from gnnak.typing import Reduce
+
+SMALL = 128
+"""Rows of a table whose gradient is summed without atomics."""
 
 
 def gather(values: Tensor, index: Tensor) -> Tensor:
@@ -12,7 +19,9 @@ def gather(values: Tensor, index: Tensor) -> Tensor:
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:
     """Rows of a small table [k, c], each named many times by `index` [m], as [m, c]."""
-    return table.index_select(0, index)
+    if torch.compiler.is_compiling():
+        return table.index_select(0, index)
+    return _Lookup.apply(table, index)
 
 
 def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
@@ -31,3 +40,21 @@ def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> 
         count = wide.new_zeros(size).index_add(0, index, wide.new_ones(index.numel()))
         pooled = pooled / count.clamp(min=1)[:, None]
     return pooled.to(values.dtype)
+
+
+class _Lookup(torch.autograd.Function):
+    """Few rows get many gradients: each is summed up for itself, none waits."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.size = table.size(0)
+        return table.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        if ctx.size <= SMALL and has_fast_kernels(grad):
+            return kernels_for(grad).table_sum(grad.contiguous(), index, ctx.size), None
+        out = grad.new_zeros(ctx.size, grad.size(1))
+        return out.index_add(0, index, grad), None

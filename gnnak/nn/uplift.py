@@ -15,7 +15,7 @@ from gnnak.nn.encodings import (
     subgraph_encoding,
 )
 from gnnak.nn.fuse import make_fuse
-from gnnak.nn.fused import can_fuse, fused_encodings
+from gnnak.nn.fused.layer import can_fuse, fused_encodings
 from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.segment import gather, lookup

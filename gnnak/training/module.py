@@ -12,7 +12,7 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
-from gnnak.nn.norm import real_rows
+from gnnak.nn.padding import real_rows
 from gnnak.nn.recompute import norms_without_memory
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config import RunConfig

@@ -3,7 +3,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from gnnak.nn.norm import BatchNorm, real_rows
+from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import real_rows
 
 
 @pytest.mark.parametrize("num_rows", [0, 1])

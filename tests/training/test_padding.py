@@ -5,7 +5,7 @@ import torch
 from torch_geometric.data import Data
 
 from gnnak.graphs import GraphStore, from_pyg
-from gnnak.nn.norm import real_rows
+from gnnak.nn.padding import real_rows
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch_geometric.nn import GINEConv
 
@@ -19,7 +18,8 @@ from gnnak.nn.encodings import scaled_up
 from gnnak.nn.fused.message import edges_of, gine_linear, lift
 from gnnak.nn.fused.norm import affine, norm_relu_add, norm_relu_linear
 from gnnak.nn.fused.pool import Pool, gate_pools, norm_add_linear
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.kernels import has_fast_kernels
+from gnnak.nn.norm import BatchNorm, several_processes
 from gnnak.nn.stack import Stack
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -32,9 +32,9 @@ def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
 ) -> bool:
     """Whether this layer, on these inputs, has a fused path."""
-    if edge_attr is None or edge_attr.dim() != 2 or not layer.transforms:
+    if not has_fast_kernels(x) or several_processes() or not layer.transforms:
         return False
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+    if edge_attr is None or edge_attr.dim() != 2:
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     return (
@@ -43,7 +43,6 @@ def can_fuse(
         and layer.hop == "concat"
         and x.dtype == edge_attr.dtype == next(layer.parameters()).dtype
         and not torch.is_autocast_enabled(x.device.type)
-        and not torch.compiler.is_compiling()
         and _is_gine_stack(layer.gnn)
     )
 

@@ -11,7 +11,12 @@ from torch import Tensor, nn
 
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Constants
-from gnnak.nn.norm import current_real_rows
+from gnnak.nn.padding import current_real_rows
+
+
+def norm_rows(norm: nn.BatchNorm1d, h: Tensor) -> Tensor:
+    """`norm(h)`, [m, c]."""
+    return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False)
 
 
 def norm_relu_add(norm: nn.BatchNorm1d, h: Tensor, residual: Tensor) -> Tensor:

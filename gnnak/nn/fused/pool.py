@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gnnak.nn.fused.norm import affine, offset_grad
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.norm import current_real_rows
+from gnnak.nn.padding import current_real_rows
 from gnnak.subgraphs.groups import Groups
 
 
