@@ -70,6 +70,7 @@ class GNNAK(nn.Module):
     Attributes:
         max_copies: In evaluation, about how many copies are computed at a time: less
             memory, the same values. None = all at once.
+        fused: Whether to use fused kernels where there are some; the same values.
 
     Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
     `HopGate`), and the Linear that ends "concat". The paper also lists
@@ -110,6 +111,7 @@ class GNNAK(nn.Module):
         self.hop: HopMode = hop
         self.departures = departures
         self.max_copies: int | None = None
+        self.fused = True
 
         added = hop_channels if hop == "concat" else 0
         made_of = f"in_channels {in_channels} + hop_channels {added}"
