@@ -17,9 +17,9 @@ def real_rows(counts: Mapping[int, Tensor]) -> Iterator[None]:
     """Inside, norms in training are blind to the padding of a batch.
 
     Of an input with R rows, R a key of `counts`, the first `counts[R]` rows make the
-    statistics; the padding behind them is normed with these. Which rows are real is
-    asked on the device alone. Batches are padded in runs of one process only: over
-    several, all rows count as real.
+    statistics; the padding behind them comes out as if it were their mean, and so
+    never grows from layer to layer. Which rows are real is asked on the device alone.
+    Batches are padded in runs of one process only: over several, all rows are real.
 
     Args:
         counts: From a number of rows to how many of them are real, each a 0-dim int64
@@ -29,7 +29,7 @@ def real_rows(counts: Mapping[int, Tensor]) -> Iterator[None]:
     >>> with real_rows({3: torch.tensor(2)}):
     ...     rows = norm(torch.tensor([[-1.0], [1.0], [5.0]]))
     >>> [round(row, 3) for row in rows.flatten().tolist()]
-    [-1.0, 1.0, 5.0]
+    [-1.0, 1.0, 0.0]
     """
     token = _REAL.set(counts)
     try:
@@ -73,19 +73,19 @@ class BatchNorm(nn.BatchNorm1d):
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
         """Norm with the statistics of the first `count` rows, if these are several."""
-        assert self.running_mean is not None
+        running = self.running_mean
+        assert running is not None
         assert self.running_var is not None
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         real = (torch.arange(x.size(0), device=x.device) < count)[:, None]
         rows, several = count.clamp(min=1), count > 1
         mean = torch.where(real, x, 0).sum(dim=0) / rows
-        variance = torch.where(real, x - mean, 0).square().sum(dim=0) / rows
+        centred = torch.where(real, x - torch.where(several, mean, running), 0)
+        variance = centred.square().sum(dim=0) / rows
+        scale = torch.where(several, variance, self.running_var).add(self.eps).rsqrt()
         with torch.no_grad():
             self._remember(mean, variance * rows / (rows - 1).clamp(min=1), several)
-        mean = torch.where(several, mean, self.running_mean)
-        variance = torch.where(several, variance, self.running_var)
-        scaled = (x - mean) * (variance + self.eps).rsqrt()
-        return (scaled * self.weight + self.bias).to(narrow)
+        return (centred * scale * self.weight + self.bias).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()

@@ -118,6 +118,17 @@ class RootedSubgraphs:
             kept[name] = compute()
         return kept[name]
 
+    def know(self, **values: object) -> Self:
+        """Take derived values found elsewhere, named as here, `by` for all `Groups`.
+
+        What is derived of many batches at once need not be derived of each again.
+        """
+        kept = self.__dict__.setdefault("_kept", {})
+        groups = values.pop("by", {})
+        assert isinstance(groups, dict)
+        kept |= values | {f"by {axis}": found for axis, found in groups.items()}
+        return self
+
     def to(self, device: torch.device | str) -> Self:
         """Return this record on another device."""
         moved = {name: getattr(self, name).to(device) for name in TENSORS}

@@ -1,0 +1,104 @@
+"""Many batches put together at once, then cut apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs import GraphBatch
+from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.training.items import ROWS
+
+AXES = (*ROWS, "fillings")
+"""What a window has rows of, each batch's together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The graphs of many batches as one, and where each batch begins on every axis."""
+
+    batch: GraphBatch
+    """The graphs, batch after batch."""
+    subgraphs: RootedSubgraphs | None
+    """Rooted subgraphs, graph after graph; None where there are none."""
+    node_targets: bool
+    """Whether `batch.y` has a row for every node, rather than for every graph."""
+    first: dict[str, Tensor]
+    """By axis, [b + 1]: where each batch begins; the last entry is the end."""
+    starts: dict[str, list[int]]
+    """The same on the host."""
+    max_hop: int
+    """The largest hop of any copy."""
+
+    @property
+    def num_batches(self) -> int:
+        """Number of batches, b."""
+        return len(self.starts["graphs"]) - 1
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes it has."""
+        if self.subgraphs is None:
+            return AXES[:3]
+        return AXES if isinstance(self.subgraphs, SampledSubgraphs) else ROWS
+
+    def counts(self, axis: str) -> list[int]:
+        """How many rows each batch has on an axis, [b]."""
+        return [end - begin for begin, end in pairwise(self.starts[axis])]
+
+
+def open_window(
+    batch: GraphBatch,
+    subgraphs: RootedSubgraphs | None,
+    sizes: Sequence[int],
+    node_targets: bool = False,
+) -> Window:
+    """Find where each batch of a window begins; the host learns of it all at once.
+
+    Args:
+        batch: The graphs of all batches.
+        subgraphs: Their rooted subgraphs, graph after graph; or None.
+        sizes: How many graphs each batch has.
+        node_targets: Whether targets belong to nodes.
+    """
+    ends = torch.tensor([0, *accumulate(sizes)], device=batch.device)
+    first = {
+        "graphs": ends,
+        "nodes": batch.ptr[ends],
+        "edges": torch.searchsorted(batch.batch[batch.edge_index[0]], ends),
+    } | dict.fromkeys(AXES[3:], torch.zeros_like(ends))
+    deepest = ends.new_full((1,), -1)
+    if subgraphs is not None:
+        target = subgraphs.edge_index[1].contiguous()
+        root = torch.searchsorted(batch.batch[subgraphs.root], ends)
+        copy = torch.searchsorted(subgraphs.subgraph, root)
+        edge_copy = torch.searchsorted(target, copy)
+        first |= {"subgraphs": root, "copies": copy, "edge_copies": edge_copy}
+        if subgraphs.num_copies:
+            deepest = subgraphs.hop.max()[None]
+    if isinstance(subgraphs, SampledSubgraphs):
+        graph = batch.batch[subgraphs.filling.node]
+        number = torch.searchsorted(ends, graph, right=True) - 1
+        filling, number = _by_batch(subgraphs.filling, number)
+        subgraphs = replace(subgraphs, filling=filling)
+        numbers = torch.arange(len(sizes) + 1, device=batch.device)
+        first["fillings"] = torch.searchsorted(number, numbers)
+    *flat, max_hop = torch.cat([*first.values(), deepest]).tolist()
+    rows = len(sizes) + 1
+    starts = {
+        axis: flat[index * rows : (index + 1) * rows]
+        for index, axis in enumerate(first)
+    }
+    return Window(batch, subgraphs, node_targets, first, starts, max_hop)
+
+
+def _by_batch(filling: Filling, batch: Tensor) -> tuple[Filling, Tensor]:
+    """A filling with its entries batch after batch, and the batch of each."""
+    batch, order = torch.sort(batch, stable=True)
+    parts = (filling.node, filling.subgraph, filling.weight)
+    return Filling(*(part.index_select(0, order) for part in parts)), batch

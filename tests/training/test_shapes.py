@@ -1,0 +1,41 @@
+"""Shapes: room for padding, told apart by their sizes, seldom changed."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak.training.items import ROWS
+from gnnak.training.shapes import Shapes, choose_shape, fits
+from tests.training.test_padding import molecule_store, window_of
+
+AXIS_COUNTS = st.fixed_dictionaries(
+    {axis: st.integers(0, 5000) for axis in (*ROWS, "fillings")}
+)
+
+
+@given(AXIS_COUNTS)
+@settings(max_examples=200)
+def test_choose_shape_leaves_room_and_tells_axes_apart(most):
+    shape = choose_shape(most)
+    assert fits(most, shape)
+    assert shape.graphs == most["graphs"] + 1
+    sizes = [getattr(shape, axis) for axis in ROWS]
+    assert len(set(sizes)) == len(sizes)
+    for axis in ROWS[1:]:
+        assert getattr(shape, axis) <= 1.07 * most[axis] + 72
+
+
+def test_choose_shape_of_all_subgraphs_has_as_many_as_nodes():
+    most = dict.fromkeys(ROWS, 100)
+    shape = choose_shape(most)
+    assert shape.subgraphs == shape.nodes
+    assert len({shape.nodes, shape.edges, shape.copies, shape.edge_copies}) == 4
+    assert shape.fillings == 0
+
+
+def test_shapes_grow_when_a_batch_does_not_fit():
+    shapes, small = Shapes(), window_of(molecule_store(1), [7])
+    first = shapes.of(small, 1)
+    assert shapes.of(small, 1) is first
+    large = shapes.of(window_of(molecule_store(8), [56]), 1)
+    assert large.copies > first.copies
+    assert shapes.of(small, 1) is large
