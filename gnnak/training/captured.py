@@ -7,9 +7,8 @@ with.
 """
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ from gnnak.training.recorder import Recorder
 Step = Callable[[Item], Tensor]
 WARM_STEPS = 3
 """Steps of each shape before it is captured: they load kernels and make states."""
-MOST_SHAPES = 4
+MOST_SHAPES = 6
 """Shapes that are captured; batches of further ones are trained on as they are."""
 
 
@@ -41,61 +40,71 @@ class CapturedStep:
     def __init__(self, step: Step, recorder: Recorder) -> None:
         self.step, self.recorder = step, recorder
         self.gave_up = False
-        self._seen: Counter[Hashable] = Counter()
-        self._captured: dict[Hashable, _Captured] = {}
+        self._places: dict[Hashable, _Place] = {}
 
     def __call__(self, item: Item) -> Tensor:
         """Train on an item; returns its loss."""
-        if item.real is None or self.gave_up:
+        place = None if item.real is None or self.gave_up else self._place(item)
+        if place is None:
             return self.step(item)
-        shape = layout(item)
-        if shape in self._captured:
-            return self._captured[shape](item)
-        if shape not in self._seen and len(self._seen) == MOST_SHAPES:
-            return self.step(item)
-        self._seen[shape] += 1
-        if self._seen[shape] <= WARM_STEPS:
-            return self.recorder.warm(lambda: self.step(item))
-        return self._capture(shape, item)
-
-    def _capture(self, shape: Hashable, item: Item) -> Tensor:
-        fixed = like(item, [tensor.clone() for tensor in tensors_of(item)])
-        inputs = tensors_of(fixed)
+        fixed = place.put(item)
+        if place.replay is not None:
+            return place.replay()
+        place.warm_steps += 1
+        if place.warm_steps <= WARM_STEPS:
+            return self.recorder.warm(lambda: self.step(fixed))
         try:
-            replay = self.recorder.record(lambda: self.step(fixed))
+            place.replay = self.recorder.record(lambda: self.step(place.again(fixed)))
         except Exception as error:
-            self.gave_up = True
-            self._captured.clear()
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            told = "steps are not captured, which is slower: %s"
-            logging.getLogger("gnnak").warning(told, reason)
+            self._give_up(error)
             return self.step(item)
-        self._captured[shape] = _Captured(replay, fixed, _by_dtype(inputs))
-        return self._captured[shape](item)
+        return place.replay()
+
+    def _place(self, item: Item) -> "_Place | None":
+        """Where items of this shape are put; None if there are too many shapes."""
+        shape = layout(item)
+        if shape not in self._places and len(self._places) < MOST_SHAPES:
+            self._places[shape] = _Place(item)
+        return self._places.get(shape)
+
+    def _give_up(self, error: Exception) -> None:
+        self.gave_up = True
+        self._places.clear()
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        told = "steps are not captured, which is slower: %s"
+        logging.getLogger("gnnak").warning(told, reason)
 
 
-@dataclass(frozen=True, eq=False)
-class _Captured:
-    """A step of one shape."""
+class _Place:
+    """Fixed tensors for the items of one shape, and the step captured with them.
 
-    replay: Callable[[], Tensor]
-    """Does it once more, on `fixed`."""
-    fixed: Item
-    """What it reads."""
-    inputs: list[tuple[list[int], list[Tensor]]]
-    """The tensors of `fixed`, by type, with their positions among all of them."""
+    Args:
+        item: An item of this shape.
+    """
 
-    def __call__(self, item: Item) -> Tensor:
-        """Copy an item in and train on it."""
+    def __init__(self, item: Item) -> None:
+        self.tensors = [torch.empty_like(tensor) for tensor in tensors_of(item)]
+        self.replay: Callable[[], Tensor] | None = None
+        self.warm_steps = 0
+        by_type = defaultdict(list)
+        for position, tensor in enumerate(self.tensors):
+            by_type[tensor.dtype].append(position)
+        self._by_type = [
+            (positions, [self.tensors[position] for position in positions])
+            for positions in by_type.values()
+        ]
+
+    def put(self, item: Item) -> Item:
+        """Copy an item in, tensors of one type at once; returns it from here."""
         given = tensors_of(item)
-        for positions, tensors in self.inputs:
-            torch._foreach_copy_(tensors, [given[i] for i in positions])
-        return self.replay()
+        for positions, tensors in self._by_type:
+            torch._foreach_copy_(tensors, [given[position] for position in positions])
+        return self.again(item)
 
+    def again(self, item: Item) -> Item:
+        """The item that lies here, without what was derived of the one before it.
 
-def _by_dtype(tensors: list[Tensor]) -> list[tuple[list[int], list[Tensor]]]:
-    """Tensors of one type are copied by one kernel."""
-    positions: dict[torch.dtype, list[int]] = defaultdict(list)
-    for position, tensor in enumerate(tensors):
-        positions[tensor.dtype].append(position)
-    return [(found, [tensors[i] for i in found]) for found in positions.values()]
+        Args:
+            item: Any item of this shape.
+        """
+        return like(item, self.tensors)

@@ -4,18 +4,22 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.optim import Adam
 
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.training.captured import CapturedStep
 from gnnak.training.config import RunConfig
 from gnnak.training.flat import like, tensors_of
 from gnnak.training.items import Item, RealRows, Shape
 from gnnak.training.module import GraphTask
 from gnnak.training.optimizer import make_optimizer, make_ready
+from gnnak.training.recorder import make_recorder
 from gnnak.training.step import make_step
 from tests.training.small import edge_counts, small_config
 
+MODELS = ["gin-ak+", "gin", "gin-ak+-s"]
 Step = Callable[[Item], Tensor]
 
 
@@ -68,12 +72,24 @@ def _keep(subgraphs: RootedSubgraphs) -> None:
     assert subgraphs.max_hop >= 0
 
 
-def fixed_step(config: RunConfig, device: str = "cpu") -> tuple[GraphTask, Step]:
-    """A network and its step, ready to be captured."""
+def fixed_step(
+    config: RunConfig, device: str = "cpu", captured: bool = True
+) -> tuple[Step, Adam]:
+    """The step of a fresh network, captured or ready to be, and its optimizer."""
     torch.manual_seed(config.train.seed)
-    task = GraphTask(config, edge_counts(8).info, capture=True).to(device)
+    task = GraphTask(config, edge_counts(8).info, capture=True).to(device).train()
     there = next(task.parameters()).device
-    task.train().network.use_fused()
     optimizer = make_optimizer(task.network.parameters(), config.train)
     make_ready(optimizer, there, captured=True)
-    return task, make_step(task._loss, optimizer, config.train, there)
+    step = make_step(task._loss, optimizer, config.train, there)
+    return CapturedStep(step, make_recorder(there)) if captured else step, optimizer
+
+
+def trained(config: RunConfig, captured: bool, device: str = "cpu") -> Tensor:
+    """The losses of 20 steps."""
+    step, _ = fixed_step(config, device, captured)
+    torch.manual_seed(3)
+    losses = torch.stack([step(item) for item in fixed_items(config, 20, device)])
+    assert losses.isfinite().all()
+    assert not isinstance(step, CapturedStep) or not step.gave_up
+    return losses
