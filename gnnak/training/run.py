@@ -66,7 +66,8 @@ def run(
     task.network.save_memory(machine.recompute, machine.max_copies)
     clock = Clock()
     keeper = Keeper(folder, clock, config.train.early_stop)
-    data = GraphData(dataset, parts, config.train, clock, task.extractor)
+    drop = task.network.drop
+    data = GraphData(dataset, parts, config.train, clock, task.extractor, drop)
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), keeper))
