@@ -68,7 +68,8 @@ def run(
     task.network.use_fused(machine.fast)
     clock = Clock()
     keeper = Keeper(folder, clock, config.train.early_stop)
-    data = GraphData(dataset, parts, config.train, clock, task.extractor)
+    drop = task.network.drop
+    data = GraphData(dataset, parts, config.train, clock, task.extractor, drop)
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), keeper))
