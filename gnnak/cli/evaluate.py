@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies
+from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Plain
 from gnnak.graphs.readers.graph_file import PARTS
 from gnnak.training.checkpoint import load_checkpoint
 from gnnak.training.evaluate import evaluate as score_checkpoint
@@ -30,11 +30,12 @@ def evaluate(
     data_dir: DataDir = None,
     accelerator: AcceleratorOption = "auto",
     max_copies: MaxCopies = None,
+    plain: Plain = False,
     as_json: Json = False,
 ) -> None:
     """Score a trained network again, on any part of its data set."""
     check_choice("part", part, PARTS)
-    machine = Machine(accelerator, max_copies=max_copies)  # type: ignore[arg-type]
+    machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
     found = load_checkpoint(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
     score = score_checkpoint(found, dataset, part, machine)  # type: ignore[arg-type]

@@ -22,6 +22,13 @@ MaxCopies = Annotated[
     int | None,
     typer.Option(min=1, help="Less memory in evaluation: node copies at a time."),
 ]
+Plain = Annotated[
+    bool,
+    typer.Option(
+        "--plain",
+        help="No fused kernels, no captured steps: slower on a GPU, the same results.",
+    ),
+]
 RunsFolder = Annotated[
     Path, typer.Option("--runs", help="Checkpoints and curves go here.")
 ]

@@ -13,6 +13,7 @@ from gnnak.cli.options import (
     DataDir,
     Json,
     MaxCopies,
+    Plain,
     Recompute,
     RunsFolder,
 )
@@ -70,6 +71,7 @@ def table(
     accelerator: AcceleratorOption = "auto",
     recompute: Recompute = False,
     max_copies: MaxCopies = None,
+    plain: Plain = False,
     as_json: Json = False,
 ) -> None:
     """Show a table of the paper, our numbers beside its own.
@@ -85,7 +87,12 @@ def table(
     failures: list[str] = []
     if run:
         places = Places(data_dir, runs_dir, results)
-        machine = Machine(accelerator, recompute=recompute, max_copies=max_copies)  # type: ignore[arg-type]
+        machine = Machine(
+            accelerator,  # type: ignore[arg-type]
+            recompute=recompute,
+            max_copies=max_copies,
+            fast=not plain,
+        )
         runs, datasets = _missing(chosen, results, seeds, only)
         failures = run_pending(runs, datasets, places, machine, jobs)
     filled = fill_from_folder(chosen, results)

@@ -82,6 +82,8 @@ def run_as_command(run: PendingRun, places: Places, machine: Machine) -> None:
         command += ["--data-dir", str(places.data)]
     if machine.recompute:
         command += ["--recompute"]
+    if not machine.fast:
+        command += ["--plain"]
     if machine.max_copies is not None:
         command += ["--max-copies", str(machine.max_copies)]
     pipe = subprocess.PIPE

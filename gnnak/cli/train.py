@@ -15,6 +15,7 @@ from gnnak.cli.options import (
     DataDir,
     Json,
     MaxCopies,
+    Plain,
     Recompute,
     RunsFolder,
 )
@@ -79,6 +80,7 @@ def train(
     ] = False,
     recompute: Recompute = False,
     max_copies: MaxCopies = None,
+    plain: Plain = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
     ] = False,
@@ -116,6 +118,7 @@ def train(
             tensorboard=tensorboard,
             recompute=recompute,
             max_copies=max_copies,
+            fast=not plain,
         ),
         resume,
         Console(stderr=True),

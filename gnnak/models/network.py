@@ -81,6 +81,12 @@ class Network(nn.Module):
             if isinstance(module, GNNAK):
                 module.max_copies = max_copies
 
+    def use_fused(self, fused: bool = True) -> None:
+        """Use fused kernels where there are some, or none; the same values."""
+        for module in self.modules():
+            if isinstance(module, GNNAK):
+                module.fused = fused
+
     def forward(
         self,
         x: Tensor | GraphLike | None,

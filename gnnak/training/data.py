@@ -7,16 +7,16 @@ from typing import Any
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
+from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
 from gnnak.training.items import Item
-from gnnak.training.loader import BatchSampler, epoch_seed, make_loader
+from gnnak.training.loader import BatchSampler, Draws, Loader, epoch_seed
 from gnnak.training.protocols import Parts
 
 
@@ -32,6 +32,9 @@ class GraphData(LightningDataModule):
         clock: Told the seconds that putting batches together takes.
         extractor: What makes rooted subgraphs, for models that want them. Those that
             are always the same, and not too many, are extracted once and kept.
+        drop: Which of those that are kept are used in training; None = all.
+        padded: Whether training batches of full size are padded, all to one shape, for
+            one process and targets of graphs: elsewhere nothing is padded.
     """
 
     def __init__(
@@ -41,13 +44,15 @@ class GraphData(LightningDataModule):
         train: TrainConfig,
         clock: Clock,
         extractor: Extractor | None = None,
+        drop: SubgraphDrop | None = None,
+        padded: bool = False,
     ) -> None:
         super().__init__()
         self.store = dataset.store
         if train.precision == "64":
             self.store = in_double(self.store)
         self.parts, self.train, self.clock = parts, train, clock
-        self.extractor = extractor
+        self.extractor, self.drop, self.padded = extractor, drop, padded
         self.kept: KeptSubgraphs | None = None
 
     def setup(self, stage: str) -> None:
@@ -58,11 +63,26 @@ class GraphData(LightningDataModule):
             with self.clock.time("data"):
                 self.kept = keep_if_small(self.store, self.extractor)
 
-    def train_dataloader(self) -> DataLoader:
+    def train_dataloader(self) -> Loader:
         """Training batches, in a new order each epoch."""
-        return self._loader(self.parts.train, self._coming_epoch)
+        assert self.trainer is not None
+        rank, processes = self.trainer.global_rank, self.trainer.world_size
+        draws = None
+        if self.drop is not None:
+            draws = Draws(self.drop, lambda: self._coming_epoch(rank))
+        single = self.extractor is not None and self.kept is None
+        plain = single or processes > 1 or self.store.node_targets
+        return Loader(
+            self.store,
+            self._sampler(self.parts.train, self._coming_epoch),
+            self.clock,
+            self.kept,
+            draws,
+            single,
+            self.padded and not plain,
+        )
 
-    def _coming_epoch(self) -> int:
+    def _coming_epoch(self, rank: int = 0) -> int:
         """The seed of the epoch whose batches are about to be cut.
 
         That epochs are processed is known before that they are complete: a resumed run
@@ -70,15 +90,15 @@ class GraphData(LightningDataModule):
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
-        return epoch_seed(self.train.seed, progress.processed)
+        return epoch_seed(self.train.seed, progress.processed, rank)
 
-    def val_dataloader(self) -> DataLoader:
+    def val_dataloader(self) -> Loader:
         """Validation batches."""
-        return self._loader(self.parts.validation)
+        return self._evaluated(self.parts.validation)
 
-    def test_dataloader(self) -> DataLoader:
+    def test_dataloader(self) -> Loader:
         """Test batches."""
-        return self._loader(self.parts.test)
+        return self._evaluated(self.parts.test)
 
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
@@ -86,20 +106,23 @@ class GraphData(LightningDataModule):
         """Items are put together on the device: nothing is moved."""
         return batch
 
-    def _loader(
+    def _evaluated(self, positions: Tensor) -> Loader:
+        # Seconds of evaluation batches belong to the evaluation: no clock.
+        single = self.extractor is not None and self.kept is None
+        sampler = self._sampler(positions)
+        return Loader(self.store, sampler, kept=self.kept, single=single)
+
+    def _sampler(
         self, positions: Tensor, order: Callable[[], int] | None = None
-    ) -> DataLoader:
+    ) -> BatchSampler:
         assert self.trainer is not None
-        sampler = BatchSampler(
+        return BatchSampler(
             positions,
             self.train.batch_size,
             order,
             self.trainer.global_rank,
             self.trainer.world_size,
         )
-        # Seconds of evaluation batches belong to the evaluation.
-        clock = None if order is None else self.clock
-        return make_loader(self.store, sampler, clock, self.kept)
 
 
 def in_double(store: GraphStore) -> GraphStore:

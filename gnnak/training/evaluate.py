@@ -41,6 +41,7 @@ def evaluate(
     task.network.load_state_dict(checkpoint.network().state_dict())
     machine = machine or Machine()
     task.network.save_memory(max_copies=machine.max_copies)
+    task.network.use_fused(machine.fast)
     few, all_of_them = dataset.subset(wanted), torch.arange(wanted.numel())
     parts = Parts(all_of_them, all_of_them, all_of_them)
     data = GraphData(few, parts, config.train, Clock(), task.extractor)

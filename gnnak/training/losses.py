@@ -7,7 +7,6 @@ that of one process.
 
 from collections.abc import Callable
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
@@ -91,7 +90,7 @@ def _bce(outputs: Tensor, targets: Tensor) -> SumAndWeight:
 
 
 def _all(terms: Tensor) -> SumAndWeight:
-    return terms.sum(), torch.tensor(terms.numel(), dtype=terms.dtype).to(terms.device)
+    return terms.sum(), terms.new_full((), terms.numel())
 
 
 _TERMS: dict[Loss, Callable[[Tensor, Tensor], SumAndWeight]] = {

@@ -46,6 +46,8 @@ class Machine:
     """Whether to keep less in training and compute it again in the backward pass."""
     max_copies: int | None = None
     """In evaluation, about how many node copies are computed at a time; None = all."""
+    fast: bool = True
+    """Fused kernels and captured steps on a GPU; the same results to rounding."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
@@ -66,18 +68,35 @@ class Machine:
         """Whether the run is on GPUs."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
+    @property
+    def is_one(self) -> bool:
+        """Whether the run is one process."""
+        return self.devices * self.num_nodes == 1
+
+    def captures(self, config: RunConfig) -> bool:
+        """Whether steps of training on padded batches are captured.
+
+        Not those that scale losses, nor those that store the generator's state to
+        compute once more what they drew: both ask the device in between.
+        """
+        asks = config.train.precision == "16" or self.recompute
+        return self.fast and self.is_gpu and self.is_one and not asks
+
 
 def make_trainer(
-    config: RunConfig, machine: Machine, callbacks: list[Callback], folder: Path
+    config: RunConfig,
+    machine: Machine,
+    callbacks: list[Callback],
+    folder: Path,
+    captured: bool = False,
 ) -> Trainer:
-    """Lightning's trainer of one run."""
+    """Lightning's trainer of one run; a captured step clips gradients itself."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
     if gpu and machine.tf32:
         torch.set_float32_matmul_precision("high")
-    several = machine.devices * machine.num_nodes > 1
-    if several:
+    if not machine.is_one:
         become_main()
     if is_worker():
         follow_main()
@@ -85,10 +104,10 @@ def make_trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=machine.devices,
         num_nodes=machine.num_nodes,
-        strategy="ddp" if several else "auto",
+        strategy="auto" if machine.is_one else "ddp",
         precision=PRECISIONS[train.precision],  # type: ignore[arg-type]
         max_epochs=train.epochs,
-        gradient_clip_val=train.clip,
+        gradient_clip_val=None if captured else train.clip,
         deterministic=machine.deterministic,
         callbacks=callbacks,
         logger=_tensorboard(folder) if machine.tensorboard else False,
@@ -97,7 +116,7 @@ def make_trainer(
         enable_model_summary=False,
         enable_progress_bar=False,
         num_sanity_val_steps=0,
-        log_every_n_steps=1,
+        log_every_n_steps=0,
         use_distributed_sampler=False,
     )
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from lightning.pytorch import LightningModule
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Optimizer
 
 from gnnak.datasets.record import DatasetInfo
 from gnnak.graphs import GraphBatch
@@ -15,11 +15,15 @@ from gnnak.models.network import Network
 from gnnak.nn.padding import real_rows
 from gnnak.nn.recompute import norms_without_memory
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.training.captured import CapturedStep
 from gnnak.training.config import RunConfig
 from gnnak.training.items import Item
 from gnnak.training.loader import epoch_seed
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
+from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
+from gnnak.training.recorder import make_recorder
+from gnnak.training.step import make_step
 
 
 class GraphTask(LightningModule):
@@ -34,6 +38,7 @@ class GraphTask(LightningModule):
         info: What is asked of the data.
         degrees: How many training nodes have each in-degree; read by `pna` alone.
         batch_statistics: Whether to score with the statistics of the batch.
+        capture: Whether steps on padded batches are captured and replayed.
     """
 
     def __init__(
@@ -42,8 +47,11 @@ class GraphTask(LightningModule):
         info: DatasetInfo,
         degrees: tuple[int, ...] | None = None,
         batch_statistics: bool = False,
+        capture: bool = False,
     ) -> None:
         super().__init__()
+        self.automatic_optimization = not capture
+        self.captured: CapturedStep | None = None
         self.config, self.info = config, info
         self.batch_statistics = batch_statistics
         self.network = build_network(config, info, degrees)
@@ -57,12 +65,19 @@ class GraphTask(LightningModule):
 
     def configure_optimizers(self) -> Optimizer:
         """Adam."""
-        train = self.config.train
-        return Adam(
-            self.network.parameters(),
-            lr=train.learning_rate,
-            weight_decay=train.weight_decay,
-        )
+        return make_optimizer(self.network.parameters(), self.config.train)
+
+    def on_train_start(self) -> None:
+        """Begin, or go on from a checkpoint, which may be of another machine."""
+        optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
+        make_ready(optimizer, self.device, capture)
+        if capture:
+            step = make_step(self._loss, optimizer, self.config.train, self.device)
+            self.captured = CapturedStep(step, make_recorder(self.device))
+
+    def on_train_end(self) -> None:
+        """Give back what was captured."""
+        self.captured = None
 
     def on_train_epoch_start(self) -> None:
         """Set what follows from the epoch: seeds and learning rate."""
@@ -71,12 +86,22 @@ class GraphTask(LightningModule):
         torch.manual_seed(seed)
         self.generator = torch.Generator(self.device).manual_seed(seed)
         rate = train.learning_rate * 0.5 ** (epoch // train.step)
-        for group in self.trainer.optimizers[0].param_groups:
-            group["lr"] = rate
+        set_rate(self.trainer.optimizers[0], rate)
         self.losses = []
 
-    def training_step(self, item: Item, _: int) -> Tensor:
-        """The loss of one batch."""
+    def training_step(self, item: Item, _: int) -> Tensor | None:
+        """The loss of one batch, for Lightning to go on with; captured, all of it."""
+        if self.captured is None:
+            loss = self._loss(item)
+            self.losses.append(loss.detach())
+            return loss
+        self.losses.append(self.captured(item))
+        steps = self.trainer.fit_loop.epoch_loop.manual_optimization.optim_step_progress
+        steps.increment_ready()
+        steps.increment_completed()
+        return None
+
+    def _loss(self, item: Item) -> Tensor:
         batch, real = item.batch, item.real
         with real_rows({} if real is None else real.counts()):
             outputs = self.network(
@@ -86,9 +111,7 @@ class GraphTask(LightningModule):
         targets = self._targets(batch, outputs)
         if real is not None:
             outputs, targets = outputs[: real.num_graphs], targets[: real.num_graphs]
-        loss = self.loss(outputs, targets)
-        self.losses.append(loss.detach())
-        return loss
+        return self.loss(outputs, targets)
 
     def validation_step(self, item: Item, _: int) -> None:
         """Take one batch into the score."""
@@ -157,7 +180,10 @@ def _widened(outputs: Tensor) -> Tensor:
 @contextmanager
 def norms_in_training(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Inside, norms take the statistics of the batch, and remember nothing of it."""
-    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm1d) and wanted]
+    if not wanted:
+        yield
+        return
+    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm1d)]
     before = [norm.training for norm in norms]
     for norm in norms:
         norm.training = True

@@ -62,17 +62,20 @@ def run(
     degrees = None
     if config.model.name.split("-")[0] == "pna":
         degrees = degree_counts(dataset.store, parts.train)
-    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics)
+    captured = machine.captures(config) and not dataset.info.node_task
+    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics, captured)
     task.network.save_memory(machine.recompute, machine.max_copies)
+    task.network.use_fused(machine.fast)
     clock = Clock()
     keeper = Keeper(folder, clock, config.train.early_stop)
-    data = GraphData(dataset, parts, config.train, clock, task.extractor)
+    drop = task.network.drop
+    data = GraphData(dataset, parts, config.train, clock, task.extractor, drop)
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), keeper))
     with quiet_lightning(), stoppable("go on with --resume"):
         callbacks.append(OwnSignals())
-        trainer = make_trainer(config, machine, callbacks, folder)
+        trainer = make_trainer(config, machine, callbacks, folder, captured)
         clock.device = trainer.strategy.root_device
         if trainer.is_global_zero:
             write_bytes(make_folder(folder) / "config.yaml", _as_yaml(config))

@@ -4,10 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnak import EgoNets
+from gnnak.sampling.coverage import is_cover
+from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import keep_all
+from gnnak.training import budget
 from gnnak.training.clock import Clock
-from gnnak.training.loader import BatchSampler, make_loader
+from gnnak.training.items import Item
+from gnnak.training.loader import BatchSampler, Draws, Loader
+from tests.graphs.graph_strategies import assert_same
 from tests.training.small import triangles
+from tests.training.test_windows import assert_same_records
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))
@@ -42,10 +48,10 @@ def test_order_follows_from_its_seed():
     assert next(iter(BatchSampler(torch.arange(5), 5))).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_make_loader_gives_whole_batches_and_tells_the_seconds():
+def test_loader_gives_whole_batches_and_tells_the_seconds():
     data, clock = triangles(4), Clock()
     state = torch.get_rng_state()
-    loader = make_loader(data.store, BatchSampler(torch.arange(8), 3), clock)
+    loader = Loader(data.store, BatchSampler(torch.arange(8), 3), clock)
     batches = [item.batch for item in loader if item.subgraphs is None]
     assert [batch.num_graphs for batch in batches] == [3, 3, 2]
     assert clock.seconds["data"] > 0
@@ -53,12 +59,70 @@ def test_make_loader_gives_whole_batches_and_tells_the_seconds():
     assert batches[1].y.tolist() == [1, 0, 1]
 
 
-def test_make_loader_gives_kept_subgraphs_with_their_batch():
+def test_loader_gives_kept_subgraphs_with_their_batch():
     data = triangles(4)
     kept = keep_all(data.store, EgoNets(1))
     sampler = BatchSampler(torch.arange(8), 3)
-    for item in make_loader(data.store, sampler, Clock(), kept):
+    for item in Loader(data.store, sampler, Clock(), kept):
         item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
+
+
+def same_items(first, second):
+    assert_same(first.batch, second.batch)
+    assert_same_records(first.subgraphs, second.subgraphs, groups=False)
+
+
+@pytest.mark.parametrize("limit", [1, 40_000, 2**24])
+def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
+    monkeypatch.setattr(budget, "LEAST_BYTES", limit)
+    store = triangles(4).store
+    kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
+    items = list(Loader(store, sampler, kept=kept))
+    assert len(items) == len(Loader(store, sampler)) == 3
+    for item, positions in zip(items, sampler, strict=True):
+        same_items(item, Item(store[positions], kept[positions]))
+
+
+def test_loader_of_single_batches_has_no_windows(monkeypatch):
+    monkeypatch.delattr("gnnak.training.loader.open_window")
+    sampler = BatchSampler(torch.arange(8), 3)
+    assert len(list(Loader(triangles(4).store, sampler, single=True))) == 3
+
+
+@pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
+def test_loader_draws_covers_that_follow_from_the_seed(strategy):
+    store, seeds = triangles(8).store, iter([1, 1, 2])
+    kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 5)
+    draws = Draws(SubgraphDrop(strategy, 2), lambda: next(seeds))
+    loader = Loader(store, sampler, None, kept, draws)
+    first, again, other = (list(loader) for _ in range(3))
+    for one, two in zip(first, again, strict=True):
+        same_items(one, two)
+    roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
+    assert roots[0] != roots[1]
+    for item, positions in zip(first, sampler, strict=True):
+        full = kept[positions]
+        chosen = torch.zeros(full.num_subgraphs, dtype=torch.bool)
+        chosen[item.subgraphs.root] = True
+        assert is_cover(full, item.batch.num_nodes, chosen, 2)
+        assert item.subgraphs.num_subgraphs < full.num_subgraphs
+
+
+def test_loader_pads_batches_of_full_size_to_one_shape():
+    store = triangles(8).store
+    kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 6)
+    loader = Loader(store, sampler, kept=kept, padded=True)
+    for _ in range(2):
+        items = list(loader)
+        assert [item.real is None for item in items] == [False, False, True]
+        assert items[0].real.shape is items[1].real.shape
+        assert [item.batch.num_graphs for item in items] == [7, 7, 4]
+
+
+def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
+    store = triangles(2).store
+    loader = Loader(store, BatchSampler(torch.arange(4), 6), padded=True)
+    assert [item.real for item in loader] == [None]
 
 
 @pytest.mark.parametrize("phase", ["train", "evaluation"])

@@ -141,3 +141,45 @@ def test_run_with_less_memory_is_the_same_run(tmp_path):
     less = run(config, triangles(), tmp_path / "less", saving)
     assert less["curves"] == plain["curves"]
     assert less["scores"] == plain["scores"]
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
+@pytest.mark.parametrize("precision", ["64", "bf16"])
+def test_run_whose_steps_are_captured_is_the_same_run(precision, tmp_path, monkeypatch):
+    config = small_config(
+        train__precision=precision,
+        train__clip=0.1,
+        train__step=1,
+        model__name="gin-ak+-s",
+        model__dropout=0.2,
+    )
+    plain = run(config, triangles(), tmp_path / "plain")
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
+    captured = run(config, triangles(), tmp_path / "captured")
+    assert captured["curves"] == plain["curves"]
+    assert captured["scores"] == plain["scores"]
+    steps = [
+        torch.load(tmp_path / name / "last.ckpt", weights_only=True)["global_step"]
+        for name in ("plain", "captured")
+    ]
+    assert steps[0] == steps[1] > 0
+
+
+@pytest.mark.parametrize("captured", [(False, True), (True, False), (True, True)])
+def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    options = {"train__precision": "64", "train__early_stop": 2, "train__epochs": 4}
+    whole = run(small_config(**options), triangles(), tmp_path / "whole")
+
+    def stop(self, trainer):
+        trainer.should_stop |= self.epochs == 2
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Machine, "captures", lambda *_: captured[0])
+        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        part = run(small_config(**options), triangles(), tmp_path / "part")
+        assert part["epochs"] == 2
+    monkeypatch.setattr(Machine, "captures", lambda *_: captured[1])
+    rest = run(small_config(**options), triangles(), tmp_path / "part", resume=True)
+    assert rest["curves"] == whole["curves"]
+    assert rest["scores"] == whole["scores"]

@@ -1,0 +1,102 @@
+"""What captures work on a device, to be done again and again."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Work = Callable[[], Tensor]
+
+
+class Recorder(Protocol):
+    """Runs work and captures it."""
+
+    def warm(self, work: Work) -> Tensor:
+        """Do the work once, in the way it will be captured."""
+
+    def record(self, work: Work) -> Work:
+        """Capture the work, without doing it.
+
+        Returns:
+            What does it, each time, on the tensors that it was captured with, and
+            returns a tensor of its own.
+
+        Raises:
+            Exception: Whatever the work does that cannot be captured; nothing that it
+                would have changed is changed then.
+        """
+
+
+def make_recorder(device: torch.device) -> Recorder:
+    """The recorder for a device."""
+    return GraphRecorder(device) if device.type == "cuda" else CallRecorder()
+
+
+class CallRecorder:
+    """Where there is nothing to gain from a capture: work is simply called."""
+
+    def warm(self, work: Work) -> Tensor:
+        """Do the work."""
+        return work()
+
+    def record(self, work: Work) -> Work:
+        """The work itself."""
+        return work
+
+
+class GraphRecorder:
+    """Captures work as CUDA graphs, which share their memory.
+
+    They can, since none of them reads what another, or it itself, left there: what
+    lasts from step to step, such as weights, lies outside. Random numbers follow from
+    the seed and the offset that the device's generator has at the time of a replay,
+    and move it on, as if the work were called.
+
+    Args:
+        device: A GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.stream = torch.cuda.Stream(device)
+        self.index = self.stream.device_index
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def warm(self, work: Work) -> Tensor:
+        """Do the work on the stream that it will be captured on."""
+        outside = torch.cuda.current_stream(self.index)
+        self.stream.wait_stream(outside)
+        with torch.cuda.stream(self.stream):
+            result = work()
+        outside.wait_stream(self.stream)
+        return result
+
+    def record(self, work: Work) -> Work:
+        """Capture the work as a graph."""
+        graph = torch.cuda.CUDAGraph()
+        generator = torch.cuda.default_generators[self.index]
+        outside = torch.cuda.current_stream(self.index)
+        before = generator.clone_state()
+        try:
+            with torch.cuda.graph(
+                graph, self.pool, self.stream, capture_error_mode="thread_local"
+            ):
+                result = work()
+        except Exception:
+            torch.cuda.set_stream(outside)
+            self._leave_pool()
+            generator.graphsafe_set_state(before)
+            raise
+
+        def replay() -> Tensor:
+            graph.replay()
+            return result.clone()
+
+        return replay
+
+    def _leave_pool(self) -> None:
+        """Give back what PyTorch does not after a capture that CUDA broke off."""
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(self.index, self.pool)
+            torch._C._cuda_releasePool(self.index, self.pool)

@@ -1,0 +1,116 @@
+import logging
+
+import pytest
+import torch
+
+from gnnak.training.captured import MOST_SHAPES, WARM_STEPS, CapturedStep
+from gnnak.training.flat import tensors_of
+from gnnak.training.items import Item
+from gnnak.training.recorder import CallRecorder
+from tests.training.fixed import MODELS, fixed_config, fixed_items, trained
+from tests.training.small import edge_counts
+
+
+class Listener(CallRecorder):
+    """Notes what it is asked for; may refuse."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        self.refuses = refuses
+        self.calls: list[str] = []
+
+    def warm(self, work):
+        self.calls.append("warm")
+        return work()
+
+    def record(self, work):
+        self.calls.append("record")
+        if self.refuses:
+            raise RuntimeError("operation not permitted\nwhen stream is capturing")
+
+        def replay():
+            self.calls.append("replay")
+            return work()
+
+        return replay
+
+
+def summed(seen: list[Item]):
+    """A step that notes the items it was called with, and adds up their features."""
+
+    def step(item: Item) -> torch.Tensor:
+        seen.append(item)
+        return item.batch.x.sum()
+
+    return step
+
+
+def test_captured_step_takes_each_item_once_from_fixed_tensors():
+    items, seen, listener = fixed_items(fixed_config("gin"), 8), [], Listener()
+    captured = CapturedStep(summed(seen), listener)
+    losses = [captured(item) for item in items]
+    assert losses == [item.batch.x.sum() for item in items]
+    assert listener.calls == ["warm"] * WARM_STEPS + ["record"] + ["replay"] * 5
+    assert len(seen) == 8
+    places = {tuple(t.data_ptr() for t in tensors_of(item)) for item in seen}
+    assert len(places) == 1
+    for fixed, last in zip(tensors_of(seen[0]), tensors_of(items[-1]), strict=True):
+        assert torch.equal(fixed, last)
+        assert fixed.data_ptr() != last.data_ptr()
+
+
+def test_captured_step_keeps_shapes_apart_and_captures_a_few():
+    plain = fixed_items(fixed_config("gin"), 1)[0]
+    positions = [torch.arange(count) for count in range(1, MOST_SHAPES + 2)]
+    store, seen, listener = edge_counts(8).store, [], Listener()
+    items = [Item(store[few], None, plain.real) for few in positions]
+    captured = CapturedStep(summed(seen), listener)
+    for _ in range(WARM_STEPS + 2):
+        assert [captured(item) for item in items] == [i.batch.x.sum() for i in items]
+    assert listener.calls.count("record") == MOST_SHAPES
+    assert listener.calls.count("replay") == 2 * MOST_SHAPES
+    assert len(seen) == (WARM_STEPS + 2) * len(items)
+
+
+def test_captured_step_calls_the_step_for_items_that_are_not_padded():
+    padded, listener = fixed_items(fixed_config("gin"), 8), Listener()
+    captured = CapturedStep(summed([]), listener)
+    for item in padded:
+        captured(Item(item.batch))
+    assert listener.calls == []
+
+
+def test_captured_step_that_cannot_be_captured_says_so_once_and_goes_on(caplog):
+    items, seen, listener = fixed_items(fixed_config("gin"), 8), [], Listener(True)
+    captured = CapturedStep(summed(seen), listener)
+    with caplog.at_level(logging.WARNING, "gnnak"):
+        losses = [captured(item) for item in items]
+    assert losses == [item.batch.x.sum() for item in items]
+    assert all(a is b for a, b in zip(seen[3:], items[3:], strict=True))
+    assert listener.calls == ["warm"] * WARM_STEPS + ["record"]
+    told = "steps are not captured, which is slower: operation not permitted"
+    assert [record.getMessage() for record in caplog.records] == [told]
+
+
+def test_captured_step_forgets_what_an_item_derived_of_itself():
+    derived = []
+
+    def step(item: Item) -> torch.Tensor:
+        derived.append(item.subgraphs.by("node").order.clone())
+        return item.subgraphs.node.sum()
+
+    items = fixed_items(fixed_config("gin-ak+"), 6)
+    for turn, item in enumerate(items):
+        item.subgraphs.__dict__.pop("_kept")
+        item.subgraphs.node.copy_(item.subgraphs.node.roll(turn))
+    captured = CapturedStep(step, Listener())
+    for item in items:
+        captured(item)
+    for order, item in zip(derived, items, strict=True):
+        assert torch.equal(order, item.subgraphs.by("node").order)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_captured_step_trains_as_the_step_does(model):
+    config = fixed_config(model, train__precision="64", train__clip=0.5)
+    one, other = (trained(config, captured) for captured in (False, True))
+    assert torch.equal(one, other)

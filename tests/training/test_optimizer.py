@@ -1,0 +1,49 @@
+from copy import deepcopy
+
+import torch
+from torch import nn
+
+from gnnak.training.config import TrainConfig
+from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
+
+
+def stepped():
+    """An Adam that has made a step, on the CPU."""
+    weight = nn.Parameter(torch.ones(2))
+    optimizer = make_optimizer([weight], TrainConfig())
+    weight.sum().backward()
+    optimizer.step()
+    return optimizer
+
+
+def test_make_ready_changes_nothing_on_a_cpu():
+    for captured in (False, True):
+        optimizer = stepped()
+        before = deepcopy(optimizer.state_dict())
+        make_ready(optimizer, torch.device("cpu"), captured)
+        assert str(optimizer.state_dict()) == str(before)
+
+
+def test_make_ready_takes_what_was_captured_elsewhere():
+    optimizer = stepped()
+    plain = deepcopy(optimizer.state_dict())
+    elsewhere = deepcopy(plain)
+    elsewhere["param_groups"][0] |= {
+        "lr": torch.tensor(1e-3, dtype=torch.double),
+        "capturable": True,
+        "fused": True,
+    }
+    optimizer.load_state_dict(elsewhere)
+    make_ready(optimizer, torch.device("cpu"), captured=False)
+    assert str(optimizer.state_dict()) == str(plain)
+
+
+def test_set_rate_leaves_a_tensor_in_its_place():
+    optimizer = stepped()
+    set_rate(optimizer, 0.5)
+    assert optimizer.param_groups[0]["lr"] == 0.5
+    rate = torch.tensor(0.1)
+    optimizer.param_groups[0]["lr"] = rate
+    set_rate(optimizer, 0.25)
+    assert optimizer.param_groups[0]["lr"] is rate
+    assert rate == 0.25

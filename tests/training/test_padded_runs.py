@@ -1,0 +1,36 @@
+"""Whole runs whose batches are padded, against the same runs without padding."""
+
+from functools import partial
+
+import pytest
+
+from gnnak.training import run as run_module
+from gnnak.training.data import GraphData
+from gnnak.training.items import Item
+from gnnak.training.module import GraphTask
+from gnnak.training.run import run
+from tests.training.small import edge_counts, small_config
+
+
+@pytest.mark.parametrize("model", ["gin-ak+", "gin-ak+-s", "gin"])
+def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
+    config = small_config(
+        data__name="edges",
+        model__name=model,
+        train__batch_size=5,
+        train__precision="64",
+    )
+    plain = run(config, edge_counts(), tmp_path / "plain")
+    steps, seen = GraphTask.training_step, []
+
+    def watched(task: GraphTask, item: Item, index: int):
+        seen.append(item.real is not None)
+        return steps(task, item, index)
+
+    monkeypatch.setattr(GraphTask, "training_step", watched)
+    monkeypatch.setattr(run_module, "GraphData", partial(GraphData, padded=True))
+    padded = run(config, edge_counts(), tmp_path / "padded")
+    assert seen == [True, True, False] * config.train.epochs
+    assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
+    losses = (record["curves"]["train_loss"] for record in (plain, padded))
+    assert next(losses) == pytest.approx(next(losses), abs=1e-5)
