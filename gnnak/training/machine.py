@@ -46,6 +46,8 @@ class Machine:
     """Whether to keep less in training and compute it again in the backward pass."""
     max_copies: int | None = None
     """In evaluation, about how many node copies are computed at a time; None = all."""
+    fast: bool = True
+    """Whether to use fused kernels and captured steps on a GPU; the same results."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
