@@ -3,7 +3,7 @@
 import typer
 
 from gnnak import __version__
-from gnnak.cli import datasets, demo, evaluate, extract, report, table, train, wl
+from gnnak.cli import bench, datasets, demo, evaluate, extract, report, table, train, wl
 
 EXAMPLES = """
 Examples:
@@ -49,6 +49,7 @@ app.command(name="train", epilog=train.EXAMPLES)(train.train)
 app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(name="table", epilog=table.EXAMPLES)(table.table)
 app.command(name="report", epilog=report.EXAMPLES)(report.report)
+app.command(name="bench", epilog=bench.EXAMPLES)(bench.bench)
 app.command(name="extract", epilog=extract.EXAMPLES)(extract.extract)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(wl.app, name="wl")

@@ -1,0 +1,129 @@
+"""What an epoch costs with the published code, and what it shall cost here.
+
+Published figures were measured on one NVIDIA H200 (16 cores, float32) with 8 loader
+workers; the four cells that the paper has no figure for ran out of memory there.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gnnak.training.config import RunConfig
+from gnnak.training.experiment import load_experiment
+from gnnak.training.options import change
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    title: str
+    """What is trained on what."""
+    experiment: str
+    """The experiment whose settings are taken."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """What differs from them."""
+    published: str = ""
+    """Seconds and memory of the published code."""
+    goal: str = ""
+    """What is aimed at."""
+    graphs: int | None = None
+    """On how many training graphs it is measured, then scaled; None = all."""
+    epochs: int = 3
+    """Epochs that are timed."""
+    compare: bool = False
+    """Whether the plain path is measured, too."""
+    recompute: bool = False
+    """Whether memory is saved in training."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The run."""
+        return change(load_experiment(self.experiment).config, self.settings)
+
+
+def _zinc_drop(min_coverage: int) -> Row:
+    return Row(
+        f"ZINC, GIN-AK+-S, R = {min_coverage}",
+        "zinc",
+        {"model.name": "gin-ak+-s", "model.drop.min_coverage": min_coverage},
+        published="6.5 s, 1 178 MB" if min_coverage == 3 else "",
+        goal="below GIN-AK+",
+        graphs=5120,
+        epochs=2,
+    )
+
+
+ROWS: dict[str, Row] = {
+    "zinc-gin": Row(
+        "ZINC, GIN",
+        "zinc",
+        {"model.name": "gin"},
+        published="2.7 s, 179 MB",
+        goal="0.15 s",
+        compare=True,
+    ),
+    "zinc-ak": Row(
+        "ZINC, GIN-AK+",
+        "zinc",
+        published="4.7 s, 1 679 MB",
+        goal="0.30 s, 600 MB",
+        compare=True,
+    ),
+    **{f"zinc-drop-{r}": _zinc_drop(r) for r in range(1, 6)},
+    "cifar-ak": Row(
+        "CIFAR10 (k = 2), GIN-AK+",
+        "cifar10",
+        published="97 to 125 s, 27 200 MB",
+        goal="15 s, 6 000 MB",
+        graphs=1536,
+        compare=True,
+    ),
+    "cifar-drop": Row(
+        "CIFAR10, GIN-AK+-S, random, R = 3",
+        "cifar10",
+        {"model.name": "gin-ak+-s"},
+        published="66 to 80 s, 5 900 MB",
+        goal="8 s, 3 000 MB",
+        graphs=1536,
+    ),
+    "pattern-ak": Row(
+        "PATTERN (walks), GIN-AK+, batch 32", "pattern", graphs=640, epochs=2
+    ),
+    "cifar-pna": Row(
+        "CIFAR10, PNA*-AK+",
+        "cifar10",
+        {"model.name": "pna*-ak+"},
+        published="OOM",
+        graphs=256,
+        epochs=2,
+        recompute=True,
+    ),
+    "pattern-pna": Row(
+        "PATTERN, PNA*-AK+",
+        "pattern",
+        {"model.name": "pna*-ak+"},
+        published="OOM",
+        graphs=256,
+        epochs=2,
+        recompute=True,
+    ),
+    "cifar-k3": Row(
+        "CIFAR10 (k = 3), GIN-AK+",
+        "cifar10",
+        {"model.subgraphs.num_hops": 3},
+        published="OOM",
+        graphs=256,
+        epochs=2,
+        recompute=True,
+    ),
+    "counting-ppgn": Row(
+        "counting, PPGN-AK+",
+        "counting",
+        {"model.name": "ppgn-ak+"},
+        published="OOM",
+        graphs=512,
+        epochs=2,
+        recompute=True,
+    ),
+}
+"""All lines, by what they are called on the command line."""

@@ -1,0 +1,164 @@
+"""What an epoch costs: seconds by phase, memory, kernels, as training runs it."""
+
+from dataclasses import dataclass, replace
+from statistics import median
+
+import torch
+from lightning.pytorch import Trainer
+
+from gnnak.datasets.record import Dataset
+from gnnak.errors import OptionError, TrainingError
+from gnnak.training.config import RunConfig
+from gnnak.training.kernels import KernelTimes, kernels_share
+from gnnak.training.machine import Machine
+from gnnak.training.phases import PhaseTimes
+from gnnak.training.protocols import Parts, choose_parts
+from gnnak.training.rehearsal import Gauges, rehearse
+from gnnak.training.results import Record, environment
+from gnnak.training.run import run_title
+from gnnak.training.stopwatch import Stopwatch, Tell
+from gnnak.typing import check_count
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How much is measured."""
+
+    graphs: int | None = None
+    """Training graphs; None = all. Seconds of a part are scaled to all."""
+    epochs: int = 3
+    """Epochs that are timed; their median counts."""
+    warm_up: int = 1
+    """Epochs before them: the first steps of a program are slow."""
+    profile: bool = False
+    """Whether to list the kernels of a GPU and their share of the time."""
+    evaluation: bool = False
+    """Whether to time a pass over the validation graphs, too."""
+
+    def __post_init__(self) -> None:
+        check_count("epochs", self.epochs, least=1)
+        check_count("warm_up", self.warm_up)
+        if self.graphs is not None:
+            check_count("graphs", self.graphs, least=2)
+
+
+def bench(
+    config: RunConfig,
+    dataset: Dataset,
+    machine: Machine | None = None,
+    options: BenchOptions | None = None,
+    tell: Tell | None = None,
+) -> Record:
+    """Train for a few epochs and measure them.
+
+    Args:
+        config: The run; its epochs are not read.
+        dataset: Its graphs.
+        machine: Device and memory; the first GPU, or the CPU, if not given.
+        options: How much is measured.
+        tell: Told what is going on; None = nobody is told.
+
+    Returns:
+        A record of kind "bench".
+
+    Raises:
+        OptionError: If there are not as many training graphs as asked for.
+        TrainingError: If the memory of the GPU does not suffice.
+    """
+    machine, options = machine or Machine(), options or BenchOptions()
+    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
+    parts = _part(whole, options, config.data.name)
+    watch = Stopwatch(options.warm_up, options.epochs, tell)
+    profiled = options.profile and machine.is_gpu
+    kernels = KernelTimes(options.warm_up + options.epochs) if profiled else None
+    gauges = Gauges(watch, PhaseTimes(), kernels)
+    try:
+        trainer = rehearse(config, dataset, parts, machine, gauges, options.evaluation)
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"{run_title(config)} takes more memory than the GPU has; add --recompute "
+            "or lower train.batch_size."
+        ) from error
+    return {
+        "kind": "bench",
+        "config": config.to_dict(),
+        "hash": config.hash(),
+        "cell": config.cell(),
+        "fast": machine.fast,
+        "ratio": None,
+        "recompute": machine.recompute,
+        "max_copies": machine.max_copies,
+        "source": dataset.info.source,
+        **_figures(gauges, trainer, whole, parts),
+    } | environment(trainer.strategy.root_device)
+
+
+def bench_both(
+    config: RunConfig,
+    dataset: Dataset,
+    machine: Machine | None = None,
+    options: BenchOptions | None = None,
+    tell: Tell | None = None,
+) -> list[Record]:
+    """Measure the fast path, then the plain one.
+
+    Returns:
+        The record of each; `ratio` of the first is plain seconds by fast ones.
+    """
+    machine = machine or Machine()
+    fast, plain = (
+        bench(config, dataset, replace(machine, fast=fast), options, tell)
+        for fast in (True, False)
+    )
+    ratio = plain["seconds"]["epoch"] / fast["seconds"]["epoch"]
+    return [fast | {"ratio": _short(ratio)}, plain]
+
+
+def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
+    """The training graphs asked for, and as large a share of the validation graphs."""
+    total = whole.train.numel()
+    graphs = total if options.graphs is None else options.graphs
+    if not 2 <= graphs <= total:
+        raise OptionError(
+            f"{graphs} training graphs are asked for, but {name} has {total}; give 2 "
+            f"to {total} graphs."
+        )
+    few = max(1, whole.validation.numel() * graphs // total)
+    return replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
+
+
+def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
+    """What the gauges show."""
+    watch, kernels = gauges.watch, gauges.kernels
+    graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
+    module = trainer.lightning_module
+    return {
+        "accelerator": trainer.strategy.root_device.type,
+        "parameters": sum(p.numel() for p in module.parameters()),
+        "graphs": graphs,
+        "graphs_an_epoch": whole.train.numel(),
+        "batches": batches,
+        "epochs": [_short(seconds) for seconds in watch.training],
+        "seconds": _seconds(watch, gauges.phases, whole, parts),
+        "graphs_per_second": _short(graphs / watch.seconds),
+        "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
+        "kernels": kernels and kernels_share(kernels, watch.seconds / batches),
+    }
+
+
+def _seconds(
+    watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
+) -> dict[str, float]:
+    """Seconds of an epoch and of its phases, scaled to all graphs."""
+    scale = whole.train.numel() / parts.train.numel()
+    seconds = {"epoch": watch.seconds} | phases.seconds
+    scaled = {name: _short(value * scale) for name, value in seconds.items()}
+    if watch.evaluation:
+        scale = whole.validation.numel() / parts.validation.numel()
+        scaled["evaluation"] = _short(median(watch.evaluation) * scale)
+    return scaled
+
+
+def _short(value: float) -> float:
+    """Six significant digits: enough for any figure, and records stay small."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,93 @@
+"""A few epochs of training, run to take their measure."""
+
+import gc
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from lightning.pytorch import Callback, Trainer
+
+from gnnak.datasets.record import Dataset
+from gnnak.training.clock import Clock
+from gnnak.training.config import RunConfig
+from gnnak.training.data import GraphData, degree_counts
+from gnnak.training.kernels import KernelTimes
+from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.module import GraphTask
+from gnnak.training.options import change
+from gnnak.training.own_signals import OwnSignals
+from gnnak.training.phases import PhaseTimes
+from gnnak.training.protocols import Parts
+from gnnak.training.stopwatch import Stopwatch
+
+
+@dataclass(frozen=True)
+class Gauges:
+    """What takes the measure of a rehearsal."""
+
+    watch: Stopwatch
+    """Of epochs."""
+    phases: PhaseTimes
+    """Of the phases of a step."""
+    kernels: KernelTimes | None = None
+    """Of the kernels of a GPU; None = they are not profiled."""
+
+
+def rehearse(
+    config: RunConfig,
+    dataset: Dataset,
+    parts: Parts,
+    machine: Machine,
+    gauges: Gauges,
+    evaluate: bool = False,
+) -> Trainer:
+    """Train as `run` does, for as many epochs as the gauges need; nothing is kept.
+
+    Args:
+        config: The run; its epochs are not read.
+        dataset: Its graphs.
+        parts: Which of them are for what.
+        machine: Device and memory.
+        gauges: What is measured; they hold it afterwards.
+        evaluate: Whether there is a validation after every epoch.
+    """
+    _free_memory()
+    watch, kernels = gauges.watch, gauges.kernels
+    epochs = watch.warm_up + watch.epochs + (kernels is not None)
+    config = change(config, {"train.epochs": epochs})
+    task = _task(config, dataset, parts, machine)
+    clock = Clock()
+    data = GraphData(dataset, parts, config.train, clock, task.extractor)
+    callbacks: list[Callback] = [watch, gauges.phases, OwnSignals()]
+    if kernels is not None:
+        callbacks.append(kernels)
+    with TemporaryDirectory() as folder, quiet_lightning():
+        trainer = make_trainer(config, machine, callbacks, Path(folder))
+        clock.device = trainer.strategy.root_device
+        if not evaluate:
+            trainer.limit_val_batches = 0
+        trainer.fit(task, data)
+    return trainer
+
+
+def _task(
+    config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
+) -> GraphTask:
+    torch.manual_seed(config.train.seed)
+    degrees = None
+    if config.model.name.split("-")[0] == "pna":
+        degrees = degree_counts(dataset.store, parts.train)
+    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics)
+    task.network.save_memory(machine.recompute, machine.max_copies)
+    use_fused = getattr(task.network, "use_fused", None)
+    if use_fused is not None:
+        use_fused(machine.fast)
+    return task
+
+
+def _free_memory() -> None:
+    """Give back what earlier measurements left."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
