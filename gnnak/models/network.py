@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
+from gnnak.nn.norm import BatchNorm
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.segment import segment_reduce
 from gnnak.nn.uplift import GNNAK
@@ -84,7 +85,7 @@ class Network(nn.Module):
     def use_fused(self, fused: bool = True) -> None:
         """Use fused kernels where there are some, or none; the same values."""
         for module in self.modules():
-            if isinstance(module, GNNAK):
+            if isinstance(module, GNNAK | BatchNorm):
                 module.fused = fused
 
     def forward(

@@ -8,7 +8,7 @@ from gnnak.graphs import GraphStore
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import KeptSubgraphs
 
-WINDOW_BYTES = {"cuda": 2**28}
+WINDOW_BYTES = {"cuda": 2**26}
 """Bytes of indices in a window, by kind of device."""
 LEAST_BYTES = 2**24
 """The same for any other device: what stays near the processor."""
