@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 
+from gnnak.training import budget
 from gnnak.training import run as run_module
 from gnnak.training.data import GraphData
 from gnnak.training.items import Item
@@ -20,6 +21,7 @@ def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
         train__batch_size=5,
         train__precision="64",
     )
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", 2**24)
     plain = run(config, edge_counts(), tmp_path / "plain")
     steps, seen = GraphTask.training_step, []
 
