@@ -34,9 +34,9 @@ class BatchNorm(nn.BatchNorm1d):
             return self._over_processes(x)
         if self.can_fuse(x):
             return norm_rows(self, x)
-        count = current_real_rows().get(x.size(0))
-        if count is not None:
-            return self._over_real_rows(x, count)
+        counts = current_real_rows()
+        if counts and x.size(0) in counts:
+            return self._over_real_rows(x, counts[x.size(0)])
         if x.size(0) > 1:
             return super().forward(x)
         return self._with_running_statistics(x)
@@ -58,10 +58,11 @@ class BatchNorm(nn.BatchNorm1d):
         assert running is not None
         assert self.running_var is not None
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
-        real = (torch.arange(x.size(0), device=x.device) < count)[:, None]
+        padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
         rows, several = count.clamp(min=1), count > 1
-        mean = torch.where(real, x, 0).sum(dim=0) / rows
-        centred = torch.where(real, x - torch.where(several, mean, running), 0)
+        mean = x.masked_fill(padding, 0).sum(dim=0) / rows
+        centred = x - torch.where(several, mean, running)
+        centred = centred.masked_fill(padding, 0)
         variance = centred.square().sum(dim=0) / rows
         scale = torch.where(several, variance, self.running_var).add(self.eps).rsqrt()
         with torch.no_grad():

@@ -8,10 +8,9 @@ from gnnak.graphs import GraphStore
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import KeptSubgraphs
 
-WINDOW_BYTES = {"cuda": 2**26}
-"""Bytes of indices in a window, by kind of device."""
-LEAST_BYTES = 2**24
-"""The same for any other device: what stays near the processor."""
+WINDOW_BYTES = {"cuda": 2**26, "cpu": 1}
+"""Bytes of indices in a window, by kind of device: many small steps are what a GPU is
+slow at; elsewhere one batch at a time is as fast."""
 WINDOW_PAIRS = 2**24
 """Pairs of nodes in a window, where their distances are wanted."""
 
@@ -32,7 +31,7 @@ def shares(
     numbers = 4 * (store.num_nodes + store.num_edges)
     if kept is not None:
         numbers = numbers + 6 * kept.num_copies + 5 * kept.num_edge_copies
-    limit = WINDOW_BYTES.get(store.device.type, LEAST_BYTES)
+    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
     share = 8 * numbers.double() / limit
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS

@@ -74,7 +74,7 @@ def same_items(first, second):
 
 @pytest.mark.parametrize("limit", [1, 40_000, 2**24])
 def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
-    monkeypatch.setattr(budget, "LEAST_BYTES", limit)
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
     store = triangles(4).store
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
     items = list(Loader(store, sampler, kept=kept))
@@ -89,6 +89,13 @@ def test_loader_of_single_batches_has_no_windows(monkeypatch):
     assert len(list(Loader(triangles(4).store, sampler, single=True))) == 3
 
 
+@pytest.fixture(params=[1, 2**24])
+def window_bytes(request, monkeypatch):
+    """Windows of one batch, and of all."""
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", request.param)
+
+
+@pytest.mark.usefixtures("window_bytes")
 @pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
 def test_loader_draws_covers_that_follow_from_the_seed(strategy):
     store, seeds = triangles(8).store, iter([1, 1, 2])
@@ -108,6 +115,7 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
         assert item.subgraphs.num_subgraphs < full.num_subgraphs
 
 
+@pytest.mark.usefixtures("window_bytes")
 def test_loader_pads_batches_of_full_size_to_one_shape():
     store = triangles(8).store
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 6)
@@ -115,8 +123,8 @@ def test_loader_pads_batches_of_full_size_to_one_shape():
     for _ in range(2):
         items = list(loader)
         assert [item.real is None for item in items] == [False, False, True]
-        assert items[0].real.shape is items[1].real.shape
         assert [item.batch.num_graphs for item in items] == [7, 7, 4]
+    assert items[0].real.shape is items[1].real.shape
 
 
 def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
