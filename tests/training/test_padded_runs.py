@@ -1,12 +1,9 @@
 """Whole runs whose batches are padded, against the same runs without padding."""
 
-from functools import partial
-
 import pytest
 
-from gnnak.training import run as run_module
-from gnnak.training.data import GraphData
 from gnnak.training.items import Item
+from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config
@@ -28,7 +25,7 @@ def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
         return steps(task, item, index)
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
-    monkeypatch.setattr(run_module, "GraphData", partial(GraphData, padded=True))
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
     padded = run(config, edge_counts(), tmp_path / "padded")
     assert seen == [True, True, False] * config.train.epochs
     assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
