@@ -77,10 +77,11 @@ class BatchNorm(nn.BatchNorm1d):
         assert running is not None
         assert self.running_var is not None
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
-        real = (torch.arange(x.size(0), device=x.device) < count)[:, None]
+        padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
         rows, several = count.clamp(min=1), count > 1
-        mean = torch.where(real, x, 0).sum(dim=0) / rows
-        centred = torch.where(real, x - torch.where(several, mean, running), 0)
+        mean = x.masked_fill(padding, 0).sum(dim=0) / rows
+        centred = x - torch.where(several, mean, running)
+        centred = centred.masked_fill(padding, 0)
         variance = centred.square().sum(dim=0) / rows
         scale = torch.where(several, variance, self.running_var).add(self.eps).rsqrt()
         with torch.no_grad():

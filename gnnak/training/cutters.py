@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.training.items import ROWS, RealRows, Shape
-from gnnak.training.windows import AXES, Window
+from gnnak.training.windows import Window
 
 
 class Cutter(ABC):
@@ -123,8 +123,11 @@ class Padding(Cutter):
         self.count = {axis: bound.diff(dim=0) for axis, bound in bounds.items()}
         self.place = {
             axis: torch.arange(getattr(shape, axis), device=window.batch.device)
-            for axis in AXES
+            for axis in bounds
         }
+        self.room = {axis: len(self.place[axis]) - self.count[axis] for axis in bounds}
+        self.row = {axis: self._row(axis) for axis in window.axes}
+        self.behind = {axis: self.place[axis] >= self.count[axis] for axis in bounds}
 
     def sizes(self, axis: str) -> list[int]:
         """All the same."""
@@ -161,14 +164,22 @@ class Padding(Cutter):
         """[b, r, ...]: the rows of each batch, padded."""
         if not value.size(0):
             value = value.new_zeros(1, *value.shape[1:])
-        place, count = self.place[along], self.count[along]
-        index = (self.first[along] + place).clamp(max=value.size(0) - 1)
-        found, real = value[index], place < count
+        found, behind = value[self.row[along]], self.behind[along]
         if counts is None:
-            return torch.where(
-                real.view(*real.shape, *[1] * (value.dim() - 1)), found, padding
-            )
-        # The i-th of p padding rows names the (i q / p)-th of q others.
-        others = len(self.place[counts]) - self.count[counts]
-        fill = (place - count) * others // (len(place) - count).clamp(min=1)
-        return torch.where(real, found - self.first[counts], fill + self.count[counts])
+            behind = behind.view(*behind.shape, *[1] * (value.dim() - 1))
+            return found.masked_fill_(behind, padding)
+        found -= self.first[counts]
+        return torch.where(behind, self._spread(along, counts), found)
+
+    def _row(self, axis: str) -> Tensor:
+        """[b, r]: which row of the window each is; any, for padding."""
+        last = self.end[axis].clamp(min=1) - 1
+        return torch.minimum(self.first[axis] + self.place[axis], last)
+
+    def _spread(self, along: str, counts: str) -> Tensor:
+        """[b, r]: the padding row that a padding row names.
+
+        The i-th of p such rows names the (i q / p)-th of q others.
+        """
+        number = self.place[along] - self.count[along]
+        return number * self.room[counts] // self.room[along] + self.count[counts]

@@ -11,6 +11,7 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.training.cutters import Cutter, Padding, Slices
 from gnnak.training.items import Item, Shape
+from gnnak.training.shapes import fits
 from gnnak.training.windows import Window
 
 GROUPS: dict[Axis, tuple[str, str]] = {
@@ -48,6 +49,8 @@ def pad(window: Window, shape: Shape, until: int | None = None) -> list[Item]:
         until: The first batch that is not wanted; None = all are.
     """
     until = window.num_batches if until is None else until
+    most = {axis: max(window.counts(axis)[:until]) for axis in window.axes}
+    assert fits(most, shape), f"{most} leave no room for padding in {shape}"
     return _items(window, Padding(window, shape, until), groups=True)
 
 
