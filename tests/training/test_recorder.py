@@ -79,8 +79,21 @@ def test_captured_step_follows_the_seed_and_the_learning_rate():
     assert not any(map(torch.equal, before, weights))
 
 
+class Blind(GraphRecorder):
+    """Does not see what waits: a capture of it breaks off in the middle."""
+
+    def warm(self, work):
+        result = super().warm(work)
+        assert "test_recorder.py" in self.waits[0]
+        self.waits = []
+        return result
+
+
 @needs_gpu
-def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried():
+@pytest.mark.parametrize("recorder", [GraphRecorder, Blind])
+def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
+    recorder, caplog
+):
     config = fixed_config("gin-ak+", model__dropout=0.5, train__precision="64")
     losses = []
     for captured in (False, True):
@@ -90,12 +103,13 @@ def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried():
             loss = plain(item)
             return loss + 0 * loss.item()
 
-        step = CapturedStep(waits, GraphRecorder(torch.device("cuda")))
+        step = CapturedStep(waits, recorder(torch.device("cuda")))
         torch.manual_seed(3)
         call = step if captured else waits
         losses.append([float(call(item)) for item in fixed_items(config, 9, "cuda")])
         assert step.gave_up == captured
     assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+    assert len(caplog.records) == 1
     torch.cuda.empty_cache()
     assert torch.rand(3, device="cuda").isfinite().all()
 
