@@ -9,6 +9,8 @@ from gnnak.training.run import run
 from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.training.small import small_config, triangles
 
+pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
+
 
 def needs_gpu(test):
     there = torch.cuda.is_available()
@@ -76,7 +78,7 @@ def test_captured_step_follows_the_seed_and_the_learning_rate():
     assert all(map(torch.equal, before, weights))
     rate.fill_(0.01)
     step(item)
-    assert not any(map(torch.equal, before, weights))
+    assert not all(map(torch.equal, before, weights))
 
 
 class Blind(GraphRecorder):
@@ -131,9 +133,8 @@ def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
         run(config, triangles(), tmp_path / str(m.fast), m) for m in machines
     )
     assert recorded
-    loss = plain["curves"]["train_loss"]
-    if model != "gin-ak+-s":  # whose draws differ with the padding
-        assert fast["curves"]["train_loss"] == pytest.approx(loss, abs=1e-5)
+    losses = [record["curves"]["train_loss"] for record in (fast, plain)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
 @needs_gpu
