@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-_REAL: ContextVar[Mapping[int, Tensor]] = ContextVar("_REAL")
+_counts: Mapping[int, Tensor] = {}
 
 
 @contextmanager
@@ -31,16 +30,17 @@ def real_rows(counts: Mapping[int, Tensor]) -> Iterator[None]:
     >>> [round(row, 3) for row in rows.flatten().tolist()]
     [-1.0, 1.0, 0.0]
     """
-    token = _REAL.set(counts)
+    global _counts
+    before, _counts = _counts, counts
     try:
         yield
     finally:
-        _REAL.reset(token)
+        _counts = before
 
 
 def current_real_rows() -> Mapping[int, Tensor]:
     """What the innermost `real_rows` was given; nothing outside of all."""
-    return _REAL.get({})
+    return _counts
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -59,9 +59,8 @@ class BatchNorm(nn.BatchNorm1d):
             return super().forward(x)
         if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
             return self._over_processes(x)
-        count = current_real_rows().get(x.size(0))
-        if count is not None:
-            return self._over_real_rows(x, count)
+        if _counts and x.size(0) in _counts:
+            return self._over_real_rows(x, _counts[x.size(0)])
         if x.size(0) > 1:
             return super().forward(x)
         return self._with_running_statistics(x)

@@ -6,7 +6,7 @@ from gnnak.training.items import Item
 from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
 from gnnak.training.run import run
-from tests.training.small import edge_counts, small_config
+from tests.training.small import edge_counts, small_config, triangles
 
 
 @pytest.mark.parametrize("model", ["gin-ak+", "gin-ak+-s", "gin"])
@@ -31,3 +31,18 @@ def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
     assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
     losses = (record["curves"]["train_loss"] for record in (plain, padded))
     assert next(losses) == pytest.approx(next(losses), abs=1e-5)
+
+
+def test_nothing_is_padded_where_the_network_extracts(tmp_path, monkeypatch):
+    config = small_config(model__name="gin-ak+-s", train__epochs=1)
+    steps, seen = GraphTask.training_step, []
+
+    def watched(task: GraphTask, item: Item, index: int):
+        seen.append((item.real, item.subgraphs))
+        return steps(task, item, index)
+
+    monkeypatch.setattr(GraphTask, "training_step", watched)
+    monkeypatch.setattr("gnnak.training.data.keep_if_small", lambda *_: None)
+    monkeypatch.setattr(run_module, "GraphData", partial(GraphData, padded=True))
+    run(config, triangles(), tmp_path)
+    assert seen == [(None, None)] * 2

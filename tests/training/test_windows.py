@@ -1,12 +1,13 @@
 """Windows cut into batches, against batches put together one by one."""
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass, replace
 from itertools import accumulate, pairwise
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gnnak import EgoNets
 from gnnak.graphs import GraphStore
@@ -15,9 +16,11 @@ from gnnak.sampling.drop import SubgraphDrop, keep_subgraphs
 from gnnak.sampling.estimate import Filling
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.kept import keep_all
-from gnnak.training.cutting import GROUPS, cut
+from gnnak.training.cutting import GROUPS, cut, pad
+from gnnak.training.shapes import Shapes
 from gnnak.training.windows import open_window
 from tests.graphs.graph_strategies import assert_same, stores
+from tests.training.small import triangles
 
 
 @st.composite
@@ -117,3 +120,32 @@ def test_cut_of_graphs_without_subgraphs(sizes):
         assert_same(item.batch, one[begin : begin + size])
         assert item.subgraphs is None
         begin += size
+
+
+def faked(value, mode):
+    """A record with tensors of unknown values: to ask for one is an error."""
+    if isinstance(value, torch.Tensor):
+        return mode.from_tensor(value)
+    if isinstance(value, dict):
+        return {key: faked(part, mode) for key, part in value.items()}
+    if not is_dataclass(value):
+        return value
+    parts = {f.name: faked(getattr(value, f.name), mode) for f in fields(value)}
+    return replace(value, **parts)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_an_open_window_is_cut_and_padded_without_a_question_to_the_device(sampled):
+    store = triangles(3).store
+    graphs, subgraphs = store[:], keep_all(store, EgoNets(1))[:]
+    if sampled:
+        subgraphs = SubgraphDrop("random", 1)(subgraphs, graphs.edge_index)
+    window = open_window(graphs, subgraphs, [3, 3])
+    shape = Shapes().of(window, 2)
+    with FakeTensorMode() as mode:
+        unknown = faked(window, mode)
+        items = pad(unknown, shape) + cut(unknown, groups=True)
+        with pytest.raises(RuntimeError, match="_local_scalar_dense"):
+            items[0].batch.ptr.tolist()
+    assert [item.batch.num_graphs for item in items] == [4, 4, 3, 3]
+    assert items[0].subgraphs.num_copies == shape.copies
