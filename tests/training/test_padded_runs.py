@@ -43,6 +43,6 @@ def test_nothing_is_padded_where_the_network_extracts(tmp_path, monkeypatch):
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
     monkeypatch.setattr("gnnak.training.data.keep_if_small", lambda *_: None)
-    monkeypatch.setattr(run_module, "GraphData", partial(GraphData, padded=True))
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
     run(config, triangles(), tmp_path)
     assert seen == [(None, None)] * 2
