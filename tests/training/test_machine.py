@@ -53,6 +53,8 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     config = small_config(train__precision=precision)
     assert Machine(**options).captures(config) is captures
+    waiting = small_config(train__precision=precision, model__name="gcn-ak+")
+    assert not Machine(**options).captures(waiting)
 
 
 def test_make_trainer_leaves_clipping_to_captured_steps(tmp_path):
