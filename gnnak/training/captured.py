@@ -57,8 +57,7 @@ class CapturedStep:
             place.replay = self.recorder.record(lambda: self.step(place.again(fixed)))
         except Exception as error:
             self._give_up(error)
-            return self.step(item)
-        return place.replay()
+        return self.step(item) if place.replay is None else place.replay()
 
     def _place(self, item: Item) -> "_Place | None":
         """Where items of this shape are put; None if there are too many shapes."""

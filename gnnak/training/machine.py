@@ -24,6 +24,8 @@ PRECISIONS: dict[Precision, str] = {
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
+WAITING = ("gcn", "gat", "ppgn")
+"""Base GNNs that wait for the device: they count self loops, or nodes of graphs."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,12 @@ class Machine:
     def captures(self, config: RunConfig) -> bool:
         """Whether steps of training on padded batches are captured.
 
-        Not those that scale losses, nor those that store the generator's state to
-        compute once more what they drew: both ask the device in between.
+        Not those that wait for the device: to scale losses, to store the generator's
+        state for what is computed once more, or in the base GNN.
         """
-        asks = config.train.precision == "16" or self.recompute
-        return self.fast and self.is_gpu and self.is_one and not asks
+        waits = config.train.precision == "16" or self.recompute
+        waits |= config.model.name.split("-")[0] in WAITING
+        return self.fast and self.is_gpu and self.is_one and not waits
 
 
 def make_trainer(

@@ -1,7 +1,9 @@
 """What captures work on a device, to be done again and again."""
 
-from collections.abc import Callable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -62,18 +64,21 @@ class GraphRecorder:
         self.stream = torch.cuda.Stream(device)
         self.index = self.stream.device_index
         self.pool = torch.cuda.graph_pool_handle()
+        self.waits: list[str] = []
 
     def warm(self, work: Work) -> Tensor:
         """Do the work on the stream that it will be captured on."""
         outside = torch.cuda.current_stream(self.index)
         self.stream.wait_stream(outside)
-        with torch.cuda.stream(self.stream):
+        with torch.cuda.stream(self.stream), waits_noted() as self.waits:
             result = work()
         outside.wait_stream(self.stream)
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a graph."""
+        """Capture the work as a graph; not if it waited when it was last done."""
+        if self.waits:
+            raise RuntimeError(f"a step waits for the device in {self.waits[0]}.")
         graph = torch.cuda.CUDAGraph()
         generator = torch.cuda.default_generators[self.index]
         outside = torch.cuda.current_stream(self.index)
@@ -100,3 +105,22 @@ class GraphRecorder:
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
+
+
+@contextmanager
+def waits_noted() -> Iterator[list[str]]:
+    """Inside, notes the places in the code that wait for the device."""
+    waits: list[str] = []
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    for warning in warned:
+        if "called a synchronizing CUDA operation" in str(warning.message):
+            waits.append(f"{Path(warning.filename).name}, line {warning.lineno}")
+        elif "prototype feature" not in str(warning.message):
+            warnings.warn(warning.message, warning.category, stacklevel=3)

@@ -69,7 +69,9 @@ def run(
     clock = Clock()
     keeper = Keeper(folder, clock, config.train.early_stop)
     drop = task.network.drop
-    data = GraphData(dataset, parts, config.train, clock, task.extractor, drop)
+    data = GraphData(
+        dataset, parts, config.train, clock, task.extractor, drop, captured
+    )
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), keeper))

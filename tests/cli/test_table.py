@@ -91,12 +91,12 @@ def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
     monkeypatch.setattr(table_runs.subprocess, "Popen", Program)
     runs = pending_runs(load_table("encodings"), RunRecords([]), only="full / zinc")
     places = Places(tmp_path / "data", tmp_path / "runs", tmp_path)
-    machine = Machine("cpu", recompute=True, max_copies=9)
+    machine = Machine("cpu", recompute=True, max_copies=9, fast=False)
     failed = table_runs.run_pending(runs, [], places, machine, jobs=2)
     assert failed == ["Full / ZINC-12K (MAE), seed 2"]
     end = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     end += ["--accelerator", "cpu", "--resume", "--data-dir", str(tmp_path / "data")]
-    end += ["--recompute", "--max-copies", "9"]
+    end += ["--recompute", "--plain", "--max-copies", "9"]
     seeds = [[], ["--set", "train.seed=1"], ["--set", "train.seed=2"]]
     wanted = [["gnnak.cli", "train", "zinc", *seed, *end] for seed in seeds]
     assert sorted(commands) == sorted(wanted)

@@ -7,6 +7,7 @@ from torch_geometric.data import Batch, Data
 from gnnak import EgoNets, RandomWalks
 from gnnak.errors import GraphError, OptionError, SubgraphError, WidthError
 from gnnak.models import Network, model_names
+from gnnak.nn.uplift import GNNAK
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
@@ -279,3 +280,12 @@ def test_network_of_a_data_without_features_says_what_to_pass():
 def test_network_refuses_an_unknown_readout():
     with pytest.raises(OptionError, match="reduce is 'max'"):
         Network(torch.nn.Identity(), [], torch.nn.Identity(), reduce="max")
+
+
+def test_use_fused_reaches_every_uplifted_layer():
+    network = small_network("gin-ak+")
+    layers = [module for module in network.modules() if isinstance(module, GNNAK)]
+    assert all(layer.fused for layer in layers)
+    network.use_fused(False)
+    assert layers
+    assert not any(layer.fused for layer in layers)

@@ -32,6 +32,38 @@ def test_machine_takes_a_gpu_where_there_is_one(monkeypatch):
         Machine(devices=3)
 
 
+@pytest.mark.parametrize(
+    ("options", "precision", "captures"),
+    [
+        ({}, "32", True),
+        ({}, "bf16", True),
+        ({}, "64", True),
+        ({}, "16", False),
+        ({"fast": False}, "32", False),
+        ({"recompute": True}, "32", False),
+        ({"devices": 2}, "32", False),
+        ({"num_nodes": 2}, "32", False),
+        ({"accelerator": "cpu"}, "32", False),
+    ],
+)
+def test_machine_captures_steps_of_one_process_on_a_gpu(
+    options, precision, captures, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    config = small_config(train__precision=precision)
+    assert Machine(**options).captures(config) is captures
+    waiting = small_config(train__precision=precision, model__name="gcn-ak+")
+    assert not Machine(**options).captures(waiting)
+
+
+def test_make_trainer_leaves_clipping_to_captured_steps(tmp_path):
+    config = small_config(train__clip=2.0)
+    for captured, clip in ((False, 2.0), (True, None)):
+        trainer = make_trainer(config, Machine("cpu"), [], tmp_path, captured)
+        assert trainer.gradient_clip_val == clip
+
+
 def test_make_trainer_says_what_to_install_for_tensorboard(monkeypatch, tmp_path):
     def missing(*_, **__):
         raise ModuleNotFoundError("tensorboard")

@@ -1,13 +1,9 @@
 """Whole runs whose batches are padded, against the same runs without padding."""
 
-from functools import partial
-
 import pytest
 
-from gnnak.training import budget
-from gnnak.training import run as run_module
-from gnnak.training.data import GraphData
 from gnnak.training.items import Item
+from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config, triangles
@@ -21,7 +17,6 @@ def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
         train__batch_size=5,
         train__precision="64",
     )
-    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", 2**24)
     plain = run(config, edge_counts(), tmp_path / "plain")
     steps, seen = GraphTask.training_step, []
 
@@ -30,7 +25,7 @@ def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
         return steps(task, item, index)
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
-    monkeypatch.setattr(run_module, "GraphData", partial(GraphData, padded=True))
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
     padded = run(config, edge_counts(), tmp_path / "padded")
     assert seen == [True, True, False] * config.train.epochs
     assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
@@ -48,6 +43,6 @@ def test_nothing_is_padded_where_the_network_extracts(tmp_path, monkeypatch):
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
     monkeypatch.setattr("gnnak.training.data.keep_if_small", lambda *_: None)
-    monkeypatch.setattr(run_module, "GraphData", partial(GraphData, padded=True))
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
     run(config, triangles(), tmp_path)
     assert seen == [(None, None)] * 2
