@@ -1,8 +1,15 @@
 from types import SimpleNamespace
 
+import pytest
 from torch.autograd import DeviceType
 
 from gnnak.training.kernels import KernelTime, KernelTimes, kernel_times, kernels_share
+from gnnak.training.machine import Machine
+from gnnak.training.phases import PHASES, PhaseTimes
+from gnnak.training.protocols import choose_parts
+from gnnak.training.rehearsal import Gauges, rehearse
+from gnnak.training.stopwatch import Stopwatch
+from tests.training.small import small_config, triangles
 
 SUM = "void at::native::(anonymous namespace)::sum<float>(float*, int)"
 
@@ -43,3 +50,17 @@ def test_kernels_share_is_their_time_by_that_of_a_step():
     assert share["calls"] == 20
     assert len(share["top"]) == 12
     assert share["top"][0] == {"name": "k0", "calls": 1.0, "microseconds": 10.0}
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [(8, 4), (2, 10)])
+def test_kernel_times_profile_one_epoch_more_and_end_it(batch_size, steps):
+    dataset, config = triangles(32), small_config(train__batch_size=batch_size)
+    gauges = Gauges(Stopwatch(0, 2), PhaseTimes(), KernelTimes(2))
+    parts = choose_parts(dataset, "split")
+    trainer = rehearse(config, dataset, parts, Machine("cpu"), gauges)
+    assert gauges.kernels is not None
+    assert gauges.kernels.steps == steps
+    assert gauges.kernels.kernels == []
+    assert len(gauges.watch.training) == 2
+    assert set(gauges.phases.seconds) == set(PHASES)
+    assert trainer.global_step == 2 * trainer.num_training_batches + steps
