@@ -84,10 +84,14 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
                 axes.plot(values, costs, "o-", color=colour, label=label, lw=1.6, ms=4)
             if what in ("nodes", "channels"):
                 axes.set_xscale("log", base=2)
+                axes.set_yscale("log", base=2)
+                axes.yaxis.set_major_formatter("{x:g}")
+            else:
+                axes.set_ylim(bottom=0)
+            axes.minorticks_off()
             ticks = sorted({record["value"] for record in records})
             axes.set_xticks(ticks, [str(tick) for tick in ticks])
             axes.set(xlabel=what, title=name)
-            axes.set_ylim(bottom=0)
         panels[0].legend(fontsize=8)
         return inline_svg(figure, f"How time and memory of training grow with {what}")
 
