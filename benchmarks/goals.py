@@ -4,12 +4,14 @@ Published figures were measured on one NVIDIA H200 (16 cores, float32) with 8 lo
 workers; the four cells that the paper has no figure for ran out of memory there.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from gnnak.training.config import RunConfig
 from gnnak.training.experiment import load_experiment
 from gnnak.training.options import change
+from gnnak.training.results import Record
 
 
 @dataclass(frozen=True)
@@ -127,3 +129,57 @@ ROWS: dict[str, Row] = {
     ),
 }
 """All lines, by what they are called on the command line."""
+
+
+HEADER = ["an epoch of", "published", "goal", "ours", "plain / fast", "kernels", "on"]
+
+
+def lines(records: Iterable[Record]) -> list[list[str]]:
+    """The table: goals beside the newest record of each row's run on a GPU.
+
+    Args:
+        records: As `gnnak bench --record` and `benchmarks.gpu` write them, oldest
+            first.
+    """
+    newest = {
+        record["cell"]: record
+        for record in records
+        if record["kind"] == "bench"
+        and record["accelerator"] == "cuda"
+        and record["fast"]
+    }
+    return [
+        [row.title, row.published, row.goal, *_ours(newest.get(row.config.cell()))]
+        for row in ROWS.values()
+    ]
+
+
+def _ours(record: Record | None) -> list[str]:
+    if record is None:
+        return [""] * 4
+    seconds, memory = record["seconds"]["epoch"], record["peak_memory_mb"]
+    ratio, kernels = record["ratio"], record["kernels"]
+    return [
+        f"{_figure(seconds)} s, {_thousands(memory)} MB",
+        "" if ratio is None else f"{ratio:.1f} x",
+        "" if kernels is None else f"{kernels['share']:.0%}",
+        _measured_on(record),
+    ]
+
+
+def _measured_on(record: Record) -> str:
+    some, total = record["graphs"], record["graphs_an_epoch"]
+    told = [record["device"]]
+    if some != total:
+        told.append(f"{_thousands(some)} of {_thousands(total)} graphs, scaled")
+    if record["recompute"]:
+        told.append("recomputed")
+    return ", ".join(told)
+
+
+def _figure(seconds: float) -> str:
+    return f"{seconds:.2f}" if seconds < 10 else f"{seconds:.0f}"
+
+
+def _thousands(number: float) -> str:
+    return f"{number:,.0f}".replace(",", " ")

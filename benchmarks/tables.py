@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import goals
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.tables import fill_from_folder, fill_table
@@ -50,6 +51,11 @@ def extraction() -> str:
         ratio = f"{taken['pyg'] / taken['gnnak']:.0f} x" if "pyg" in taken else "-"
         rows.append([record["case"], *cells, ratio])
     return markdown(["egonets of", "gnnak", "PyG `RootedEgoNets`", "faster"], rows)
+
+
+def bench() -> str:
+    """Epochs on a GPU beside the published code and the goals."""
+    return markdown(goals.HEADER, goals.lines(read_records(RESULTS / "bench.jsonl")))
 
 
 def _drops() -> list[Record]:
@@ -189,6 +195,7 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         extraction,
+        bench,
         drop_short,
         drop_long,
         drop_shares,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gnnak.cli.bench_tables import costs_table, kernels_table
+from gnnak.cli.bench_tables import costs_table, kernels_table, remark
 from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Recompute
 from gnnak.errors import OptionError
 from gnnak.training.bench import BenchOptions, bench_both
@@ -148,8 +148,9 @@ def _print(records: list[Record], as_json: bool) -> None:
         for record in records:
             typer.echo(json.dumps(record))
         return
-    console = Console()
+    console = Console(highlight=False)
     console.print(costs_table(records))
+    console.print(remark(records[0]), soft_wrap=True)
     for record in records:
         if record["kernels"] is not None:
             console.print(kernels_table(record))

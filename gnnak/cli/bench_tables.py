@@ -27,16 +27,10 @@ LINES: dict[str, Callable[[Record], str]] = {
 def costs_table(records: Sequence[Record]) -> Table:
     """One column a record."""
     first = records[0]
-    config, measured = first["config"], first["graphs"]
-    data = config["data"]["name"]
+    data, model = (first["config"][room]["name"] for room in ("data", "model"))
     if first.get("what") == "nodes":
         data = "4-regular graphs"
-    title = f"{data}, {config['model']['name']}, {first['device']}"
-    caption = f"{first['parameters']:,} weights"
-    if measured != first["graphs_an_epoch"]:
-        total = first["graphs_an_epoch"]
-        caption += f"; scaled from {measured:,} to {total:,} graphs"
-    table = Table("", title=title, caption=caption)
+    table = Table("", title=f"{data}, {model}, {first['device']}")
     for record in records:
         table.add_column(_column(record), justify="right", no_wrap=True)
     for name, tell in LINES.items():
@@ -44,6 +38,15 @@ def costs_table(records: Sequence[Record]) -> Table:
         if any(cells):
             table.add_row(name, *cells)
     return table
+
+
+def remark(record: Record) -> str:
+    """What is to be said below the table."""
+    some, total = record["graphs"], record["graphs_an_epoch"]
+    told = f"{record['parameters']:,} weights"
+    if some != total:
+        told += f"; scaled from {some:,} to {total:,} graphs"
+    return told
 
 
 def kernels_table(record: Record) -> Table:

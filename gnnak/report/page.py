@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gnnak.graphs.readers.files import write_bytes
-from gnnak.report import markup, sections
+from gnnak.report import costs, markup, sections
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.statistics import read_statistics
@@ -19,6 +19,7 @@ CONTENTS = (
     ("subgraph-drop", "SubgraphDrop"),
     ("subgraphs", "Rooted subgraphs"),
     ("extraction", "Extraction speed"),
+    ("cost", "What an epoch costs"),
     ("versions", "Versions"),
 )
 
@@ -31,7 +32,8 @@ def report_page(results: Path) -> str:
     drops = read_records(results / "subgraph_drop.jsonl")
     quality = read_records(results / "drop_quality.jsonl")
     extraction = read_records(results / "extraction.jsonl")
-    everything = [*runs.records, *drops, *quality, *extraction]
+    bench = read_records(results / "bench.jsonl")
+    everything = [*runs.records, *drops, *quality, *extraction, *bench]
     return markup.page(
         TITLE,
         [
@@ -42,6 +44,7 @@ def report_page(results: Path) -> str:
             sections.drop_section(drops, quality),
             sections.pictures_section(),
             sections.extraction_section(extraction),
+            costs.costs_section(bench),
             sections.environment_section(everything),
             "</main>",
         ],

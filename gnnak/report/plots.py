@@ -68,6 +68,50 @@ def _ratio_line(
         )
 
 
+def growth_figure(records: Sequence[Record], what: str) -> str:
+    """Time and memory of training by what grows, one line a setting."""
+    lines: dict[str, dict[int, Record]] = {}
+    for record in records:
+        lines.setdefault(growth_label(record), {})[record["value"]] = record
+    with page_style():
+        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+        panels = figure.subplots(1, 2)
+        for axes, name in zip(panels, ("ms a graph", "peak memory, MB"), strict=True):
+            for place, (label, points) in enumerate(lines.items()):
+                values = sorted(points)
+                costs = [_costs(points[value])[name] for value in values]
+                colour = COLOURS[place % len(COLOURS)]
+                axes.plot(values, costs, "o-", color=colour, label=label, lw=1.6, ms=4)
+            if what in ("nodes", "channels"):
+                axes.set_xscale("log", base=2)
+                axes.set_yscale("log", base=2)
+                axes.yaxis.set_major_formatter("{x:g}")
+            else:
+                axes.set_ylim(bottom=0)
+            axes.minorticks_off()
+            ticks = sorted({record["value"] for record in records})
+            axes.set_xticks(ticks, [str(tick) for tick in ticks])
+            axes.set(xlabel=what, title=name)
+        panels[0].legend(fontsize=8)
+        return inline_svg(figure, f"How time and memory of training grow with {what}")
+
+
+def growth_label(record: Record) -> str:
+    """What a line of such a figure stands for."""
+    config = record["config"]
+    data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
+    path = "" if record["fast"] else ", plain"
+    return f"{data}, {config['model']['name']}, {record['device']}{path}"
+
+
+def _costs(record: Record) -> dict[str, float]:
+    memory = record["peak_memory_mb"]
+    return {
+        "ms a graph": 1e3 / record["graphs_per_second"],
+        "peak memory, MB": float("nan") if memory is None else memory,
+    }
+
+
 def extraction_figure(records: Sequence[Record]) -> str:
     """Seconds of extraction, ours and PyG's, one pair of bars a case."""
     with page_style():

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.autograd import DeviceType
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import profile
 
 from gnnak.training.stopwatch import wait
 
@@ -48,14 +48,14 @@ class KernelTimes(Callback):
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Wake the profiler: it must know of graphs before they are captured."""
-        with _profiler():
+        with profile():
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Begin, if it is time."""
         if trainer.current_epoch == self.epoch:
             wait(trainer.strategy.root_device)
-            self._profile = _profiler().__enter__()
+            self._profile = profile().__enter__()
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
@@ -109,10 +109,6 @@ def short_name(kernel: str) -> str:
     name = re.sub(r"\b(at|native|cuda|cutlass|std|c10)::", "", name)
     name = re.sub(r"\(.*$", "", name)
     return name if len(name) <= WIDTH else name[: WIDTH - 3] + "..."
-
-
-def _profiler() -> Any:
-    return profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA])
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:

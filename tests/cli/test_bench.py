@@ -1,0 +1,75 @@
+import json
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from gnnak.cli.bench_tables import kernels_table
+from gnnak.cli.program import app
+
+SMALL = (
+    *("--set", "model.num_layers=1", "--set", "model.channels=8"),
+    *("--accelerator", "cpu", "--graphs", "8", "--epochs", "1"),
+)
+
+
+def bench(*arguments: str) -> Result:
+    """Run `gnnak bench triangles` with a small network, in the current folder."""
+    result = CliRunner().invoke(app, ["bench", "triangles", *SMALL, *arguments])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_bench_shows_a_table_and_writes_nothing(place):
+    shown = bench("--evaluation").stdout
+    for line in ("seconds an epoch", "forward", "of evaluation", "graphs a second"):
+        assert line in shown
+    assert "scaled from 8 to 200 graphs" in shown
+    assert "kernels" not in shown
+    assert list(place.iterdir()) == []
+
+
+def test_bench_json_is_the_record_it_writes(place):
+    told = json.loads(bench("--json", "--record", "--model", "gin").stdout)
+    (line,) = (place / "results" / "bench.jsonl").read_text().splitlines()
+    assert told == json.loads(line)
+    assert told["config"]["model"]["name"] == "gin"
+    assert told["fast"]
+
+
+def test_bench_plain_and_compare(place):
+    assert not json.loads(bench("--json", "--plain").stdout)["fast"]
+    fast, plain = map(json.loads, bench("--json", "--compare").stdout.splitlines())
+    assert (fast["fast"], plain["fast"]) == (True, False)
+    assert fast["ratio"] > 0
+
+
+def test_bench_grow_records_a_value_a_line(place):
+    shown = bench("--grow", "hops", "--record").stdout
+    lines = (place / "results" / "bench.jsonl").read_text().splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [1, 2, 3, 4]
+    assert "hops 4" in shown
+
+
+def test_kernels_table_lists_the_longest_and_the_rest():
+    top = [{"name": "matmul", "calls": 2.0, "microseconds": 40.0}]
+    kernels = {"share": 0.5, "calls": 5.0, "microseconds": 100.0, "top": top}
+    table = kernels_table({"kind": "bench", "fast": True, "kernels": kernels})
+    columns = [list(column.cells) for column in table.columns]
+    assert columns == [["matmul", "all others"], ["2", "3"], ["40", "60"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["zink"], "did you mean 'zinc'?"),
+        (["triangles", "--grow", "edges"], "--grow is 'edges'; use one of: nodes,"),
+        (["triangles", "--compare", "--plain"], "drop --plain or --grow"),
+        (["triangles", "--graphs", "201"], "triangles has 200; give 2 to 200"),
+        (["triangles", "--graphs", "1"], "greater than or equal to 2"),
+        (["triangles", "--model", "gin", "--grow", "hops"], "nothing to gin"),
+        (["triangles", "--set", "model.width=3"], "unknown option 'model.width'"),
+    ],
+)
+def test_bench_answers_a_wrong_input_in_a_line(place, fails, arguments, answer):
+    assert answer in fails("bench", *arguments, "--accelerator", "cpu")
+    assert list(place.iterdir()) == []

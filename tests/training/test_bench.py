@@ -1,0 +1,114 @@
+import math
+
+import pytest
+import torch
+
+from gnnak.errors import OptionError, TrainingError
+from gnnak.training import rehearsal
+from gnnak.training.bench import BenchOptions, bench, bench_both
+from gnnak.training.machine import Machine
+from gnnak.training.phases import PHASES
+from tests.training.small import edge_counts, small_config, triangles
+
+CPU = Machine("cpu")
+ONCE = BenchOptions(epochs=1)
+
+
+@pytest.fixture(scope="module")
+def record():
+    return bench(small_config(), triangles(), CPU, BenchOptions(epochs=2))
+
+
+def test_bench_record_says_what_was_measured(record):
+    config = small_config()
+    assert record["kind"] == "bench"
+    assert record["config"] == config.to_dict()
+    assert (record["hash"], record["cell"]) == (config.hash(), config.cell())
+    assert (record["graphs"], record["graphs_an_epoch"]) == (16, 16)
+    assert record["batches"] == 2
+    assert (record["fast"], record["recompute"], record["ratio"]) == (True, False, None)
+    assert record["accelerator"] == "cpu"
+    assert record["kernels"] is None
+    assert record["parameters"] > 0
+    assert {"device", "versions", "commit", "time"} <= set(record)
+
+
+def test_bench_times_the_epochs_after_the_warm_up_and_all_phases(record):
+    seconds = record["seconds"]
+    assert set(seconds) == {"epoch", *PHASES}
+    assert all(value > 0 for value in seconds.values())
+    assert len(record["epochs"]) == 2
+    assert min(record["epochs"]) <= seconds["epoch"] <= max(record["epochs"])
+    assert math.isclose(
+        record["graphs_per_second"], 16 / seconds["epoch"], rel_tol=1e-4
+    )
+    assert record["peak_memory_mb"] > 0
+
+
+def test_bench_scales_an_epoch_on_a_part_to_all_graphs():
+    record = bench(small_config(), triangles(), CPU, BenchOptions(graphs=4, epochs=1))
+    assert (record["graphs"], record["graphs_an_epoch"]) == (4, 16)
+    (measured,) = record["epochs"]
+    assert math.isclose(record["seconds"]["epoch"], 4 * measured, rel_tol=1e-4)
+    assert math.isclose(record["graphs_per_second"], 4 / measured, rel_tol=1e-4)
+
+
+def test_bench_times_evaluation_where_it_is_asked_for():
+    options = BenchOptions(epochs=2, evaluation=True)
+    record = bench(small_config(), triangles(), CPU, options)
+    assert record["seconds"]["evaluation"] > 0
+    assert len(record["epochs"]) == 2
+
+
+def test_bench_tells_every_epoch():
+    told = []
+    bench(small_config(), triangles(), CPU, BenchOptions(epochs=2), told.append)
+    assert told == ["epoch 1 of 3 (warm-up)", "epoch 2 of 3", "epoch 3 of 3"]
+
+
+@pytest.mark.parametrize("name", ["gin", "pna-ak+", "gin-ak+-s"])
+def test_bench_takes_any_model_and_saves_memory_if_told(name):
+    config = small_config(model__name=name, train__clip=1.0, train__precision="64")
+    machine = Machine("cpu", recompute=True)
+    record = bench(config, edge_counts(), machine, ONCE)
+    assert record["recompute"]
+    assert record["seconds"]["epoch"] > 0
+
+
+def test_bench_both_has_the_ratio_with_the_fast_path():
+    fast, plain = bench_both(small_config(), triangles(), CPU, ONCE)
+    assert (fast["fast"], plain["fast"]) == (True, False)
+    ratio = plain["seconds"]["epoch"] / fast["seconds"]["epoch"]
+    assert math.isclose(fast["ratio"], ratio, rel_tol=1e-4)
+    assert plain["ratio"] is None
+
+
+def test_bench_of_more_graphs_than_there_are_says_so():
+    with pytest.raises(OptionError, match=r"17 training graphs .* triangles has 16"):
+        bench(small_config(), triangles(), CPU, BenchOptions(graphs=17))
+
+
+@pytest.mark.parametrize("options", [{"graphs": 1}, {"epochs": 0}, {"warm_up": -1}])
+def test_bench_options_are_checked(options):
+    with pytest.raises(OptionError, match=next(iter(options))):
+        BenchOptions(**options)
+
+
+def test_bench_out_of_memory_is_a_sentence(monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(rehearsal, "make_trainer", full)
+    with pytest.raises(TrainingError, match=r"seed 0 takes more memory.*--recompute"):
+        bench(small_config(), triangles(), CPU, ONCE)
+
+
+@pytest.mark.gpu
+def test_bench_on_a_gpu_lists_kernels_and_their_share():
+    options = BenchOptions(epochs=1, profile=True)
+    record = bench(small_config(), triangles(), Machine("gpu"), options)
+    kernels = record["kernels"]
+    assert kernels["share"] > 0
+    assert 0 < len(kernels["top"]) <= 12
+    assert record["accelerator"] == "cuda"
+    assert len(record["epochs"]) == 1

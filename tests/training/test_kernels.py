@@ -1,0 +1,66 @@
+from types import SimpleNamespace
+
+import pytest
+from torch.autograd import DeviceType
+
+from gnnak.training.kernels import KernelTime, KernelTimes, kernel_times, kernels_share
+from gnnak.training.machine import Machine
+from gnnak.training.phases import PHASES, PhaseTimes
+from gnnak.training.protocols import choose_parts
+from gnnak.training.rehearsal import Gauges, rehearse
+from gnnak.training.stopwatch import Stopwatch
+from tests.training.small import small_config, triangles
+
+SUM = "void at::native::(anonymous namespace)::sum<float>(float*, int)"
+
+
+def event(key, count, taken, device=DeviceType.CUDA, annotation=False):
+    return SimpleNamespace(
+        key=key,
+        count=count,
+        self_device_time_total=taken,
+        device_type=device,
+        is_user_annotation=annotation,
+    )
+
+
+def test_kernel_times_are_those_of_one_step_longest_first():
+    events = [
+        event(SUM, 10, 50.0),
+        event("matmul", 20, 400.0),
+        event("aten::mm", 20, 400.0, DeviceType.CPU),
+        event("Optimizer.step", 10, 900.0, annotation=True),
+    ]
+    assert kernel_times(events, 10) == [
+        KernelTime("matmul", 2.0, 40.0),
+        KernelTime("sum<float>", 1.0, 5.0),
+    ]
+
+
+def test_kernel_times_put_kernels_of_one_short_name_together():
+    events = [event(SUM, 1, 2.0), event(SUM.replace("int", "long"), 3, 4.0)]
+    assert kernel_times(events, 1) == [KernelTime("sum<float>", 4.0, 6.0)]
+
+
+def test_kernels_share_is_their_time_by_that_of_a_step():
+    found = KernelTimes(0)
+    found.kernels = [KernelTime(f"k{n}", 1.0, 10.0) for n in range(20)]
+    share = kernels_share(found, 0.0004)
+    assert share["share"] == 0.5
+    assert share["calls"] == 20
+    assert len(share["top"]) == 12
+    assert share["top"][0] == {"name": "k0", "calls": 1.0, "microseconds": 10.0}
+
+
+@pytest.mark.parametrize(("batch_size", "steps"), [(8, 4), (2, 10)])
+def test_kernel_times_profile_one_epoch_more_and_end_it(batch_size, steps):
+    dataset, config = triangles(32), small_config(train__batch_size=batch_size)
+    gauges = Gauges(Stopwatch(0, 2), PhaseTimes(), KernelTimes(2))
+    parts = choose_parts(dataset, "split")
+    trainer = rehearse(config, dataset, parts, Machine("cpu"), gauges)
+    assert gauges.kernels is not None
+    assert gauges.kernels.steps == steps
+    assert gauges.kernels.kernels == []
+    assert len(gauges.watch.training) == 2
+    assert set(gauges.phases.seconds) == set(PHASES)
+    assert trainer.global_step == 2 * trainer.num_training_batches + steps
