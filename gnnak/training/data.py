@@ -16,7 +16,7 @@ from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
 from gnnak.training.items import Item
-from gnnak.training.loader import BatchSampler, Draws, Loader, epoch_seed
+from gnnak.training.loader import BatchSampler, Loader, Subgraphs, epoch_seed
 from gnnak.training.protocols import Parts
 
 
@@ -67,19 +67,22 @@ class GraphData(LightningDataModule):
         """Training batches, in a new order each epoch."""
         assert self.trainer is not None
         rank, processes = self.trainer.global_rank, self.trainer.world_size
-        draws = None
-        if self.drop is not None:
-            draws = Draws(self.drop, lambda: self._coming_epoch(rank))
-        single = self.extractor is not None and self.kept is None
-        plain = single or processes > 1 or self.store.node_targets
+        extracts = self.kept is None and self.store.device.type == "cuda"
+        subgraphs = Subgraphs(
+            self.kept,
+            self.extractor if extracts else None,
+            self.drop,
+            lambda: self._coming_epoch(rank),
+        )
+        inside = self.extractor is not None and self.kept is None and not extracts
+        plain = inside or processes > 1 or self.store.node_targets
         return Loader(
             self.store,
             self._sampler(self.parts.train, self._coming_epoch),
             self.clock,
-            self.kept,
-            draws,
-            single,
-            self.padded and not plain,
+            subgraphs,
+            single=self.extractor is not None and self.kept is None,
+            padded=self.padded and not plain,
         )
 
     def _coming_epoch(self, rank: int = 0) -> int:
@@ -110,7 +113,7 @@ class GraphData(LightningDataModule):
         # Seconds of evaluation batches belong to the evaluation: no clock.
         single = self.extractor is not None and self.kept is None
         sampler = self._sampler(positions)
-        return Loader(self.store, sampler, kept=self.kept, single=single)
+        return Loader(self.store, sampler, None, Subgraphs(self.kept), single)
 
     def _sampler(
         self, positions: Tensor, order: Callable[[], int] | None = None

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from gnnak.graphs import GraphStore
+from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.training.ahead import ahead
 from gnnak.training.budget import into_windows, shares
 from gnnak.training.clock import Clock
 from gnnak.training.cutting import cut, pad
@@ -66,13 +69,31 @@ def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
 
 
 @dataclass(frozen=True)
-class Draws:
-    """What is drawn ahead for the batches of an epoch."""
+class Subgraphs:
+    """Where the rooted subgraphs of batches come from."""
 
-    drop: SubgraphDrop
-    """Which subgraphs are used."""
-    seed: Callable[[], int]
-    """Seeds the draws of the coming epoch."""
+    kept: KeptSubgraphs | None = None
+    """Those of all graphs, where they are kept."""
+    extractor: Extractor | None = None
+    """What makes them, where they are not; None = the network does it."""
+    drop: SubgraphDrop | None = None
+    """Which of them are used; None = all."""
+    seed: Callable[[], int] | None = None
+    """Seeds what is drawn in the coming epoch; None = nothing is."""
+
+    def of(
+        self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs | None:
+        """The subgraphs of a batch; None if the network is to make them."""
+        if self.kept is not None:
+            subgraphs = self.kept[positions]
+        elif self.extractor is not None:
+            subgraphs = self.extractor(graphs.edge_index, graphs.num_nodes, generator)
+        else:
+            return None
+        if self.drop is None:
+            return subgraphs
+        return self.drop(subgraphs, graphs.edge_index, generator)
 
 
 class Loader:
@@ -82,8 +103,7 @@ class Loader:
         store: The graphs.
         sampler: Says which of them come together.
         clock: Told the seconds it takes; None = nobody is told.
-        kept: Their rooted subgraphs, where these are kept.
-        draws: Which of these are used; None = all.
+        subgraphs: Where their rooted subgraphs come from; None = nowhere.
         single: Whether a window is one batch.
         padded: Whether batches of full size are padded, all to one shape.
     """
@@ -93,43 +113,46 @@ class Loader:
         store: GraphStore,
         sampler: BatchSampler,
         clock: Clock | None = None,
-        kept: KeptSubgraphs | None = None,
-        draws: Draws | None = None,
+        subgraphs: Subgraphs | None = None,
         single: bool = False,
         padded: bool = False,
     ) -> None:
         self.store, self.batches, self.clock = store, sampler, clock
-        self.kept, self.draws = kept, None if kept is None else draws
+        self.subgraphs = subgraphs or Subgraphs()
         self.shapes = Shapes() if padded else None
         self.share = torch.ones(len(store))
         if not single:
-            self.share = shares(store, kept, None if draws is None else draws.drop)
+            self.share = shares(store, self.subgraphs.kept, self.subgraphs.drop)
 
     def __len__(self) -> int:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Item]:
         generator = None
-        if self.draws is not None:
+        if self.subgraphs.seed is not None:
             generator = torch.Generator(self.store.device)
-            generator.manual_seed(self.draws.seed())
-        for batches in into_windows(self.batches, self.share):
-            yield from self._timed(batches, generator)
+            generator.manual_seed(self.subgraphs.seed())
+        windows = (
+            self._items(batches, generator)
+            for batches in into_windows(self.batches, self.share)
+        )
+        for items in self._timed(ahead(windows, self.store.device)):
+            yield from items
 
-    def _timed(
-        self, batches: list[Tensor], generator: torch.Generator | None
-    ) -> list[Item]:
-        with self.clock.time("data") if self.clock else nullcontext():
-            return self._items(batches, generator)
+    def _timed(self, windows: Iterator[list[Item]]) -> Iterator[list[Item]]:
+        while True:
+            with self.clock.time("data") if self.clock else nullcontext():
+                items = next(windows, None)
+            if items is None:
+                return
+            yield items
 
     def _items(
         self, batches: list[Tensor], generator: torch.Generator | None
     ) -> list[Item]:
         positions = torch.cat(batches)
         graphs = self.store[positions]
-        subgraphs = None if self.kept is None else self.kept[positions]
-        if self.draws is not None and subgraphs is not None:
-            subgraphs = self.draws.drop(subgraphs, graphs.edge_index, generator)
+        subgraphs = self.subgraphs.of(graphs, positions, generator)
         groups = graphs.device.type == "cuda" and subgraphs is not None
         if len(batches) == 1 and not groups and self.shapes is None:
             return [Item(graphs, subgraphs)]

@@ -72,7 +72,7 @@ class GraphTask(LightningModule):
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
         if capture:
-            step = make_step(self._loss, optimizer, self.config.train, self.device)
+            step = make_step(self.loss_of, optimizer, self.config.train, self.device)
             self.captured = CapturedStep(step, make_recorder(self.device))
 
     def on_train_end(self) -> None:
@@ -92,7 +92,7 @@ class GraphTask(LightningModule):
     def training_step(self, item: Item, _: int) -> Tensor | None:
         """The loss of one batch, for Lightning to go on with; captured, all of it."""
         if self.captured is None:
-            loss = self._loss(item)
+            loss = self.loss_of(item)
             self.losses.append(loss.detach())
             return loss
         self.losses.append(self.captured(item))
@@ -101,7 +101,8 @@ class GraphTask(LightningModule):
         steps.increment_completed()
         return None
 
-    def _loss(self, item: Item) -> Tensor:
+    def loss_of(self, item: Item) -> Tensor:
+        """The loss of one batch, blind to its padding."""
         batch, real = item.batch, item.real
         with real_rows({} if real is None else real.counts()):
             outputs = self.network(

@@ -65,7 +65,7 @@ def _take_step(
         _timed("forward", taken, device),
         trainer.precision_plugin.train_step_context(),
     ):
-        loss = task.training_step(item, 0)
+        loss = task.loss_of(item)
     with _timed("backward", taken, device):
         loss.backward()
     with _timed("optimiser", taken, device):

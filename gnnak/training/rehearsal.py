@@ -11,13 +11,12 @@ from lightning.pytorch import Callback, Trainer
 from gnnak.datasets.record import Dataset
 from gnnak.training.clock import Clock
 from gnnak.training.config import RunConfig
-from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.kernels import KernelTimes
 from gnnak.training.machine import Machine, make_trainer, quiet_lightning
-from gnnak.training.module import GraphTask
 from gnnak.training.options import change
 from gnnak.training.own_signals import OwnSignals
 from gnnak.training.phases import PhaseTimes
+from gnnak.training.prepared import prepare
 from gnnak.training.protocols import Parts
 from gnnak.training.stopwatch import Stopwatch
 
@@ -56,34 +55,18 @@ def rehearse(
     watch, kernels = gauges.watch, gauges.kernels
     epochs = watch.warm_up + watch.epochs + (kernels is not None)
     config = change(config, {"train.epochs": epochs})
-    task = _task(config, dataset, parts, machine)
     clock = Clock()
-    data = GraphData(dataset, parts, config.train, clock, task.extractor)
+    task, data, captured, _ = prepare(config, dataset, parts, machine, clock)
     callbacks: list[Callback] = [watch, gauges.phases, OwnSignals()]
     if kernels is not None:
         callbacks.append(kernels)
     with TemporaryDirectory() as folder, quiet_lightning():
-        trainer = make_trainer(config, machine, callbacks, Path(folder))
+        trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
         clock.device = trainer.strategy.root_device
         if not evaluate:
             trainer.limit_val_batches = 0
         trainer.fit(task, data)
     return trainer
-
-
-def _task(
-    config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
-) -> GraphTask:
-    torch.manual_seed(config.train.seed)
-    degrees = None
-    if config.model.name.split("-")[0] == "pna":
-        degrees = degree_counts(dataset.store, parts.train)
-    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics)
-    task.network.save_memory(machine.recompute, machine.max_copies)
-    use_fused = getattr(task.network, "use_fused", None)
-    if use_fused is not None:
-        use_fused(machine.fast)
-    return task
 
 
 def _free_memory() -> None:

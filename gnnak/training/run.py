@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 import yaml
 from lightning.pytorch import Callback, Trainer
 from rich.console import Console
@@ -13,11 +12,11 @@ from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.training.checkpoint import Checkpoint, read_tensors
 from gnnak.training.clock import Clock
 from gnnak.training.config import RunConfig
-from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.keeper import Keeper
 from gnnak.training.machine import Machine, make_trainer, quiet_lightning
 from gnnak.training.module import GraphTask
 from gnnak.training.own_signals import OwnSignals
+from gnnak.training.prepared import prepare
 from gnnak.training.progress import ProgressLines
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.results import Record, environment
@@ -58,20 +57,9 @@ def run(
     last = _last_checkpoint(folder, resume)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     _check_parts(config, parts, machine)
-    torch.manual_seed(config.train.seed)
-    degrees = None
-    if config.model.name.split("-")[0] == "pna":
-        degrees = degree_counts(dataset.store, parts.train)
-    captured = machine.captures(config) and not dataset.info.node_task
-    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics, captured)
-    task.network.save_memory(machine.recompute, machine.max_copies)
-    task.network.use_fused(machine.fast)
     clock = Clock()
+    task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
     keeper = Keeper(folder, clock, config.train.early_stop)
-    drop = task.network.drop
-    data = GraphData(
-        dataset, parts, config.train, clock, task.extractor, drop, captured
-    )
     callbacks: list[Callback] = [Timing(clock), keeper]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), keeper))

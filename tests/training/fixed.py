@@ -81,7 +81,7 @@ def fixed_step(
     there = next(task.parameters()).device
     optimizer = make_optimizer(task.network.parameters(), config.train)
     make_ready(optimizer, there, captured=True)
-    step = make_step(task._loss, optimizer, config.train, there)
+    step = make_step(task.loss_of, optimizer, config.train, there)
     return CapturedStep(step, make_recorder(there)) if captured else step, optimizer
 
 

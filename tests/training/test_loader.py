@@ -10,7 +10,7 @@ from gnnak.subgraphs.kept import keep_all
 from gnnak.training import budget
 from gnnak.training.clock import Clock
 from gnnak.training.items import Item
-from gnnak.training.loader import BatchSampler, Draws, Loader
+from gnnak.training.loader import BatchSampler, Loader, Subgraphs
 from tests.graphs.graph_strategies import assert_same
 from tests.training.small import triangles
 from tests.training.test_windows import assert_same_records
@@ -63,7 +63,7 @@ def test_loader_gives_kept_subgraphs_with_their_batch():
     data = triangles(4)
     kept = keep_all(data.store, EgoNets(1))
     sampler = BatchSampler(torch.arange(8), 3)
-    for item in Loader(data.store, sampler, Clock(), kept):
+    for item in Loader(data.store, sampler, Clock(), Subgraphs(kept)):
         item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
 
 
@@ -77,7 +77,7 @@ def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
     monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
     store = triangles(4).store
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
-    items = list(Loader(store, sampler, kept=kept))
+    items = list(Loader(store, sampler, None, Subgraphs(kept)))
     assert len(items) == len(Loader(store, sampler)) == 3
     for item, positions in zip(items, sampler, strict=True):
         same_items(item, Item(store[positions], kept[positions]))
@@ -100,8 +100,9 @@ def window_bytes(request, monkeypatch):
 def test_loader_draws_covers_that_follow_from_the_seed(strategy):
     store, seeds = triangles(8).store, iter([1, 1, 2])
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 5)
-    draws = Draws(SubgraphDrop(strategy, 2), lambda: next(seeds))
-    loader = Loader(store, sampler, None, kept, draws)
+    drop = SubgraphDrop(strategy, 2)
+    drawn = Subgraphs(kept, drop=drop, seed=lambda: next(seeds))
+    loader = Loader(store, sampler, None, drawn)
     first, again, other = (list(loader) for _ in range(3))
     for one, two in zip(first, again, strict=True):
         same_items(one, two)
@@ -119,7 +120,7 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
 def test_loader_pads_batches_of_full_size_to_one_shape():
     store = triangles(8).store
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 6)
-    loader = Loader(store, sampler, kept=kept, padded=True)
+    loader = Loader(store, sampler, None, Subgraphs(kept), padded=True)
     for _ in range(2):
         items = list(loader)
         assert [item.real is None for item in items] == [False, False, True]
@@ -141,3 +142,12 @@ def test_clock_counts_an_inner_phase_once(phase, monkeypatch):
     with clock.time(phase), clock.time("data"):
         pass
     assert dict(clock.seconds) == {"data": 2.0, phase: 8.0}
+
+
+def test_loader_extracts_where_nothing_is_kept():
+    store, extractor = triangles(4).store, EgoNets(1)
+    sampler = BatchSampler(torch.arange(8), 3)
+    made = Subgraphs(extractor=extractor)
+    for item in Loader(store, sampler, None, made, single=True):
+        wanted = extractor(item.batch.edge_index, item.batch.num_nodes)
+        assert_same_records(item.subgraphs, wanted, groups=False)

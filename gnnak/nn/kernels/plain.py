@@ -71,9 +71,14 @@ def remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:
 
 
 def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
-    """`residual + ReLU(scale h + shift)`, the last two parts if asked for."""
+    """`residual + ReLU(scale h + shift)`, the last two parts if asked for.
+
+    Padding is normed to zero, so that it never grows from layer to layer.
+    """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
+    if k.of_batch and k.real is not None:
+        y = torch.where(_kept(h, k.real), y, 0)
     return y if residual is None else residual + y
 
 

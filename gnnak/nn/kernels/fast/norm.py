@@ -9,21 +9,26 @@ from gnnak.nn.kernels.records import Constants
 
 
 def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
-    """`residual + ReLU(scale h + shift)`, the last two parts if asked for."""
+    """`residual + ReLU(scale h + shift)`, the last two parts if asked for.
+
+    Padding is normed to zero, so that it never grows from layer to layer.
+    """
     rows, width = h.shape
     out = h.new_empty(rows, width)
-    adds = residual is not None
+    adds, padded = residual is not None, k.of_batch and k.real is not None
     _norm_act[tiles(rows, BLOCK, width)](
         h,
         h.stride(0),
         k.scale,
         k.shift,
         residual.contiguous() if adds else h,
+        k.real if padded else h,
         out,
         rows,
         width,
         relu,
         adds,
+        padded,
         BLOCK,
         columns(width),
     )
@@ -78,11 +83,13 @@ def _norm_act(
     scale,
     shift,
     residual,
+    real,
     out,
     rows,
     width,
     RELU: tl.constexpr,
     ADDS: tl.constexpr,
+    PADDED: tl.constexpr,
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -96,6 +103,8 @@ def _norm_act(
     value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
     if RELU:
         value = tl.maximum(value, 0.0)
+    if PADDED:
+        value = tl.where((row < tl.load(real).to(tl.int32))[:, None], value, 0.0)
     place = from_row * width + column[None, :]
     if ADDS:
         value += tl.load(residual + place, mask=shown, other=0.0)
