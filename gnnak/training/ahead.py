@@ -5,8 +5,8 @@ a step of training would leave the device idle afterwards.
 """
 
 from collections.abc import Iterator
-from queue import Empty, Queue
-from threading import Event, Thread
+from queue import Queue
+from threading import Event, Semaphore, Thread
 from typing import TypeVar
 
 import torch
@@ -14,8 +14,8 @@ import torch
 from gnnak.training.flat import tensors_of
 
 T = TypeVar("T")
-AHEAD = 1
-"""Results that wait to be taken."""
+THREAD = "gnnak batches"
+"""The name of the thread: its waits for the device hold up nobody."""
 
 
 def ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
@@ -26,9 +26,11 @@ def ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
 
 
 def _ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
-    made: Queue = Queue(AHEAD)
+    made: Queue = Queue()
+    wanted = Semaphore(1)
     stopped = Event()
-    thread = Thread(target=_make, args=(results, made, stopped, device), daemon=True)
+    arguments = (results, made, wanted, stopped, device)
+    thread = Thread(target=_make, args=arguments, name=THREAD, daemon=True)
     thread.start()
     try:
         while True:
@@ -41,26 +43,31 @@ def _ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
             here.wait_event(ready)
             for tensor in tensors_of(tuple(result)):
                 tensor.record_stream(here)
+            wanted.release()
             yield result
     finally:
         stopped.set()
-        while thread.is_alive():
-            try:
-                made.get(timeout=0.01)
-            except Empty:
-                continue
+        wanted.release()
+        thread.join()
 
 
 def _make(
-    results: Iterator[T], made: Queue, stopped: Event, device: torch.device
+    results: Iterator[T],
+    made: Queue,
+    wanted: Semaphore,
+    stopped: Event,
+    device: torch.device,
 ) -> None:
-    error = None
+    """Make each result when the one before is in use."""
     try:
         with torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
+            wanted.acquire()
             for result in results:
                 made.put((result, torch.cuda.current_stream().record_event(), None))
+                del result
+                wanted.acquire()
                 if stopped.is_set():
                     return
-    except BaseException as caught:
-        error = caught
-    made.put((None, None, error))
+        made.put((None, None, None))
+    except BaseException as error:
+        made.put((None, None, error))

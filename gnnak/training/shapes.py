@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from gnnak.training.items import Shape
 from gnnak.training.windows import Window
 
-SLACK = 1.03
-"""How much larger than the largest batch seen a shape is."""
+RUNG = 1.02
+"""How much larger each shape is than the next smaller one."""
 LEAST_STEP = 64
-"""Sizes are multiples of this, or of about a 32nd of themselves."""
+"""Sizes are multiples of this, or of about a 128th of themselves."""
+MOST_SHAPES = 6
+"""How many shapes there are at most; what is captured is captured for each."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
@@ -40,27 +42,39 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """The next multiple, with slack and room for at least one more row."""
-    rows = math.ceil(rows * SLACK) + 1
-    step = max(LEAST_STEP, 2 ** (rows.bit_length() - 6))
+    """The next multiple, with room for at least one more row."""
+    rows += 1
+    step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
 
 
 class Shapes:
-    """The shape that batches are padded to; it grows when a batch does not fit."""
+    """A ladder of few shapes: batches are padded to the smallest that they fit in."""
 
     def __init__(self) -> None:
-        self.shape: Shape | None = None
-        self.most: dict[str, int] = {}
+        self.least: dict[str, int] = {}
+        self.rungs: dict[int, Shape] = {}
 
     def of(self, window: Window, until: int) -> Shape:
         """A shape that the batches up to number `until` of a window fit in."""
-        for axis in window.axes:
-            largest = max(window.counts(axis)[:until])
-            self.most[axis] = max(largest, self.most.get(axis, 0))
-        if self.shape is None or not fits(self.most, self.shape):
-            self.shape = choose_shape(self.most)
-        return self.shape
+        most = {axis: max(window.counts(axis)[:until]) for axis in window.axes}
+        self.least = self.least or {axis: max(most[axis], 1) for axis in most}
+        rung = max(self._rung(axis, most[axis]) for axis in most if axis != "graphs")
+        if rung not in self.rungs and len(self.rungs) + 1 == MOST_SHAPES:
+            rung = max(rung, *self.rungs) + 2
+        usable = [known for known in self.rungs if rung <= known]
+        if rung in self.rungs or (len(self.rungs) >= MOST_SHAPES and usable):
+            return self.rungs[min(usable)]
+        grown = {
+            axis: max(math.ceil(self.least[axis] * RUNG**rung), rows)
+            for axis, rows in most.items()
+        }
+        self.rungs[rung] = choose_shape(grown | {"graphs": most["graphs"]})
+        return self.rungs[rung]
+
+    def _rung(self, axis: str, rows: int) -> int:
+        """The lowest rung with so many rows on an axis."""
+        return math.ceil(math.log(max(rows, 1) / self.least[axis]) / math.log(RUNG))
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:

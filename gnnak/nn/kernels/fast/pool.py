@@ -4,7 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, columns, parts, tiles
+from gnnak.nn.kernels.fast.sums import add_up
+from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, SUMMED, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
 from gnnak.subgraphs.groups import Groups
 
@@ -74,10 +75,10 @@ def gate_pool_backward(
         gated,
         padded,
         max(16, triton.next_power_of_2(size)),
-        BLOCK,
+        SUMMED,
         columns(width),
     )
-    sums = partial.sum(dim=0)
+    sums = add_up(partial)
     _to_rows[tiles(copies, BLOCK, width)](
         *shared,
         sums,
@@ -176,8 +177,8 @@ def _partial(
     shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
     mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
     rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-    plain = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
-    normed = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    plain = tl.zeros([C], dtype=partial.dtype.element_ty)
+    normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     of_gate = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
@@ -198,12 +199,12 @@ def _partial(
             place = of[:, None] * width + column[None, :]
             back *= tl.load(gate + place, mask=shown, other=0.0)
         back = tl.where(y > 0, back, 0.0)
-        plain += back
-        normed += back * ((value - mean_) * rstd_)
+        plain += tl.sum(back, axis=0)
+        normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
         step += 1
     base = partial + part * (2 + size) * width
-    tl.store(base + column, tl.sum(plain, axis=0), mask=inside)
-    tl.store(base + width + column, tl.sum(normed, axis=0), mask=inside)
+    tl.store(base + column, plain, mask=inside)
+    tl.store(base + width + column, normed, mask=inside)
     if GATED:
         place = (2 + entry)[:, None] * width + column[None, :]
         shown = (entry < size)[:, None] & inside[None, :]

@@ -5,7 +5,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from gnnak.nn.kernels import plain
-from gnnak.nn.kernels.fast.tiles import BLOCK, columns, parts
+from gnnak.nn.kernels.fast.tiles import SUMMED, columns, parts
 from gnnak.nn.kernels.records import Constants
 
 NARROW = 16
@@ -39,7 +39,7 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
         count,
         steps,
         padded,
-        BLOCK,
+        SUMMED,
         columns(width),
     )
     _combine[(triton.cdiv(width, NARROW),)](
@@ -54,7 +54,7 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
         rows,
         width,
         count,
-        steps * BLOCK,
+        steps * SUMMED,
         norm.eps,
         norm.momentum,
         padded,
