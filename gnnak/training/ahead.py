@@ -5,46 +5,94 @@ a step of training would leave the device idle afterwards.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from queue import Queue
-from threading import Event, Semaphore, Thread
-from typing import TypeVar
+from threading import Event, Lock, Semaphore, Thread
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from gnnak.training.flat import tensors_of
 
 T = TypeVar("T")
-THREAD = "gnnak batches"
-"""The name of the thread: its waits for the device hold up nobody."""
+_making = Lock()
+_END = object()
 
 
 def ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
     """The same results; on a GPU the next one is made while one is in use."""
     if device.type != "cuda":
         return results
-    return _ahead(results, device)
+    return made_ahead(results, GpuLane(device))
 
 
-def _ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
+@contextmanager
+def nothing_ahead() -> Iterator[None]:
+    """Inside, no result is made ahead: what is being made is waited for first."""
+    with _making:
+        yield
+
+
+class Lane(Protocol):
+    """Where results are made, and how they are handed over from there."""
+
+    def inside(self) -> AbstractContextManager:
+        """What results are made in."""
+
+    def mark(self) -> Any:
+        """Say, inside, that a result is under way; not None."""
+
+    def hand_over(self, result: Any, mark: Any) -> None:
+        """Make a result that got this mark safe to use, outside."""
+
+
+class GpuLane:
+    """A stream of its own.
+
+    Args:
+        device: A GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The device and a stream, as the current ones of a thread."""
+        stream = torch.cuda.Stream(self.device)
+        with torch.cuda.device(self.device), torch.cuda.stream(stream):
+            yield
+
+    def mark(self) -> torch.cuda.Event:
+        """An event behind all that was launched."""
+        return torch.cuda.current_stream(self.device).record_event()
+
+    def hand_over(self, result: Any, mark: torch.cuda.Event) -> None:
+        """Let the taker's stream wait; the memory is not used again before it is."""
+        here = torch.cuda.current_stream(self.device)
+        here.wait_event(mark)
+        for tensor in tensors_of(tuple(result)):
+            tensor.record_stream(here)
+
+
+def made_ahead(results: Iterator[T], lane: Lane) -> Iterator[T]:
+    """The same results, made in a thread; closed early, it waits for its end."""
     made: Queue = Queue()
-    wanted = Semaphore(1)
-    stopped = Event()
-    arguments = (results, made, wanted, stopped, device)
-    thread = Thread(target=_make, args=arguments, name=THREAD, daemon=True)
+    wanted, stopped = Semaphore(1), Event()
+    arguments = (results, made, wanted, stopped, lane)
+    thread = Thread(target=_make, args=arguments, daemon=True)
     thread.start()
     try:
         while True:
-            result, ready, error = made.get()
+            result, mark, error = made.get()
             if error is not None:
                 raise error
-            if ready is None:
+            if mark is None:
                 return
-            here = torch.cuda.current_stream(device)
-            here.wait_event(ready)
-            for tensor in tensors_of(tuple(result)):
-                tensor.record_stream(here)
+            lane.hand_over(result, mark)
             wanted.release()
             yield result
+            del result
     finally:
         stopped.set()
         wanted.release()
@@ -52,22 +100,20 @@ def _ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
 
 
 def _make(
-    results: Iterator[T],
-    made: Queue,
-    wanted: Semaphore,
-    stopped: Event,
-    device: torch.device,
+    results: Iterator, made: Queue, wanted: Semaphore, stopped: Event, lane: Lane
 ) -> None:
-    """Make each result when the one before is in use."""
+    """Make each result while the one before is in use."""
+    error = None
     try:
-        with torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
-            wanted.acquire()
-            for result in results:
-                made.put((result, torch.cuda.current_stream().record_event(), None))
+        with lane.inside():
+            while wanted.acquire() and not stopped.is_set():
+                with _making:
+                    result = next(results, _END)
+                    mark = None if result is _END else lane.mark()
+                if mark is None:
+                    break
+                made.put((result, mark, None))
                 del result
-                wanted.acquire()
-                if stopped.is_set():
-                    return
-        made.put((None, None, None))
-    except BaseException as error:
-        made.put((None, None, error))
+    except BaseException as caught:
+        error = caught
+    made.put((None, None, error))
