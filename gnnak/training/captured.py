@@ -16,11 +16,12 @@ from torch import Tensor
 from gnnak.training.flat import layout, like, tensors_of
 from gnnak.training.items import Item
 from gnnak.training.recorder import Recorder
-from gnnak.training.shapes import MOST_SHAPES
 
 Step = Callable[[Item], Tensor]
 WARM_STEPS = 3
 """Steps of each shape before it is captured: they load kernels and make states."""
+MOST_SHAPES = 6
+"""Shapes that are captured; batches of further ones are trained on as they are."""
 
 
 class CapturedStep:

@@ -19,6 +19,9 @@ from gnnak.training.items import Item
 from gnnak.training.loader import BatchSampler, Loader, Subgraphs, epoch_seed
 from gnnak.training.protocols import Parts
 
+LARGER = 4
+"""How many times larger batches are in evaluation, on a GPU."""
+
 
 class GraphData(LightningDataModule):
     """Batches for training, validation and test.
@@ -112,16 +115,24 @@ class GraphData(LightningDataModule):
     def _evaluated(self, positions: Tensor) -> Loader:
         # Seconds of evaluation batches belong to the evaluation: no clock.
         single = self.extractor is not None and self.kept is None
-        sampler = self._sampler(positions)
+        size = self.train.batch_size
+        on_gpu = self.store.device.type == "cuda"
+        if on_gpu and not single and not self.parts.batch_statistics:
+            # Scores do not depend on it, and few large steps are faster.
+            size *= LARGER
+        sampler = self._sampler(positions, size=size)
         return Loader(self.store, sampler, None, Subgraphs(self.kept), single)
 
     def _sampler(
-        self, positions: Tensor, order: Callable[[], int] | None = None
+        self,
+        positions: Tensor,
+        order: Callable[[], int] | None = None,
+        size: int | None = None,
     ) -> BatchSampler:
         assert self.trainer is not None
         return BatchSampler(
             positions,
-            self.train.batch_size,
+            size or self.train.batch_size,
             order,
             self.trainer.global_rank,
             self.trainer.world_size,

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 from gnnak.training.items import Shape
 from gnnak.training.windows import Window
 
-RUNG = 1.02
-"""How much larger each shape is than the next smaller one."""
+SLACK = 1.02
+"""How much larger than the largest batch seen a shape is."""
 LEAST_STEP = 64
 """Sizes are multiples of this, or of about a 128th of themselves."""
-MOST_SHAPES = 6
-"""How many shapes there are at most; what is captured is captured for each."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
@@ -42,39 +40,27 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """The next multiple, with room for at least one more row."""
-    rows += 1
+    """The next multiple, with slack and room for at least one more row."""
+    rows = math.ceil(rows * SLACK) + 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
 
 
 class Shapes:
-    """A ladder of few shapes: batches are padded to the smallest that they fit in."""
+    """The shape that batches are padded to; it grows when a batch does not fit."""
 
     def __init__(self) -> None:
-        self.least: dict[str, int] = {}
-        self.rungs: dict[int, Shape] = {}
+        self.shape: Shape | None = None
+        self.most: dict[str, int] = {}
 
     def of(self, window: Window, until: int) -> Shape:
         """A shape that the batches up to number `until` of a window fit in."""
-        most = {axis: max(window.counts(axis)[:until]) for axis in window.axes}
-        self.least = self.least or {axis: max(most[axis], 1) for axis in most}
-        rung = max(self._rung(axis, most[axis]) for axis in most if axis != "graphs")
-        if rung not in self.rungs and len(self.rungs) + 1 == MOST_SHAPES:
-            rung = max(rung, *self.rungs) + 2
-        usable = [known for known in self.rungs if rung <= known]
-        if rung in self.rungs or (len(self.rungs) >= MOST_SHAPES and usable):
-            return self.rungs[min(usable)]
-        grown = {
-            axis: max(math.ceil(self.least[axis] * RUNG**rung), rows)
-            for axis, rows in most.items()
-        }
-        self.rungs[rung] = choose_shape(grown | {"graphs": most["graphs"]})
-        return self.rungs[rung]
-
-    def _rung(self, axis: str, rows: int) -> int:
-        """The lowest rung with so many rows on an axis."""
-        return math.ceil(math.log(max(rows, 1) / self.least[axis]) / math.log(RUNG))
+        for axis in window.axes:
+            largest = max(window.counts(axis)[:until])
+            self.most[axis] = max(largest, self.most.get(axis, 0))
+        if self.shape is None or not fits(self.most, self.shape):
+            self.shape = choose_shape(self.most)
+        return self.shape
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:

@@ -4,7 +4,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import GROUPS, columns, tiles
 from gnnak.nn.kernels.records import Edges
 
@@ -66,7 +65,7 @@ def messages_backward(
         GROUPS,
         columns(width),
     )
-    return grad_c, grad_e, add_up(grad_eps.view(-1, 1)).view(eps.shape)
+    return grad_c, grad_e, grad_eps.sum().view(eps.shape)
 
 
 @triton.jit
