@@ -83,7 +83,7 @@ def computed(layer, x, subgraphs, edge_attr):
     """Output, gradients of inputs and parameters, and statistics."""
     x, edge_attr = (t.detach().clone().requires_grad_() for t in (x, edge_attr))
     out = layer(x, subgraphs, edge_attr)
-    weights = torch.linspace(-1, 2, out.numel()).view_as(out)
+    weights = torch.linspace(-1, 2, out.numel(), device=out.device).view_as(out)
     (out * weights).sum().backward()
     found = {"out": out.detach(), "x": x.grad, "edge_attr": edge_attr.grad}
     return {name: _or_zero(value, out) for name, value in found.items()} | state(layer)

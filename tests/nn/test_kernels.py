@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gnnak.nn.kernels import plain
+from tests.nn.fused_layers import both, inputs, make_layer, random_graph
 from tests.nn.kernel_inputs import (
     GROUPS,
     WIDTHS,
@@ -128,3 +129,9 @@ def check_norm_act(fast, h, of_batch, real, relu, adds):
     residual = rows(*h.shape, strided=True) if adds else None
     assert_agree(fast, "norm_act", h, k, relu, residual)
     assert_agree(fast, "norm_act_backward", rows(*h.shape), h, k, relu)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_layer_on_fast_kernels_agrees(fast, training):
+    layer = make_layer(convs=2).train(training)
+    assert_same(*both(layer, *inputs(*random_graph(6, 12))))
