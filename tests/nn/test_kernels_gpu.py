@@ -40,9 +40,8 @@ def both(name, channels, device):
         network.use_fused(fused)
         draw = torch.Generator(device).manual_seed(1)
         out = network(x, edge_index, edge_attr, batch, generator=draw)
-        (
-            out * torch.linspace(-1, 2, out.numel(), device=device).view_as(out)
-        ).sum().backward()
+        weights = torch.linspace(-1, 2, out.numel(), device=device).view_as(out)
+        (out * weights).sum().backward()
         yield {"out": out.detach()} | state(network)
 
 
