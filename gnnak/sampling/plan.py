@@ -23,7 +23,7 @@ class Plan:
     by_component: Groups
     """Nodes grouped by their component."""
     largest: int
-    """Nodes of the largest component, 0 if there is none."""
+    """No component has more nodes than this."""
     held: Tensor
     """[n]: how many of all subgraphs hold each node."""
     distances: PairDistances | None = None
