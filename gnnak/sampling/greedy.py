@@ -1,16 +1,33 @@
 """The loop that farthest sampling and greedy set cover share."""
 
+import importlib.util
+import os
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from gnnak.sampling.plan import Plan, best_of_each
-from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """(coverage so far [n], roots chosen last [c] or -1) -> score of every subgraph [s]."""
+
+FAST_NODES = 256
+"""Most nodes of a component that the Triton kernel draws roots of."""
+
+
+def has_fast_draw(plan: Plan) -> bool:
+    """Whether `draw_greedily` can stand in for `choose_greedily` with this plan."""
+    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not _has_triton():
+        return False
+    return plan.held.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def choose_greedily(
@@ -18,7 +35,7 @@ def choose_greedily(
     plan: Plan,
     min_coverage: int,
     score: Score,
-    generator: torch.Generator | None,
+    rank: Tensor,
 ) -> Tensor:
     """Keep the best-scored subgraph of every component until all is covered.
 
@@ -31,7 +48,7 @@ def choose_greedily(
         plan: What does not change from draw to draw.
         min_coverage: How often every node is to be covered, if it can be.
         score: Whole-number scores; called before every step but the first.
-        generator: Source of randomness.
+        rank: How lucky each subgraph is, [s], a permutation.
 
     Returns:
         Which subgraphs are kept, [s] bool.
@@ -40,7 +57,7 @@ def choose_greedily(
     covered = torch.zeros_like(plan.held)
     home = plan.component.index_select(0, subgraphs.root)
     kept = torch.zeros_like(home, dtype=torch.bool)
-    luck = random_order(subgraphs, generator).double() / max(kept.numel(), 1)
+    luck = rank.double() / max(kept.numel(), 1)
     points = luck
     for _ in range(kept.numel()):
         unfinished = _components_with(covered < wanted, plan)

@@ -8,6 +8,7 @@ from torch import Tensor
 from gnnak.graphs.components import components
 from gnnak.graphs.ragged import counts_of
 from gnnak.sampling.pairs import PairDistances, pair_distances
+from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -19,6 +20,10 @@ class Plan:
     """[n]: the component of each node; each is covered for itself."""
     num_components: int
     """Number of components."""
+    by_component: Groups
+    """Nodes grouped by their component."""
+    largest: int
+    """No component has more nodes than this."""
     held: Tensor
     """[n]: how many of all subgraphs hold each node."""
     distances: PairDistances | None = None
@@ -35,9 +40,12 @@ def make_plan(
 ) -> Plan:
     """Compute the plan of a batch, with the distances between nodes if asked for."""
     component, count = components(edge_index, num_nodes)
+    groups = group(component, count)
     return Plan(
         component,
         count,
+        groups,
+        int(groups.ptr.diff().max()) if count else 0,
         counts_of(subgraphs.node, num_nodes),
         pair_distances(edge_index, component, count) if distances else None,
     )

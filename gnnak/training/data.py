@@ -11,6 +11,7 @@ from torch import Tensor
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.kept_plan import KeptPlan, keep_plan
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
@@ -57,6 +58,7 @@ class GraphData(LightningDataModule):
         self.parts, self.train, self.clock = parts, train, clock
         self.extractor, self.drop, self.padded = extractor, drop, padded
         self.kept: KeptSubgraphs | None = None
+        self.plans: KeptPlan | None = None
 
     def setup(self, stage: str) -> None:
         """Move the store to the device, and extract there; `stage` does not matter."""
@@ -65,6 +67,8 @@ class GraphData(LightningDataModule):
         if self.extractor is not None and self.kept is None:
             with self.clock.time("data"):
                 self.kept = keep_if_small(self.store, self.extractor)
+                if self.kept is not None and self.drop is not None:
+                    self.plans = keep_plan(self.kept, self.drop)
 
     def train_dataloader(self) -> Loader:
         """Training batches, in a new order each epoch."""
@@ -75,6 +79,7 @@ class GraphData(LightningDataModule):
             self.kept,
             self.extractor if extracts else None,
             self.drop,
+            self.plans,
             lambda: self._coming_epoch(rank),
         )
         inside = self.extractor is not None and self.kept is None and not extracts

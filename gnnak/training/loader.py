@@ -10,6 +10,7 @@ from torch.utils.data import Sampler
 
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.kept_plan import KeptPlan
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -78,6 +79,8 @@ class Subgraphs:
     """What makes them, where they are not; None = the network does it."""
     drop: SubgraphDrop | None = None
     """Which of them are used; None = all."""
+    plans: KeptPlan | None = None
+    """What draws need of all graphs, where it is kept."""
     seed: Callable[[], int] | None = None
     """Seeds what is drawn in the coming epoch; None = nothing is."""
 
@@ -93,7 +96,8 @@ class Subgraphs:
             return None
         if self.drop is None:
             return subgraphs
-        return self.drop(subgraphs, graphs.edge_index, generator)
+        plan = None if self.plans is None else self.plans[positions]
+        return self.drop(subgraphs, graphs.edge_index, generator, plan)
 
 
 class Loader:
