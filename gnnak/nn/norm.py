@@ -114,6 +114,8 @@ class NormReluDropout(nn.Sequential):
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
         """`x + self(out)`, [n, c]."""
         norm, _, dropout = self
+        assert isinstance(norm, BatchNorm)
+        assert isinstance(dropout, nn.Dropout)
         drops = self.training and dropout.p > 0
         if norm.can_fuse(out) and not drops and x.dtype == out.dtype:
             return norm_relu_add(norm, out, x)

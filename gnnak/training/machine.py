@@ -13,6 +13,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from gnnak.errors import MissingPackageError, OptionError
+from gnnak.nn.kernels import has_triton
 from gnnak.training.config import Precision, RunConfig
 from gnnak.training.workers import become_main, follow_main, is_worker
 from gnnak.typing import check_choice, check_count
@@ -26,6 +27,8 @@ PRECISIONS: dict[Precision, str] = {
 }
 WAITING = ("gcn", "gat", "ppgn")
 """Base GNNs that wait for the device: they count self loops, or nodes of graphs."""
+FUSED = ("gcn",)
+"""Those of them that do not wait in fused kernels."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,19 @@ class Machine:
         state for what is computed once more, or in the base GNN.
         """
         waits = config.train.precision == "16" or self.recompute
-        waits |= config.model.name.split("-")[0] in WAITING
+        base = config.model.name.split("-")[0]
+        if base in WAITING:
+            waits |= base not in FUSED or not _runs_fused(config)
         return self.fast and self.is_gpu and self.is_one and not waits
+
+
+def _runs_fused(config: RunConfig) -> bool:
+    """Whether base GNNs are run on rooted subgraphs alone, all in fused kernels."""
+    model, precision = config.model, config.train.precision
+    uplifted = "-ak" in model.name and not model.plain_conv
+    several = model.encodings is None or len(model.encodings) > 1
+    transformed = several and model.mlp_layers > 0 and model.dropout == 0
+    return uplifted and transformed and precision == "32" and has_triton()
 
 
 def make_trainer(

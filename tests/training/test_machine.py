@@ -53,8 +53,33 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     config = small_config(train__precision=precision)
     assert Machine(**options).captures(config) is captures
-    waiting = small_config(train__precision=precision, model__name="gcn-ak+")
+    waiting = small_config(train__precision=precision, model__name="gat-ak+")
     assert not Machine(**options).captures(waiting)
+
+
+@pytest.mark.parametrize(
+    ("options", "captures"),
+    [
+        ({}, True),
+        ({"model__name": "gcn-ak-s"}, True),
+        ({"model__encodings": ("centroid", "context")}, True),
+        ({"model__name": "gcn"}, False),
+        ({"model__plain_conv": True}, False),
+        ({"model__encodings": ("context",)}, False),
+        ({"model__mlp_layers": 0}, False),
+        ({"model__dropout": 0.5}, False),
+        ({"train__precision": "64"}, False),
+        ({"train__precision": "bf16"}, False),
+    ],
+)
+def test_machine_captures_gcn_where_it_is_fused(options, captures, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("gnnak.training.machine.has_triton", lambda: True)
+    config = small_config(**({"model__name": "gcn-ak+"} | options))
+    assert Machine().captures(config) is captures
+    monkeypatch.setattr("gnnak.training.machine.has_triton", lambda: False)
+    assert not Machine().captures(config)
 
 
 def test_make_trainer_leaves_clipping_to_captured_steps(tmp_path):

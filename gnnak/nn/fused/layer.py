@@ -1,31 +1,36 @@
-"""A whole GNN-AK layer around GINE, from node states to encodings.
+"""A whole GNN-AK layer, from node states to encodings.
 
 The same values as `GNNAK.encodings_of` on its general path, to rounding: what depends
 on a hop alone is a table, both transforms before pooling are one product (the Linear
-before them multiplied in), and no tensor has a row for every edge copy.
+before them multiplied in), and few tensors have a row for every edge copy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GINEConv
 
 from gnnak.nn.encodings import scaled_up
-from gnnak.nn.fused.message import edges_of, gine_linear, lift
-from gnnak.nn.fused.norm import affine, norm_relu_add, norm_relu_linear
-from gnnak.nn.fused.pool import Pool, gate_pools, norm_add_linear
+from gnnak.nn.fused.lift import lift
+from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.parts import Block, blocks_of
+from gnnak.nn.fused.pool import Pool, gate_pools
+from gnnak.nn.fused.stack import can_fuse_stack, run_stack
+from gnnak.nn.gates import HopGate
 from gnnak.nn.kernels import has_fast_kernels
-from gnnak.nn.norm import BatchNorm, several_processes
-from gnnak.nn.stack import Stack
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.nn.norm import several_processes
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 if TYPE_CHECKING:
     from gnnak.nn.uplift import GNNAK
+
+KEYS: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
+"""What the copies that are pooled into one row share."""
 
 
 def can_fuse(
@@ -34,16 +39,16 @@ def can_fuse(
     """Whether this layer, on these inputs, has a fused path."""
     if not has_fast_kernels(x) or several_processes() or not layer.transforms:
         return False
-    if edge_attr is None or edge_attr.dim() != 2:
-        return False
+    dtypes = {x.dtype, next(layer.parameters()).dtype}
+    dtypes |= set() if edge_attr is None else {edge_attr.dtype}
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     return (
         known
         and subgraphs.num_copies > 1
         and layer.hop == "concat"
-        and x.dtype == edge_attr.dtype == next(layer.parameters()).dtype
+        and len(dtypes) == 1
         and not torch.is_autocast_enabled(x.device.type)
-        and _is_gine_stack(layer.gnn)
+        and can_fuse_stack(layer.gnn, edge_attr, subgraphs)
     )
 
 
@@ -51,7 +56,7 @@ def fused_encodings(
     layer: GNNAK,
     x: Tensor,
     subgraphs: RootedSubgraphs,
-    edge_attr: Tensor,
+    edge_attr: Tensor | None,
     over_context: Reduce,
 ) -> dict[Encoding, Tensor]:
     """What `GNNAK.encodings_of` gives, with the same arguments.
@@ -60,7 +65,7 @@ def fused_encodings(
         layer: A layer that `can_fuse`.
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
-        edge_attr: Edge states, [e, c + h].
+        edge_attr: Edge states, [e, c + h]; None for base GNNs that read none.
         over_context: POOL of the context encoding.
     """
     table = None if layer.hop_table is None else layer.hop_table.weight
@@ -70,33 +75,19 @@ def fused_encodings(
         else layer.hop_table.rows(subgraphs.hop)
     )
     gates = _gates(layer, table)
-    names: list[Encoding] = [
-        name for name in layer.encodings if name in layer.transforms
-    ]
-    matrix, offset = _joint_product(
-        layer.project, [layer.transforms[name][0] for name in names]
-    )
-    z, at_centroid = _base_gnn(
-        layer.gnn, lift(x, table, rows, subgraphs), edge_attr, subgraphs, matrix, offset
-    )
-    pools = [_pool(name, layer.transforms[name], subgraphs) for name in names]
-    tables = [gates.get(name) for name in names]
-    if layer.departures.mlp_layers == 1:
-        pooled = gate_pools(z, tables, rows, pools)
-    else:
-        parts = [
-            _further(layer.transforms[name], part)
-            for name, part in zip(names, z.chunk(len(names), dim=1), strict=True)
-        ]
-        pooled = tuple(
-            gate_pools(part, [table], rows, [pool])[0]
-            for part, table, pool in zip(parts, tables, pools, strict=True)
-        )
-    encodings: dict[Encoding, Tensor] = dict(zip(names, pooled, strict=True))
-    for name, pool in zip(names, pools, strict=True):
+    transforms: dict[Encoding, list[Block]] = {
+        name: blocks_of(layer.transforms[name])
+        for name in layer.encodings
+        if name in layer.transforms
+    }
+    matrix, offset = _joint_product(layer.project, transforms.values())
+    c = lift(x, table, rows, subgraphs)
+    z, at_centroid = run_stack(layer.gnn, c, edge_attr, subgraphs, matrix, offset)
+    encodings = _sums(z, transforms, gates, rows, subgraphs)
+    for name in transforms:
         reduce = over_context if name == "context" else layer.reduce
         if reduce == "mean":
-            counts = pool.groups.ptr.diff().clamp(min=1)
+            counts = subgraphs.by(KEYS[name]).ptr.diff().clamp(min=1)
             encodings[name] = encodings[name] / counts[:, None]
         elif name == "context":
             encodings[name] = scaled_up(encodings[name], subgraphs)
@@ -107,30 +98,33 @@ def fused_encodings(
     return {name: encodings[name] for name in layer.encodings}
 
 
-def _base_gnn(
-    stack: Stack,
-    c: Tensor,
-    edge_attr: Tensor,
+def _sums(
+    z: Tensor,
+    transforms: dict[Encoding, list[Block]],
+    gates: dict[str, Tensor],
+    rows: Tensor,
     subgraphs: RootedSubgraphs,
-    matrix: Tensor,
-    offset: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """Products of the base GNN's states [m, c'], and its states of centroids [s, w]."""
-    edges = edges_of(subgraphs)
-    for index, (conv, norm) in enumerate(zip(stack.convs, stack.norms, strict=True)):
-        block, linear = conv.nn
-        h = gine_linear(c, edge_attr, conv.eps, block[0].weight, edges)
-        h = norm_relu_linear(block[1], h, linear)
-        if index + 1 < stack.num_layers:
-            c = norm_relu_add(norm, h, c)
-    return norm_add_linear(norm, h, c, matrix, offset, subgraphs.centroid)
+) -> dict[Encoding, Tensor]:
+    """The pooled encodings from the transforms' first products, side by side in z."""
+    tables = [gates.get(name) for name in transforms]
+    pools = [_pool(name, blocks, subgraphs) for name, blocks in transforms.items()]
+    if all(len(blocks) == 1 for blocks in transforms.values()):
+        pooled = gate_pools(z, tables, rows, pools)
+    else:
+        firsts = z.chunk(len(transforms), dim=1)
+        parts = map(_further, transforms.values(), firsts)
+        pooled = tuple(
+            gate_pools(part, [table], rows, [pool])[0]
+            for part, table, pool in zip(parts, tables, pools, strict=True)
+        )
+    return dict(zip(transforms, pooled, strict=True))
 
 
 def _joint_product(
-    project: nn.Module, products: list[nn.Sequential]
+    project: nn.Module, transforms: Iterable[list[Block]]
 ) -> tuple[Tensor, Tensor | None]:
-    """All transforms' products as one, with the Linear before them multiplied in."""
-    matrix = torch.cat([block[0].weight for block in products])
+    """All first products as one, with the Linear before them multiplied in."""
+    matrix = torch.cat([blocks[0].linear.weight for blocks in transforms])
     if not isinstance(project, nn.Linear):
         return matrix, None
     return matrix @ project.weight, affine(project.bias[None], matrix, None)[0]
@@ -140,7 +134,7 @@ def _gates(layer: GNNAK, table: Tensor | None) -> dict[str, Tensor]:
     """Each gate's value for every row of the hop table, [t, c], in one product."""
     if table is None or not layer.gates:
         return {}
-    linears = [gate.linear for gate in layer.gates.values()]
+    linears = [cast(HopGate, gate).linear for gate in layer.gates.values()]
     matrix = torch.cat([linear.weight for linear in linears])
     offset = torch.cat([linear.bias for linear in linears])
     values = torch.sigmoid(affine(table, matrix, offset))
@@ -150,37 +144,13 @@ def _gates(layer: GNNAK, table: Tensor | None) -> dict[str, Tensor]:
     }
 
 
-def _further(transform: nn.Sequential, z: Tensor) -> Tensor:
+def _further(blocks: list[Block], z: Tensor) -> Tensor:
     """All products of a transform but the first, whose result is z, [m, c]."""
-    for before, block in pairwise(transform):
-        z = norm_relu_linear(before[1], z, block[0])
+    for before, block in pairwise(blocks):
+        z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z
 
 
-def _pool(name: Encoding, transform: nn.Sequential, subgraphs: RootedSubgraphs) -> Pool:
-    norm = transform[-1][1]
-    if name == "context":
-        return Pool(norm, subgraphs.by("node"), subgraphs.node)
-    return Pool(norm, subgraphs.by("subgraph"), subgraphs.subgraph)
-
-
-def _is_gine_stack(gnn: nn.Module) -> bool:
-    if type(gnn) is not Stack or (gnn.training and gnn.after[1].p > 0):
-        return False
-    norms = [*gnn.norms, *(conv.nn[0][1] for conv in gnn.convs if _is_gine(conv))]
-    return all(_is_gine(conv) for conv in gnn.convs) and all(
-        type(norm) is BatchNorm for norm in norms
-    )
-
-
-def _is_gine(conv: nn.Module) -> bool:
-    """Whether this is the GINE of the experiments: two Linears, a norm between."""
-    if type(conv) is not GINEConv or conv.lin is not None or conv.aggr != "add":
-        return False
-    kinds = [nn.Sequential, nn.Linear]
-    return (
-        isinstance(conv.eps, Tensor)
-        and [type(part) for part in conv.nn] == kinds
-        and [type(part) for part in conv.nn[0]] == [nn.Linear, BatchNorm, nn.ReLU]
-        and conv.nn[0][0].bias is None
-    )
+def _pool(name: Encoding, blocks: list[Block], subgraphs: RootedSubgraphs) -> Pool:
+    key = subgraphs.node if name == "context" else subgraphs.subgraph
+    return Pool(blocks[-1].norm, subgraphs.by(KEYS[name]), key)

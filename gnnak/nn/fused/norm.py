@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import Constants
 from gnnak.nn.padding import current_real_rows
 
 
@@ -24,10 +23,19 @@ def norm_relu_add(norm: nn.BatchNorm1d, h: Tensor, residual: Tensor) -> Tensor:
     return _NormAct.apply(h, norm.weight, norm.bias, residual, norm, True)
 
 
-def norm_relu_linear(norm: nn.BatchNorm1d, h: Tensor, linear: nn.Linear) -> Tensor:
-    """`linear(ReLU(norm(h)))`, [m, c']; another norm must follow."""
+def norm_relu_linear(
+    norm: nn.BatchNorm1d, h: Tensor, linear: nn.Linear, normed: bool
+) -> Tensor:
+    """`linear(ReLU(norm(h)))`, [m, c'].
+
+    Args:
+        norm: The norm.
+        h: Rows, [m, c].
+        linear: The product.
+        normed: Whether a norm with the statistics of the products follows.
+    """
     return _NormLinear.apply(
-        h, norm.weight, norm.bias, linear.weight, linear.bias, norm
+        h, norm.weight, norm.bias, linear.weight, linear.bias, norm, normed
     )
 
 
@@ -66,11 +74,12 @@ class _NormLinear(torch.autograd.Function):
         matrix: Tensor,
         offset: Tensor | None,
         norm: nn.BatchNorm1d,
+        normed: bool,
     ) -> Tensor:
         kernels = kernels_for(h)
         k = kernels.norm_constants(h, norm, current_real_rows().get(h.size(0)))
         ctx.save_for_backward(h, matrix, offset)
-        ctx.k = k
+        ctx.k, ctx.normed = k, normed
         return affine(kernels.norm_act(h, k, True, None), matrix, offset)
 
     @staticmethod
@@ -79,7 +88,8 @@ class _NormLinear(torch.autograd.Function):
         kernels = kernels_for(h)
         grad_matrix = grad.t() @ kernels.norm_act(h, ctx.k, True, None)
         back = kernels.norm_act_backward(grad @ matrix, h, ctx.k, True)
-        return *back, grad_matrix, offset_grad(grad, offset, ctx.k), None
+        grad_offset = offset_grad(grad, offset, ctx.normed)
+        return *back, grad_matrix, grad_offset, None, None
 
 
 def affine(x: Tensor, matrix: Tensor, offset: Tensor | None) -> Tensor:
@@ -87,8 +97,8 @@ def affine(x: Tensor, matrix: Tensor, offset: Tensor | None) -> Tensor:
     return torch.nn.functional.linear(x, matrix, offset)
 
 
-def offset_grad(grad: Tensor, offset: Tensor | None, k: Constants) -> Tensor | None:
-    """The gradient of an offset that the next norm, like the one of `k`, takes off."""
+def offset_grad(grad: Tensor, offset: Tensor | None, normed: bool) -> Tensor | None:
+    """The gradient of an offset of all rows; none where a norm of them takes it off."""
     if offset is None:
         return None
-    return torch.zeros_like(offset) if k.of_batch else grad.sum(dim=0)
+    return torch.zeros_like(offset) if normed else grad.sum(dim=0)

@@ -84,7 +84,7 @@ class _NormAddLinear(torch.autograd.Function):
         del s
         grad_s = (grad @ matrix).index_add_(0, centroid, at_centroid)
         back = kernels.norm_act_backward(grad_s, h, ctx.k, True)
-        grad_offset = offset_grad(grad, offset, ctx.k)
+        grad_offset = offset_grad(grad, offset, ctx.k.of_batch)
         return *back, grad_s, grad_matrix, grad_offset, None, None
 
 

@@ -22,7 +22,7 @@ def kernels_for(values: Tensor) -> ModuleType:
 
 def has_fast_kernels(values: Tensor) -> bool:
     """Whether there are faster kernels than PyTorch's for tensors like this one."""
-    if torch.compiler.is_compiling() or not _has_triton():
+    if torch.compiler.is_compiling() or not has_triton():
         return False
     if os.environ.get("TRITON_INTERPRET") == "1":
         return True
@@ -30,5 +30,6 @@ def has_fast_kernels(values: Tensor) -> bool:
 
 
 @cache
-def _has_triton() -> bool:
+def has_triton() -> bool:
+    """Whether Triton is installed."""
     return importlib.util.find_spec("triton") is not None

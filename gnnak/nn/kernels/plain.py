@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from gnnak.nn.kernels.members import members
+from gnnak.nn.kernels.plain_gcn import gcn_scale as gcn_scale
+from gnnak.nn.kernels.plain_gcn import gcn_sum as gcn_sum
 from gnnak.nn.kernels.records import Constants, Edges
 from gnnak.subgraphs.groups import Groups
 
@@ -17,7 +20,7 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
     """Sum of the rows of `values` [m, c] in each group, [k, c]."""
-    key, row = _members(groups)
+    key, row = members(groups)
     out = values.new_zeros(len(groups), values.size(1))
     return out.index_add(0, key, values.index_select(0, row))
 
@@ -47,27 +50,39 @@ def messages_backward(
 def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Constants:
     """What `norm` does to these rows; in training it also remembers their statistics.
 
+    A single real row, which has none, is normed with the running statistics.
+
     Args:
         h: Rows, [m, c].
         norm: The norm.
         real: How many of the first rows are no padding, a scalar; None = all.
     """
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    mean, variance = norm.running_mean, norm.running_var
     if norm.training:
-        mean, variance, count = _statistics(h, real)
-        remember(norm, mean, variance * count / (count - 1).clamp(min=1))
-    else:
-        mean, variance = norm.running_mean, norm.running_var
+        found, spread, count = _statistics(h, real)
+        mean = torch.where(count > 1, found, mean)
+        variance = torch.where(count > 1, spread, variance)
+        remember(norm, found, spread * count / (count - 1).clamp(min=1), count > 1)
     rstd = (variance + norm.eps).rsqrt()
     scale = norm.weight * rstd
     shift = norm.bias - mean * scale
     return Constants(scale, shift, mean, rstd, norm.training, real)
 
 
-def remember(norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor) -> None:
-    """Move the running statistics of a norm towards these."""
-    norm.num_batches_tracked.add_(1)
-    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
-    norm.running_var.lerp_(variance.to(norm.running_var.dtype), norm.momentum)
+def remember(
+    norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, wanted: Tensor
+) -> None:
+    """Move the running statistics of a norm towards these, where wanted."""
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    assert norm.momentum is not None
+    norm.num_batches_tracked.add_(wanted)
+    for running, now in ((norm.running_mean, mean), (norm.running_var, variance)):
+        now = torch.where(wanted, now.to(running.dtype), running)
+        running.lerp_(now, norm.momentum)
 
 
 def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
@@ -140,10 +155,10 @@ def _norm_backward(
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
     if not k.of_batch:
         return k.scale * grad, grad_weight, grad_bias
-    count = h.size(0) if k.real is None else k.real
+    count = h.size(0) if k.real is None else k.real.clamp(min=1)
     pull = (grad_bias + normed * grad_weight) / count
     if k.real is not None:
-        pull = torch.where(_kept(h, k.real), pull, 0)
+        pull = torch.where(_kept(h, k.real) & (k.real > 1), pull, 0)
     return k.scale * (grad - pull), grad_weight, grad_bias
 
 
@@ -152,19 +167,11 @@ def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]
     if real is None:
         count = torch.tensor(h.size(0), device=h.device)
         return h.mean(dim=0), h.var(dim=0, unbiased=False), count
-    kept = _kept(h, real)
-    mean = torch.where(kept, h, 0).sum(dim=0) / real
+    kept, count = _kept(h, real), real.clamp(min=1)
+    mean = torch.where(kept, h, 0).sum(dim=0) / count
     centred = torch.where(kept, h - mean, 0)
-    return mean, centred.square().sum(dim=0) / real, real
+    return mean, centred.square().sum(dim=0) / count, count
 
 
 def _kept(h: Tensor, real: Tensor) -> Tensor:
     return (torch.arange(h.size(0), device=h.device) < real)[:, None]
-
-
-def _members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """The group and the number of every row that is in one."""
-    counts = groups.ptr.diff()
-    key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)
-    row = torch.arange(key.numel(), device=counts.device)
-    return key, row if groups.order is None else groups.order[: key.numel()]

@@ -1,6 +1,7 @@
 """The kernels of `plain` in Triton: sorted sums without atomics, few passes."""
 
 from gnnak.nn.kernels.fast.gather import lift, sum_by, table_sum
+from gnnak.nn.kernels.fast.gcn import gcn_scale, gcn_sum
 from gnnak.nn.kernels.fast.message import messages, messages_backward
 from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward
 from gnnak.nn.kernels.fast.pool import gate_pool, gate_pool_backward
@@ -9,6 +10,8 @@ from gnnak.nn.kernels.fast.statistics import norm_constants
 __all__ = [
     "gate_pool",
     "gate_pool_backward",
+    "gcn_scale",
+    "gcn_sum",
     "lift",
     "messages",
     "messages_backward",

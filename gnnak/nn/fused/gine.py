@@ -1,0 +1,72 @@
+"""GINE, without a row for every edge copy."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import GINEConv
+
+from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.parts import two_linears
+from gnnak.nn.kernels import kernels_for
+from gnnak.nn.kernels.records import Edges
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def fits_gine(
+    conv: GINEConv, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
+) -> bool:
+    """Whether this is the GINE of the experiments: two Linears, a norm between."""
+    return (
+        edge_attr is not None
+        and edge_attr.dim() == 2
+        and conv.lin is None
+        and conv.aggr == "add"
+        and conv.flow == "source_to_target"
+        and isinstance(conv.eps, Tensor)
+        and two_linears(conv.nn) is not None
+    )
+
+
+def run_gine(
+    conv: GINEConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
+) -> Tensor:
+    """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
+    parts = two_linears(conv.nn)
+    assert parts is not None
+    assert edge_attr is not None
+    h = gine_linear(c, edge_attr, conv.eps, parts.first.weight, edges)
+    return norm_relu_linear(parts.norm, h, parts.second, normed)
+
+
+def gine_linear(
+    c: Tensor, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
+) -> Tensor:
+    r"""$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$.
+
+    Args:
+        c: States of the copies, [m, w].
+        e: States of the edges, [e, w].
+        eps: A number, [1].
+        matrix: W, [c', w].
+        edges: The edge copies.
+    """
+    return _GineLinear.apply(c, e, eps, matrix, edges)
+
+
+class _GineLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, c: Tensor, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
+    ) -> Tensor:
+        ctx.save_for_backward(c, e, eps, matrix)
+        ctx.edges = edges
+        return affine(kernels_for(c).messages(c, e, eps, edges), matrix, None)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        c, e, eps, matrix = ctx.saved_tensors
+        kernels = kernels_for(c)
+        grad_matrix = grad.t() @ kernels.messages(c, e, eps, ctx.edges)
+        back = kernels.messages_backward(grad @ matrix, c, e, eps, ctx.edges)
+        return *back, grad_matrix, None

@@ -1,0 +1,60 @@
+"""What the fused convs are made of, recognised in modules."""
+
+from typing import NamedTuple
+
+from torch import nn
+
+from gnnak.nn.norm import BatchNorm
+
+
+class TwoLinears(NamedTuple):
+    """The parts of an `mlp` with one hidden width."""
+
+    first: nn.Linear
+    """A product, without a bias."""
+    norm: BatchNorm
+    """What follows it; then comes a ReLU."""
+    second: nn.Linear
+    """The product that ends it."""
+
+
+class Block(NamedTuple):
+    """The parts of a `dense_block` before its ReLU."""
+
+    linear: nn.Linear
+    """A product, without a bias."""
+    norm: BatchNorm
+    """What follows it."""
+
+
+def blocks_of(transform: nn.Module) -> list[Block]:
+    """The parts of each dense block of a transform."""
+    assert isinstance(transform, nn.Sequential)
+    blocks = []
+    for block in transform:
+        assert isinstance(block, nn.Sequential)
+        linear, norm, _ = block
+        assert isinstance(linear, nn.Linear)
+        assert isinstance(norm, BatchNorm)
+        blocks.append(Block(linear, norm))
+    return blocks
+
+
+def two_linears(module: nn.Module) -> TwoLinears | None:
+    """The parts of such an `mlp`; None for any other module.
+
+    >>> from gnnak.nn.mlp import mlp
+    >>> two_linears(mlp([2, 3, 4])).second
+    Linear(in_features=3, out_features=4, bias=True)
+    """
+    if not isinstance(module, nn.Sequential) or len(module) != 2:
+        return None
+    block, second = module
+    if not isinstance(block, nn.Sequential) or len(block) != 3:
+        return None
+    first, norm, act = block
+    if type(first) is not nn.Linear or type(second) is not nn.Linear:
+        return None
+    if type(norm) is not BatchNorm or type(act) is not nn.ReLU:
+        return None
+    return None if first.bias is not None else TwoLinears(first, norm, second)

@@ -1,0 +1,82 @@
+"""A whole base GNN: a Stack of convs that have fused forms."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, GINEConv
+
+from gnnak.nn.fused.gcn import fits_gcn, run_gcn
+from gnnak.nn.fused.gine import fits_gine, run_gine
+from gnnak.nn.fused.lift import edges_of
+from gnnak.nn.fused.norm import norm_relu_add
+from gnnak.nn.fused.pool import norm_add_linear
+from gnnak.nn.kernels.records import Edges
+from gnnak.nn.norm import BatchNorm
+from gnnak.nn.stack import Stack
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class FusedConv(NamedTuple):
+    """The fused form of one kind of conv."""
+
+    fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
+    """Whether a conv of the kind, with its options, has this form on such edge states
+    and subgraphs."""
+    run: Callable[[Any, Tensor, Tensor | None, Edges, bool], Tensor]
+    """From the conv, the copies' states [m, w], the edges' states [e, w'] and the edge
+    copies to what the conv gives, [m, w]. The last argument says whether a norm with
+    the statistics of these rows follows, so that an offset has no gradient."""
+
+
+CONVS: dict[type[nn.Module], FusedConv] = {
+    GINEConv: FusedConv(fits_gine, run_gine),
+    GCNConv: FusedConv(fits_gcn, run_gcn),
+}
+"""By kind; one that is derived from them may do something else."""
+
+
+def can_fuse_stack(
+    gnn: nn.Module, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
+) -> bool:
+    """Whether this base GNN is a Stack that `run_stack` knows, on these inputs."""
+    if type(gnn) is not Stack:
+        return False
+    if any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in gnn.after):
+        return False
+    return all(
+        type(conv) in CONVS and CONVS[type(conv)].fits(conv, edge_attr, subgraphs)
+        for conv in gnn.convs
+    ) and all(type(norm) is BatchNorm for norm in gnn.norms)
+
+
+def run_stack(
+    stack: nn.Module,
+    c: Tensor,
+    edge_attr: Tensor | None,
+    subgraphs: RootedSubgraphs,
+    matrix: Tensor,
+    offset: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Products of the base GNN's states, and its states of centroids.
+
+    Args:
+        stack: A Stack that `can_fuse_stack`.
+        c: States of the copies, [m, w].
+        edge_attr: States of the edges, [e, w'], if the convs read some.
+        subgraphs: The rooted subgraphs.
+        matrix: What the states are multiplied with, [c', w].
+        offset: What is added to the products, [c']; a norm must follow.
+
+    Returns:
+        Products [m, c'], and states [s, w].
+    """
+    assert isinstance(stack, Stack)
+    edges = edges_of(subgraphs)
+    *before, last = zip(stack.convs, cast("list[BatchNorm]", stack.norms), strict=True)
+    for conv, norm in before:
+        h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
+        c = norm_relu_add(norm, h, c)
+    conv, norm = last
+    h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
+    return norm_add_linear(norm, h, c, matrix, offset, subgraphs.centroid)
