@@ -4,7 +4,7 @@ Putting batches together asks the device for sizes, and waiting for the answer b
 a step of training would leave the device idle afterwards.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from queue import Queue
 from threading import Event, Lock, Semaphore, Thread
@@ -19,11 +19,13 @@ _making = Lock()
 _END = object()
 
 
-def ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
+def ahead(
+    results: Generator[T, None, None], device: torch.device
+) -> "Generator[T, None, None] | MadeAhead[T]":
     """The same results; on a GPU the next one is made while one is in use."""
     if device.type != "cuda":
         return results
-    return made_ahead(results, GpuLane(device))
+    return MadeAhead(results, GpuLane(device))
 
 
 @contextmanager
@@ -75,28 +77,38 @@ class GpuLane:
             tensor.record_stream(here)
 
 
-def made_ahead(results: Iterator[T], lane: Lane) -> Iterator[T]:
-    """The same results, made in a thread; closed early, it waits for its end."""
-    made: Queue = Queue()
-    wanted, stopped = Semaphore(1), Event()
-    arguments = (results, made, wanted, stopped, lane)
-    thread = Thread(target=_make, args=arguments, daemon=True)
-    thread.start()
-    try:
-        while True:
-            result, mark, error = made.get()
-            if error is not None:
-                raise error
-            if mark is None:
-                return
-            lane.hand_over(result, mark)
-            wanted.release()
-            yield result
-            del result
-    finally:
-        stopped.set()
-        wanted.release()
-        thread.join()
+class MadeAhead(Iterator[T]):
+    """The same results, made in a thread: the first at once, then always one more.
+
+    Args:
+        results: What is made.
+        lane: Where.
+    """
+
+    def __init__(self, results: Iterator[T], lane: Lane) -> None:
+        self._lane = lane
+        self._made: Queue = Queue()
+        self._wanted, self._stopped = Semaphore(1), Event()
+        arguments = (results, self._made, self._wanted, self._stopped, lane)
+        self._thread = Thread(target=_make, args=arguments, daemon=True)
+        self._thread.start()
+
+    def __next__(self) -> T:
+        if self._stopped.is_set():
+            raise StopIteration
+        result, mark, error = self._made.get()
+        if mark is None:
+            self.close()
+            raise error or StopIteration
+        self._lane.hand_over(result, mark)
+        self._wanted.release()
+        return result
+
+    def close(self) -> None:
+        """Make no more; what is being made is waited for."""
+        self._stopped.set()
+        self._wanted.release()
+        self._thread.join()
 
 
 def _make(

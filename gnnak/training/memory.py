@@ -25,8 +25,8 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """The peak since `reset_peak`, in MB (2^20 bytes).
 
     On a GPU what PyTorch allocated, with what graphs captured before hold for their
-    replays; on a CPU the resident memory of the whole process, which Linux counts; None where
-    nobody does.
+    replays; on a CPU the resident memory of the whole process, which Linux counts;
+    None where nobody does.
     """
     device = torch.device(device)
     if device.type == "cuda":

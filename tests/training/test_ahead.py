@@ -4,7 +4,7 @@ import time
 import pytest
 import torch
 
-from gnnak.training.ahead import ahead, made_ahead, nothing_ahead
+from gnnak.training.ahead import MadeAhead, ahead, nothing_ahead
 from tests.gpu import needs_gpu
 from tests.training.beside import Beside
 
@@ -22,7 +22,7 @@ def test_ahead_on_a_cpu_is_the_iterator_itself():
 @pytest.mark.parametrize("count", [0, 1, 2, 20])
 def test_made_ahead_hands_over_every_result_in_order(count):
     lane = Beside()
-    assert list(made_ahead(iter(range(count)), lane)) == list(range(count))
+    assert list(MadeAhead(iter(range(count)), lane)) == list(range(count))
     assert lane.handed == list(range(count))
     assert ended(lane.makers[0])
 
@@ -35,7 +35,7 @@ def test_made_ahead_makes_the_next_one_while_one_is_in_use():
         made.set()
         yield 2
 
-    taken = made_ahead(results(), Beside())
+    taken = MadeAhead(results(), Beside())
     assert next(taken) == 1
     assert made.wait(timeout=5)
     assert list(taken) == [2]
@@ -50,7 +50,7 @@ def test_made_ahead_stays_close_to_what_is_taken():
             count += 1
             yield count
 
-    taken = made_ahead(results(), Beside())
+    taken = MadeAhead(results(), Beside())
     assert [next(taken) for _ in range(3)] == [1, 2, 3]
     time.sleep(0.05)
     assert count <= 5
@@ -64,7 +64,7 @@ def test_made_ahead_raises_an_error_of_the_thread_behind_the_results_before_it()
         raise ValueError("no more")
 
     lane = Beside()
-    taken = made_ahead(results(), lane)
+    taken = MadeAhead(results(), lane)
     assert [next(taken), next(taken)] == [1, 2]
     with pytest.raises(ValueError, match="no more"):
         next(taken)
@@ -74,7 +74,7 @@ def test_made_ahead_raises_an_error_of_the_thread_behind_the_results_before_it()
 @pytest.mark.parametrize("taken", [1, 3])
 def test_made_ahead_closed_early_ends_its_thread(taken):
     lane = Beside()
-    results = made_ahead(iter(range(100)), lane)
+    results = MadeAhead(iter(range(100)), lane)
     assert [next(results) for _ in range(taken)] == list(range(taken))
     results.close()
     assert not lane.makers[0].is_alive()
@@ -90,7 +90,7 @@ def test_nothing_ahead_lets_what_is_being_made_end_and_nothing_begin():
             made.append("ended")
             yield number
 
-    for _ in made_ahead(results(), Beside()):
+    for _ in MadeAhead(results(), Beside()):
         with nothing_ahead():
             there = list(made)
             assert there.count("begun") == there.count("ended")

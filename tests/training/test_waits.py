@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from gnnak.training.ahead import made_ahead
+from gnnak.training.ahead import MadeAhead
 from gnnak.training.recorder import waits_noted
 from tests.training.beside import Beside
 
@@ -43,7 +43,7 @@ def test_waits_noted_leaves_out_what_is_made_ahead(mode):
             yield number
 
     noted = []
-    for _ in made_ahead(results(), Beside()):
+    for _ in MadeAhead(results(), Beside()):
         with waits_noted() as waits:
             time.sleep(0.002)
         noted += waits

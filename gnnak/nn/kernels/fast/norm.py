@@ -5,7 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
+from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, WARPS, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
 
 
@@ -22,7 +22,7 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
         h.stride(0),
         k.scale,
         k.shift,
-        residual.contiguous() if adds else h,
+        h if residual is None else residual.contiguous(),
         k.real if padded else h,
         out,
         rows,
@@ -55,6 +55,7 @@ def norm_act_backward(
         relu,
         SUMMED,
         columns(width),
+        num_warps=WARPS,
     )
     sums = add_up(partial)
     grad_h = h.new_empty(rows, width)

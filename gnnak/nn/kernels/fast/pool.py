@@ -5,7 +5,15 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, SUMMED, columns, parts, tiles
+from gnnak.nn.kernels.fast.tiles import (
+    BLOCK,
+    GROUPS,
+    SUMMED,
+    WARPS,
+    columns,
+    parts,
+    tiles,
+)
 from gnnak.nn.kernels.records import Constants
 from gnnak.subgraphs.groups import Groups
 
@@ -53,7 +61,7 @@ def gate_pool_backward(
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None
-    size = gate.size(0) if gated else 0
+    size = 0 if gate is None else gate.size(0)
     partial = z.new_empty(count, 2 + size, width)
     shared = (
         grad,
@@ -77,6 +85,7 @@ def gate_pool_backward(
         max(16, triton.next_power_of_2(size)),
         SUMMED,
         columns(width),
+        num_warps=WARPS,
     )
     sums = add_up(partial)
     _to_rows[tiles(copies, BLOCK, width)](
