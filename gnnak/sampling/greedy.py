@@ -1,9 +1,6 @@
 """The loop that farthest sampling and greedy set cover share."""
 
-import importlib.util
-import os
 from collections.abc import Callable
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -13,21 +10,6 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """(coverage so far [n], roots chosen last [c] or -1) -> score of every subgraph [s]."""
-
-FAST_NODES = 256
-"""Most nodes of a component that the Triton kernel draws roots of."""
-
-
-def has_fast_draw(plan: Plan) -> bool:
-    """Whether `draw_greedily` can stand in for `choose_greedily` with this plan."""
-    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not _has_triton():
-        return False
-    return plan.held.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
-
-
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
 
 
 def choose_greedily(

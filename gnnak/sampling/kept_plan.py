@@ -13,6 +13,7 @@ from gnnak.graphs.indices import Indices, as_indices
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.near import Near
 from gnnak.sampling.pairs import PairDistances
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.groups import Groups
@@ -40,8 +41,11 @@ class KeptPlan:
     sizes: Tensor
     """[c], int64: nodes of each component."""
     nodes: Tensor
-    """[3, n] or, with distances, [5, n]: the component of each node; nodes, component
-    by component; how many subgraphs hold each; `start` and `place` of distances."""
+    """[5, n] or, with distances, [7, n]: the component of each node; nodes, component
+    by component; how many subgraphs hold each; `start` and `count` of `Near`; `start`
+    and `place` of distances."""
+    near: Tensor
+    """The neighbours of all nodes, which all plans share: `place` of `Near`."""
     hop: Tensor | None
     """The distances of all pairs of nodes, which all plans share; or None."""
     largest: int
@@ -72,13 +76,14 @@ class KeptPlan:
         found[:2] += shift.index_select(1, of)
         distances = None
         if self.hop is not None:
-            distances = PairDistances(self.hop, found[3], found[4])
+            distances = PairDistances(self.hop, found[5], found[6])
         return Plan(
             found[0],
             num_components,
             Groups(pointers(self.sizes[component]), found[1]),
             self.largest,
             found[2],
+            Near(self.near, found[3], found[4]),
             distances,
         )
 
@@ -114,30 +119,29 @@ def keep_plan(
         if int(pairs.sum()) > limit:
             return None
         work = torch.maximum(work, pairs)
-    cuts = [0, *chunk_cuts(work, CHUNK), len(store)]
-    parts, tables, largest, pairs_before = [], [], 0, 0
-    for ends in pairwise(cuts):
+    parts, tables, largest, before = [], [], 0, (0, 0)
+    for ends in pairwise([0, *chunk_cuts(work, CHUNK), len(store)]):
         graphs = store[slice(*ends)]
         plan = drop.plan(kept[slice(*ends)], graphs.edge_index)
-        parts.append(_local(plan, graphs.batch, graphs.ptr, pairs_before))
+        parts.append(_local(plan, graphs.batch, graphs.ptr, before))
         largest = max(largest, plan.largest)
         if plan.distances is not None:
             tables.append(plan.distances.hop)
-            pairs_before += plan.distances.hop.numel()
+        before = sum(map(len, tables)), before[1] + plan.near.place.numel()
     joined = [torch.cat(part, dim=-1) for part in zip(*parts, strict=True)]
     return KeptPlan(store, *joined, torch.cat(tables) if tables else None, largest)
 
 
 def _local(
-    plan: Plan, batch: Tensor, ptr: Tensor, pairs_before: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Components of each graph, their sizes, and `nodes` of a few graphs."""
-    groups = plan.by_component
+    plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
+) -> tuple[Tensor, ...]:
+    """Fields of `KeptPlan` of a few graphs; `before` them are pairs and neighbours."""
+    groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     home = batch[groups.order[groups.ptr[:-1]]]
     parts = counts_of(home, ptr.numel() - 1)
     rows = [plan.component - pointers(parts)[batch], groups.order - ptr[batch]]
-    rows.append(plan.held)
+    rows += [plan.held, near.start + before[1], near.count]
     if plan.distances is not None:
-        rows += [plan.distances.start + pairs_before, plan.distances.place]
-    return parts, groups.ptr.diff(), torch.stack(rows).int()
+        rows += [plan.distances.start + before[0], plan.distances.place]
+    return parts, groups.ptr.diff(), torch.stack(rows).int(), near.place

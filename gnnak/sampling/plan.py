@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gnnak.graphs.components import components
 from gnnak.graphs.ragged import counts_of
+from gnnak.sampling.near import Near, near_places
 from gnnak.sampling.pairs import PairDistances, pair_distances
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -26,6 +27,8 @@ class Plan:
     """No component has more nodes than this."""
     held: Tensor
     """[n]: how many of all subgraphs hold each node."""
+    near: Near
+    """The neighbours of each node."""
     distances: PairDistances | None = None
     """Distances between nodes, where the strategy needs them."""
 
@@ -47,6 +50,7 @@ def make_plan(
         groups,
         int(groups.ptr.diff().max()) if count else 0,
         counts_of(subgraphs.node, num_nodes),
+        near_places(edge_index, component, groups),
         pair_distances(edge_index, component, count) if distances else None,
     )
 

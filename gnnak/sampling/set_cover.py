@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from gnnak.sampling.greedy import choose_greedily, has_fast_draw
+from gnnak.sampling.fast import has_fast_draw
+from gnnak.sampling.greedy import choose_greedily
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -25,7 +26,7 @@ def set_cover_roots(
     """
     rank = random_order(subgraphs, generator)
     if has_fast_draw(plan):
-        from gnnak.sampling.fast import draw_greedily
+        from gnnak.sampling.fast.draw import draw_greedily
 
         return draw_greedily(subgraphs, plan, min_coverage, rank, farthest=False)
     wanted = plan.held.clamp(max=min_coverage)

@@ -1,4 +1,4 @@
-"""A program that compiles the Triton draw for a GPU where there is none."""
+"""A program that compiles the kernels of sampling for a GPU where there is none."""
 
 import torch
 from triton.backends.compiler import GPUTarget
@@ -6,7 +6,8 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak import EgoNets, SubgraphDrop
-from gnnak.sampling.fast import draw_greedily
+from gnnak.sampling.fast.draw import draw_greedily
+from gnnak.sampling.fast.fill import fast_filling
 
 SIZES = (5, 40, 250)
 
@@ -36,7 +37,7 @@ def compile_only(kernel, grid):
 
 
 def main() -> None:
-    """Print the bytes of code of each way to draw."""
+    """Print the bytes of code of each kernel."""
     driver.set_active(NoGpu())
     JITFunction.__getitem__ = compile_only
     for size in SIZES:
@@ -45,6 +46,8 @@ def main() -> None:
         plan = SubgraphDrop("farthest").plan(subs, path)
         for farthest in (True, False):
             draw_greedily(subs, plan, 3, torch.randperm(size), farthest)
+        kept = torch.ones(size, dtype=torch.bool)
+        fast_filling(subs, plan, kept, torch.arange(size))
 
 
 if __name__ == "__main__":

@@ -17,4 +17,4 @@ def test_fast_draw_compiles_for_a_gpu(tmp_path):
         command, env=kept | chosen, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert len(done.stdout.split()) == 6
+    assert len(done.stdout.split()) == 9

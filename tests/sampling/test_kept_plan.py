@@ -22,6 +22,11 @@ def store_of(parts) -> GraphStore:
     )
 
 
+def near_rows(plan):
+    rows = zip(plan.near.start.tolist(), plan.near.count.tolist(), strict=True)
+    return [plan.near.place[start : start + count].tolist() for start, count in rows]
+
+
 def assert_same(plan, made):
     """Two plans say the same; distances may stand in different tables."""
     assert plan.num_components == made.num_components
@@ -31,6 +36,7 @@ def assert_same(plan, made):
     for name in ("ptr", "order"):
         one, other = (getattr(p.by_component, name) for p in (plan, made))
         assert torch.equal(one, other)
+    assert near_rows(plan) == near_rows(made)
     assert (plan.distances is None) == (made.distances is None)
     if plan.distances is not None:
         first, second = (made.component[:, None] == made.component).nonzero().t()

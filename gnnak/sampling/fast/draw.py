@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.sampling.fast import rooted_at
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -33,8 +34,6 @@ def draw_greedily(
     if not plan.num_components:
         return kept
     groups, block = plan.by_component, max(triton.next_power_of_2(plan.largest), 16)
-    rooted_at = torch.empty_like(rank)
-    rooted_at[subgraphs.root] = torch.arange(rank.numel(), device=rank.device)
     if farthest:
         assert plan.distances is not None, "a plan for farthest sampling has distances"
         table, row = plan.distances.hop, plan.distances.start
@@ -43,7 +42,7 @@ def draw_greedily(
     _draw[(plan.num_components,)](
         groups.ptr,
         groups.order,
-        rooted_at,
+        rooted_at(subgraphs),
         rank,
         plan.held,
         subgraphs.by("subgraph").ptr,
