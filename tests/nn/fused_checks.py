@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 
 from gnnak.nn import GNNAK, Stack
 from gnnak.nn.departures import PUBLISHED
-from gnnak.nn.fused.layer import can_fuse
+from gnnak.nn.fused.layer import can_fuse, fused_encodings
 from gnnak.nn.padding import real_rows
 from gnnak.subgraphs import EgoNets, RootedSubgraphs
 from tests.models.zoo import small_network
@@ -18,18 +20,25 @@ from tests.training.test_padding import NEAR, padded_and_plain
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 CHANNELS, HOP_CHANNELS = 4, 3
 WIDTH = CHANNELS + HOP_CHANNELS
+UPLIFT = import_module("gnnak.nn.uplift")  # `gnnak.nn.uplift` itself is a function
 
 
 @contextmanager
-def fused_everywhere() -> Iterator[None]:
-    """Inside, layers take their fused path, in plain kernels where none is faster."""
+def fused_everywhere() -> Iterator[Mock]:
+    """Inside, layers take their fused path, in plain kernels where none is faster.
+
+    Yields:
+        What counts how often they do.
+    """
+    calls = Mock(wraps=fused_encodings)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("gnnak.nn.fused.layer.has_fast_kernels", lambda _: True)
-        yield
+        patched.setattr(UPLIFT, "fused_encodings", calls)
+        yield calls
 
 
 def make_layer(convs: list[nn.Module]) -> GNNAK:
-    """A layer around these convs of width `WIDTH`, no parameter at a special value.
+    """A layer around these convs of width `WIDTH`, no norm at a special value.
 
     A bias of 0 would leave ReLUs on their kink wherever a column is constant.
     """
@@ -42,7 +51,8 @@ def make_layer(convs: list[nn.Module]) -> GNNAK:
         departures=PUBLISHED,
     ).double()
     for parameter in layer.parameters():
-        nn.init.normal_(parameter)
+        if parameter.dim() == 1:
+            nn.init.normal_(parameter)
     for name, buffer in layer.named_buffers():
         if name.endswith("running_mean"):
             nn.init.normal_(buffer)
@@ -75,8 +85,9 @@ def assert_fused_is_general(
         layer.fused = fused
         inputs = [x.clone().requires_grad_()]
         inputs += [] if edge_attr is None else [edge_attr.clone().requires_grad_()]
-        with fused_everywhere():
+        with fused_everywhere() as calls:
             out = layer(inputs[0], subgraphs, *inputs[1:])
+        assert calls.called is fused
         (out * weights).sum().backward()
         found = {"out": out} | {f"input {i}": v.grad for i, v in enumerate(inputs)}
         found |= {name: value.grad for name, value in layer.named_parameters()}
@@ -93,8 +104,9 @@ def assert_padding_is_not_seen(name: str) -> None:
     blind, plain = small_network(name).train(), small_network(name).train()
     plain.use_fused(False)
     for item, alone in zip(items, plain_items, strict=True):
-        with fused_everywhere(), real_rows(item.real.counts()):
+        with fused_everywhere() as calls, real_rows(item.real.counts()):
             got = blind(item.batch, subgraphs=item.subgraphs)
+        assert calls.call_count == len(blind.layers)
         got = got[: item.real.num_graphs]
         wanted = plain(alone.batch, subgraphs=alone.subgraphs)
         torch.testing.assert_close(got, wanted, **EXACT)

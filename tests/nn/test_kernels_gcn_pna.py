@@ -49,3 +49,31 @@ def test_gcn_kernels_agree(dtype, width, biased):
     ):
         got = fast().gcn_sum(h, scale, bias, end, groups)
         torch.testing.assert_close(got, plain.gcn_sum(h, scale, bias, end, groups))
+
+
+@DTYPES
+@WIDTHS
+@pytest.mark.parametrize("with_edges", [False, True])
+def test_pair_sums_agree(dtype, width, with_edges):
+    edges = some_edges()
+    ends = torch.randn(2, copies_of(edges), width, dtype=dtype)
+    rows = torch.randn(len(edges.by_edge), width, dtype=dtype) if with_edges else None
+    got = fast().pair_sum(*ends, rows, edges)
+    assert torch.equal(got, plain.pair_sum(*ends, rows, edges))
+
+
+@DTYPES
+@WIDTHS
+def test_pna_pools_agree(dtype, width):
+    """With ties, with groups of no row, and with rows of padding behind them all."""
+    groups = some_edges().by_target
+    count = int(groups.ptr[-1])
+    message = torch.randn(count + 5, width, dtype=dtype)
+    message[::2] = message[::2].round()
+    pooled = plain.pna_pool(message, groups)
+    torch.testing.assert_close(fast().pna_pool(message, groups), pooled)
+    grad = torch.randn(len(groups), 6 * width, dtype=dtype)[:, width : 5 * width]
+    wanted = plain.pna_pool_backward(grad, message, pooled, groups)
+    got = fast().pna_pool_backward(grad, message, pooled, groups)
+    torch.testing.assert_close(got, wanted)
+    assert not got[count:].any()

@@ -10,9 +10,11 @@ from gnnak.nn.fused.gcn import fits_gcn, run_gcn
 from gnnak.nn.fused.gine import fits_gine, run_gine
 from gnnak.nn.fused.lift import edges_of
 from gnnak.nn.fused.norm import norm_relu_add
+from gnnak.nn.fused.pna import fits_pna, run_pna
 from gnnak.nn.fused.pool import norm_add_linear
 from gnnak.nn.kernels.records import Edges
 from gnnak.nn.norm import BatchNorm
+from gnnak.nn.pna import PNAStarConv
 from gnnak.nn.stack import Stack
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -32,6 +34,7 @@ class FusedConv(NamedTuple):
 CONVS: dict[type[nn.Module], FusedConv] = {
     GINEConv: FusedConv(fits_gine, run_gine),
     GCNConv: FusedConv(fits_gcn, run_gcn),
+    PNAStarConv: FusedConv(fits_pna, run_pna),
 }
 """By kind; one that is derived from them may do something else."""
 

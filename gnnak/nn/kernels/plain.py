@@ -6,6 +6,9 @@ from torch import Tensor, nn
 from gnnak.nn.kernels.members import members
 from gnnak.nn.kernels.plain_gcn import gcn_scale as gcn_scale
 from gnnak.nn.kernels.plain_gcn import gcn_sum as gcn_sum
+from gnnak.nn.kernels.plain_pna import pair_sum as pair_sum
+from gnnak.nn.kernels.plain_pna import pna_pool as pna_pool
+from gnnak.nn.kernels.plain_pna import pna_pool_backward as pna_pool_backward
 from gnnak.nn.kernels.records import Constants, Edges
 from gnnak.subgraphs.groups import Groups
 

@@ -4,6 +4,7 @@ from gnnak.nn.kernels.fast.gather import lift, sum_by, table_sum
 from gnnak.nn.kernels.fast.gcn import gcn_scale, gcn_sum
 from gnnak.nn.kernels.fast.message import messages, messages_backward
 from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward
+from gnnak.nn.kernels.fast.pna import pair_sum, pna_pool, pna_pool_backward
 from gnnak.nn.kernels.fast.pool import gate_pool, gate_pool_backward
 from gnnak.nn.kernels.fast.statistics import norm_constants
 
@@ -18,6 +19,9 @@ __all__ = [
     "norm_act",
     "norm_act_backward",
     "norm_constants",
+    "pair_sum",
+    "pna_pool",
+    "pna_pool_backward",
     "sum_by",
     "table_sum",
 ]

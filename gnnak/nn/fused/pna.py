@@ -1,0 +1,108 @@
+"""PNA*, without its inputs side by side for every edge copy."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.parts import two_linears
+from gnnak.nn.kernels import kernels_for
+from gnnak.nn.kernels.records import Edges
+from gnnak.nn.pna import PNAStarConv
+from gnnak.nn.segment import lookup
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def fits_pna(
+    conv: PNAStarConv, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
+) -> bool:
+    """Whether these are the edge states it reads, and several edge copies to norm."""
+    if edge_attr is None:
+        reads = conv.edge_channels == 0
+    else:
+        reads = edge_attr.dim() == 2 and 0 < conv.edge_channels == edge_attr.size(1)
+    known = two_linears(conv.message) and two_linears(conv.update)
+    return reads and known is not None and subgraphs.num_edge_copies > 1
+
+
+def run_pna(
+    conv: PNAStarConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
+) -> Tensor:
+    """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
+    message, update = two_linears(conv.message), two_linears(conv.update)
+    assert message is not None
+    assert update is not None
+    h = pair_linear(c, edge_attr, message.first.weight, edges)
+    sent = norm_relu_linear(message.norm, h, message.second, normed=False)
+    pooled = _PnaPool.apply(sent, edges.by_target)
+    degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
+    blocks = [c, pooled, lookup(conv.degree.weight, degree)]
+    h = affine(torch.cat(blocks, dim=1), update.first.weight, None)
+    return norm_relu_linear(update.norm, h, update.second, normed)
+
+
+def pair_linear(c: Tensor, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
+    r"""$W [c_i, c_j, e_{ij}]$ for every edge copy $j \to i$, [f, c'].
+
+    Args:
+        c: States of the copies, [m, w].
+        e: States of the edges, [e, w']; None = none.
+        matrix: W, [c', 2w + w'].
+        edges: The edge copies.
+    """
+    return _PairLinear.apply(c, e, matrix, edges)
+
+
+class _PairLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, c: Tensor, e: Tensor | None, matrix: Tensor, edges: Edges
+    ) -> Tensor:
+        ctx.save_for_backward(c, e, matrix)
+        ctx.edges = edges
+        of_target, of_source, of_edge = _split(matrix, c.size(1))
+        return kernels_for(c).pair_sum(
+            affine(c, of_target, None),
+            affine(c, of_source, None),
+            None if e is None else affine(e, of_edge, None),
+            edges,
+        )
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        c, e, matrix = ctx.saved_tensors
+        edges, sum_by = ctx.edges, kernels_for(c).sum_by
+        of_target, of_source, of_edge = _split(matrix, c.size(1))
+        back = sum_by(grad, edges.by_target)
+        grad_c, products = back @ of_target, [back.t() @ c]
+        back = sum_by(grad, edges.by_source)
+        grad_c.addmm_(back, of_source)
+        products.append(back.t() @ c)
+        grad_e = None
+        if e is not None:
+            back = sum_by(grad, edges.by_edge)
+            grad_e = back @ of_edge
+            products.append(back.t() @ e)
+        return grad_c, grad_e, torch.cat(products, dim=1), None
+
+
+class _PnaPool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
+        pooled = kernels_for(message).pna_pool(message, groups)
+        ctx.save_for_backward(message, pooled)
+        ctx.groups = groups
+        return pooled
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        message, pooled = ctx.saved_tensors
+        kernels = kernels_for(message)
+        return kernels.pna_pool_backward(grad, message, pooled, ctx.groups), None
+
+
+def _split(matrix: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The columns for targets, for sources, and for edges."""
+    return matrix[:, :width], matrix[:, width : 2 * width], matrix[:, 2 * width :]
