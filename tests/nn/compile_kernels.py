@@ -69,8 +69,8 @@ def main() -> None:
     names = {id(kernel): name for name, kernel in known.items()}
 
     def compile_only(kernel, grid):
-        def launch(*arguments):
-            code = kernel.warmup(*arguments, grid=grid)
+        def launch(*arguments, **options):
+            code = kernel.warmup(*arguments, grid=grid, **options)
             assert all(size > 0 for size in grid)
             made.setdefault(names[id(kernel)], []).append(len(code.asm["cubin"]))
 
