@@ -60,6 +60,18 @@ def call_all(width, padded, gated):
     fast.norm_act_backward(h, c, k, gated)
     fast.gate_pool(h, k, gate, index, groups)
     fast.gate_pool_backward(rows(3, width).float(), h, k, gate, index, key, c)
+    call_for_other_convs(c, e, edges)
+
+
+def call_for_other_convs(c, e, edges):
+    """The same for what GCN and PNA* need beside."""
+    scale = fast.gcn_scale(c, edges)
+    fast.gcn_sum(c, scale, None, edges.source, edges.by_target)
+    fast.gcn_sum(c, scale, c[0], edges.target, edges.by_source)
+    message = fast.pair_sum(c, c, e, edges)
+    fast.pair_sum(c, c, None, edges)
+    pooled = fast.pna_pool(message, edges.by_target)
+    fast.pna_pool_backward(pooled, message, pooled, edges.by_target)
 
 
 def main() -> None:
