@@ -55,6 +55,11 @@ def call_all(width, padded, gated):
     fast.table_sum(h, index, 4)
     fast.messages(c, e, torch.zeros(1), edges)
     fast.messages_backward(h, c, e, torch.zeros(1), edges)
+    end, groups_of_ends = (
+        (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
+    )
+    scale = fast.gcn_scale(c, edges)
+    fast.gcn_sum(h, scale, k.shift if gated else None, end, groups_of_ends)
     fast.norm_constants(h, norm_of(width).float(), real)
     fast.norm_act(h, k, gated, h if gated else None)
     fast.norm_act_backward(h, c, k, gated)
