@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from gnnak.nn.kernels import has_fast_kernels, kernels_for
 from gnnak.typing import Reduce
@@ -19,7 +20,7 @@ def gather(values: Tensor, index: Tensor) -> Tensor:
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:
     """Rows of a small table [k, c], each named many times by `index` [m], as [m, c]."""
-    if torch.compiler.is_compiling():
+    if table.size(0) > SMALL or not has_fast_kernels(table):
         return table.index_select(0, index)
     return _Lookup.apply(table, index)
 
@@ -52,9 +53,7 @@ class _Lookup(torch.autograd.Function):
         return table.index_select(0, index)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
-        if ctx.size <= SMALL and has_fast_kernels(grad):
-            return kernels_for(grad).table_sum(grad.contiguous(), index, ctx.size), None
-        out = grad.new_zeros(ctx.size, grad.size(1))
-        return out.index_add(0, index, grad), None
+        return kernels_for(grad).table_sum(grad.contiguous(), index, ctx.size), None

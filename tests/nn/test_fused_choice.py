@@ -142,7 +142,6 @@ def test_fused_path_can_be_refused(fuses, given):
     assert not fuses
 
 
-@pytest.mark.xfail(reason="the fused path does not ask for the width", strict=True)
 @pytest.mark.parametrize("width", [1, WIDTH - 1, WIDTH + 1])
 def test_edge_states_of_another_width_are_an_error(fuses, given, width):
     x, subgraphs, edge_attr = given
@@ -173,7 +172,6 @@ def test_a_norm_of_one_real_row_has_the_gradient_of_running_statistics(fuses):
     assert_same(*gradients)
 
 
-@pytest.mark.xfail(reason="backward passes are not once_differentiable", strict=True)
 def test_fused_path_has_no_second_derivative_and_says_so(fuses, given):
     x, subgraphs, edge_attr = given
     out = make_layer()(x.requires_grad_(), subgraphs, edge_attr)

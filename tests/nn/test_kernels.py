@@ -125,7 +125,6 @@ def test_norm_act_agrees_at_every_width(fast, width, count):
     check_norm_act(fast, rows(count, width), True, None, True, True)
 
 
-@pytest.mark.xfail(reason="the running statistics have no pull", strict=True)
 def test_norm_act_agrees_on_one_real_row(fast):
     check_norm_act(fast, rows(40, 5), True, 1, True, True)
 

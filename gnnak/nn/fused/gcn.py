@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv
 
 from gnnak.nn.fused.norm import affine, offset_grad
@@ -55,6 +56,7 @@ class _GcnSum(torch.autograd.Function):
         return kernels.gcn_sum(h, scale, bias, edges.source, edges.by_target)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         scale, bias = ctx.saved_tensors
         target, groups = ctx.edges.target, ctx.edges.by_source

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GINEConv
 
 from gnnak.nn.fused.norm import affine, norm_relu_linear
@@ -17,14 +18,16 @@ def fits_gine(
     conv: GINEConv, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
 ) -> bool:
     """Whether this is the GINE of the experiments: two Linears, a norm between."""
+    parts = two_linears(conv.nn)
     return (
-        edge_attr is not None
+        parts is not None
+        and edge_attr is not None
         and edge_attr.dim() == 2
+        and edge_attr.size(1) == parts.first.in_features
         and conv.lin is None
         and conv.aggr == "add"
         and conv.flow == "source_to_target"
         and isinstance(conv.eps, Tensor)
-        and two_linears(conv.nn) is not None
     )
 
 
@@ -64,6 +67,7 @@ class _GineLinear(torch.autograd.Function):
         return affine(kernels_for(c).messages(c, e, eps, edges), matrix, None)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, e, eps, matrix = ctx.saved_tensors
         kernels = kernels_for(c)

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
@@ -47,6 +48,7 @@ class _Lift(torch.autograd.Function):
         return kernels_for(x).lift(x, table, node, rows)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
         kernels = kernels_for(grad)

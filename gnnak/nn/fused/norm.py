@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.padding import current_real_rows
@@ -57,6 +58,7 @@ class _NormAct(torch.autograd.Function):
         return kernels.norm_act(h, k, relu, residual)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (h,) = ctx.saved_tensors
         grad = grad.contiguous()
@@ -83,6 +85,7 @@ class _NormLinear(torch.autograd.Function):
         return affine(kernels.norm_act(h, k, True, None), matrix, offset)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, matrix, offset = ctx.saved_tensors
         kernels = kernels_for(h)

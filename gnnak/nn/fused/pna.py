@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from gnnak.nn.fused.norm import affine, norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
@@ -71,6 +72,7 @@ class _PairLinear(torch.autograd.Function):
         )
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         c, e, matrix = ctx.saved_tensors
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
@@ -97,6 +99,7 @@ class _PnaPool(torch.autograd.Function):
         return pooled
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         message, pooled = ctx.saved_tensors
         kernels = kernels_for(message)

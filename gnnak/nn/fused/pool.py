@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from gnnak.nn.fused.norm import affine, offset_grad
 from gnnak.nn.kernels import kernels_for
@@ -76,6 +77,7 @@ class _NormAddLinear(torch.autograd.Function):
         return affine(s, matrix, offset), s.index_select(0, centroid)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, at_centroid: Tensor) -> tuple[Any, ...]:
         h, residual, matrix, offset, centroid = ctx.saved_tensors
         kernels = kernels_for(h)
@@ -108,6 +110,7 @@ class _GatePools(torch.autograd.Function):
         )
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         z, rows, *gates = ctx.saved_tensors
         kernels, pools = kernels_for(z), ctx.pools

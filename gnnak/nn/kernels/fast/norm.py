@@ -195,5 +195,7 @@ def _to_rows(
         plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]
         normed = tl.load(sums + width + column, mask=inside, other=0.0)[None, :]
         pull = (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
-        back -= tl.where((row < last)[:, None], pull, 0.0)
+        if PADDED:
+            pull = tl.where((row < last)[:, None] & (last > 1), pull, 0.0)
+        back -= pull
     tl.store(grad_h + place, scale_ * back, mask=shown)

@@ -267,7 +267,10 @@ def _to_rows(
         rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
         plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]
         normed = tl.load(sums + width + column, mask=inside, other=0.0)[None, :]
-        back -= (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+        pull = (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+        if PADDED:
+            pull = tl.where(last > 1, pull, 0.0)
+        back -= pull
     place = copy.to(tl.int64)[:, None] * into_stride + column[None, :]
     everywhere = (copy < copies)[:, None] & inside[None, :]
     tl.store(into + place, tl.where(shown, scale_ * back, 0.0), mask=everywhere)
