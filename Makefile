@@ -4,6 +4,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Real data sets for tests and benchmarks, where they lie beside the project.
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
+# Tests that Triton's interpreter runs.
+KERNELS := tests/nn/test_kernels.py tests/nn/test_kernels_pool.py
 
 .PHONY: help setup demo test lint types unit slow gpu bench tables format clean
 
@@ -32,6 +34,7 @@ types: $(READY)  ## the type checker
 
 unit: $(READY)  ## unit, property and doc tests
 	$(BIN)/pytest -n 2 -m 'not slow and not gpu'
+	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 $(KERNELS)
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow

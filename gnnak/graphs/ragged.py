@@ -15,12 +15,15 @@ def pointers(counts: Tensor) -> Tensor:
     return start
 
 
-def ragged_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+def ragged_ranges(
+    start: Tensor, count: Tensor, total: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges `start_i, ..., start_i + count_i - 1`.
 
     Args:
         start: First value of each range, [r].
         count: Length of each range, [r]; zero is fine.
+        total: The sum of `count`, where the host knows it: it need not wait then.
 
     Returns:
         The range each entry belongs to and its value, both [sum of count].
@@ -30,7 +33,7 @@ def ragged_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     """
     ptr = pointers(count)
     row = torch.arange(count.numel(), device=count.device)
-    row = torch.repeat_interleave(row, count)
+    row = torch.repeat_interleave(row, count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += (start - ptr[:-1]).index_select(0, row)
     return row, value

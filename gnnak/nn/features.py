@@ -131,7 +131,12 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Every category has a row of its own table, never one of the next table."""
+        """Every category has a row of its own table, never one of the next table.
+
+        A step that is captured was called with data of the same kind before.
+        """
+        if values.is_cuda and torch.cuda.is_current_stream_capturing():
+            return
         inside = ((values >= 0) & (values < self.limit)).all()
         if values.is_cuda or torch.compiler.is_compiling():
             # Checked on the device: the host need not wait for the answer.

@@ -45,7 +45,8 @@ class BatchNorm(nn.BatchNorm1d):
         """Whether there are fused kernels for this norm on these rows."""
         if not self.fused or x.size(0) < 2 or not has_fast_kernels(x):
             return False
-        return not several_processes()
+        whole = self.affine and self.track_running_stats and self.momentum is not None
+        return whole and not several_processes()
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
         return nn.functional.batch_norm(

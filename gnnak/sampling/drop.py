@@ -9,9 +9,11 @@ from torch import Tensor
 
 from gnnak.errors import CoverageError
 from gnnak.graphs.adjacency import check_edge_index
+from gnnak.graphs.ragged import counts_of
 from gnnak.sampling.coverage import coverage
-from gnnak.sampling.estimate import SampledSubgraphs, plan_filling
+from gnnak.sampling.estimate import Filling, SampledSubgraphs, plan_filling
 from gnnak.sampling.farthest import farthest_roots
+from gnnak.sampling.fast import has_fast_draw
 from gnnak.sampling.plan import Plan, make_plan
 from gnnak.sampling.random_roots import random_roots
 from gnnak.sampling.set_cover import set_cover_roots
@@ -102,7 +104,7 @@ class SubgraphDrop:
                 f"{subgraphs.num_subgraphs}; make a plan of this batch."
             )
         kept = self.choose(subgraphs, plan, generator)
-        return keep_subgraphs(subgraphs, edge_index, kept)
+        return keep_subgraphs(subgraphs, edge_index, kept, plan)
 
     @staticmethod
     def _check(subgraphs: RootedSubgraphs, edge_index: Tensor) -> None:
@@ -116,7 +118,10 @@ class SubgraphDrop:
 
 
 def keep_subgraphs(
-    subgraphs: RootedSubgraphs, edge_index: Tensor, kept: Tensor
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    kept: Tensor,
+    plan: Plan | None = None,
 ) -> SampledSubgraphs:
     """The kept subgraphs as a record of their own.
 
@@ -124,16 +129,14 @@ def keep_subgraphs(
         subgraphs: A rooted subgraph for every node.
         edge_index: The graph's edges, [2, e].
         kept: Which subgraphs stay, [s] bool; every node must be in one of them.
+        plan: Of this very batch, where there is one: it saves work.
     """
     num_nodes = subgraphs.num_subgraphs
-    covered = coverage(subgraphs, num_nodes, kept)
-    if not subgraphs.node.is_cuda and not bool((covered > 0).all()):
-        node = int((covered == 0).nonzero()[0])
-        raise CoverageError(
-            f"node {node} is in none of the kept subgraphs; keep at least one of each."
-        )
     copies = kept.index_select(0, subgraphs.subgraph).nonzero().flatten()
-    new_subgraph = torch.cumsum(kept, 0) - 1
+    node = subgraphs.node.index_select(0, copies)
+    covered = counts_of(node, num_nodes)
+    _check_covered(covered)
+    number = torch.cumsum(kept, 0) - 1
     new_copy = subgraphs.node.new_full((subgraphs.num_copies,), -1)
     new_copy[copies] = torch.arange(copies.numel(), device=copies.device)
     ends = new_copy[subgraphs.edge_index]
@@ -141,14 +144,37 @@ def keep_subgraphs(
     root = subgraphs.root[kept]
     return SampledSubgraphs(
         root,
-        subgraphs.node.index_select(0, copies),
-        new_subgraph.index_select(0, subgraphs.subgraph.index_select(0, copies)),
+        node,
+        number.index_select(0, subgraphs.subgraph.index_select(0, copies)),
         subgraphs.hop.index_select(0, copies),
         ends.index_select(1, edges),
         subgraphs.edge.index_select(0, edges),
         num_nodes=num_nodes,
         num_edges=subgraphs.num_edges,
-        held=coverage(subgraphs, num_nodes),
+        held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
-        filling=plan_filling(edge_index, num_nodes, root),
+        filling=_filling(subgraphs, edge_index, kept, number, root, plan),
     )
+
+
+def _check_covered(covered: Tensor) -> None:
+    if not covered.is_cuda and not bool((covered > 0).all()):
+        node = int((covered == 0).nonzero()[0])
+        raise CoverageError(
+            f"node {node} is in none of the kept subgraphs; keep at least one of each."
+        )
+
+
+def _filling(
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    kept: Tensor,
+    number: Tensor,
+    root: Tensor,
+    plan: Plan | None,
+) -> Filling:
+    if plan is None or not has_fast_draw(plan):
+        return plan_filling(edge_index, subgraphs.num_subgraphs, root)
+    from gnnak.sampling.fast.fill import fast_filling
+
+    return fast_filling(subgraphs, plan, kept, number)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from gnnak.sampling.plan import Plan, best_of_each
-from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -18,7 +17,7 @@ def choose_greedily(
     plan: Plan,
     min_coverage: int,
     score: Score,
-    generator: torch.Generator | None,
+    rank: Tensor,
 ) -> Tensor:
     """Keep the best-scored subgraph of every component until all is covered.
 
@@ -31,7 +30,7 @@ def choose_greedily(
         plan: What does not change from draw to draw.
         min_coverage: How often every node is to be covered, if it can be.
         score: Whole-number scores; called before every step but the first.
-        generator: Source of randomness.
+        rank: How lucky each subgraph is, [s], a permutation.
 
     Returns:
         Which subgraphs are kept, [s] bool.
@@ -40,7 +39,7 @@ def choose_greedily(
     covered = torch.zeros_like(plan.held)
     home = plan.component.index_select(0, subgraphs.root)
     kept = torch.zeros_like(home, dtype=torch.bool)
-    luck = random_order(subgraphs, generator).double() / max(kept.numel(), 1)
+    luck = rank.double() / max(kept.numel(), 1)
     points = luck
     for _ in range(kept.numel()):
         unfinished = _components_with(covered < wanted, plan)

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from gnnak.graphs.components import components
 from gnnak.graphs.ragged import counts_of
+from gnnak.sampling.near import Near, near_places
 from gnnak.sampling.pairs import PairDistances, pair_distances
+from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -19,8 +21,14 @@ class Plan:
     """[n]: the component of each node; each is covered for itself."""
     num_components: int
     """Number of components."""
+    by_component: Groups
+    """Nodes grouped by their component."""
+    largest: int
+    """No component has more nodes than this."""
     held: Tensor
     """[n]: how many of all subgraphs hold each node."""
+    near: Near
+    """The neighbours of each node."""
     distances: PairDistances | None = None
     """Distances between nodes, where the strategy needs them."""
 
@@ -35,10 +43,14 @@ def make_plan(
 ) -> Plan:
     """Compute the plan of a batch, with the distances between nodes if asked for."""
     component, count = components(edge_index, num_nodes)
+    groups = group(component, count)
     return Plan(
         component,
         count,
+        groups,
+        int(groups.ptr.diff().max()) if count else 0,
         counts_of(subgraphs.node, num_nodes),
+        near_places(edge_index, component, groups),
         pair_distances(edge_index, component, count) if distances else None,
     )
 

@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
+from gnnak.sampling.fast import has_fast_draw
 from gnnak.sampling.greedy import choose_greedily
 from gnnak.sampling.plan import Plan
+from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -22,6 +24,11 @@ def set_cover_roots(
     Returns:
         Which subgraphs are kept, [s] bool.
     """
+    rank = random_order(subgraphs, generator)
+    if has_fast_draw(plan):
+        from gnnak.sampling.fast.draw import draw_greedily
+
+        return draw_greedily(subgraphs, plan, min_coverage, rank, farthest=False)
     wanted = plan.held.clamp(max=min_coverage)
     never = torch.iinfo(wanted.dtype).max
 
@@ -34,4 +41,4 @@ def set_cover_roots(
         total = wanted.new_zeros(subgraphs.num_subgraphs)
         return total.index_add(0, subgraphs.subgraph, members)
 
-    return choose_greedily(subgraphs, plan, min_coverage, score, generator)
+    return choose_greedily(subgraphs, plan, min_coverage, score, rank)

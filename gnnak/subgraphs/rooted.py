@@ -84,6 +84,16 @@ class RootedSubgraphs:
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
+    @property
+    def in_order(self) -> bool:
+        """Whether subgraph i is rooted at node i, for all nodes; computed once."""
+        return self._once("in_order", self._is_in_order)
+
+    def _is_in_order(self) -> bool:
+        if self.num_nodes != self.num_subgraphs:
+            return False
+        return torch.equal(self.root, torch.arange(self.num_nodes, device=self.device))
+
     def by(self, axis: Axis) -> Groups:
         """Copies grouped by subgraph or node, or edge copies by end or edge.
 

@@ -4,63 +4,128 @@ Putting batches together asks the device for sizes, and waiting for the answer b
 a step of training would leave the device idle afterwards.
 """
 
-from collections.abc import Iterator
-from queue import Empty, Queue
-from threading import Event, Thread
-from typing import TypeVar
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from queue import Queue
+from threading import Event, Lock, Semaphore, Thread
+from typing import Any, Protocol, TypeVar
 
 import torch
 
 from gnnak.training.flat import tensors_of
 
 T = TypeVar("T")
-AHEAD = 1
-"""Results that wait to be taken."""
+_making = Lock()
+_END = object()
 
 
-def ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
+def ahead(
+    results: Generator[T, None, None], device: torch.device
+) -> "Generator[T, None, None] | MadeAhead[T]":
     """The same results; on a GPU the next one is made while one is in use."""
     if device.type != "cuda":
         return results
-    return _ahead(results, device)
+    return MadeAhead(results, GpuLane(device))
 
 
-def _ahead(results: Iterator[T], device: torch.device) -> Iterator[T]:
-    made: Queue = Queue(AHEAD)
-    stopped = Event()
-    thread = Thread(target=_make, args=(results, made, stopped, device), daemon=True)
-    thread.start()
-    try:
-        while True:
-            result, ready, error = made.get()
-            if error is not None:
-                raise error
-            if ready is None:
-                return
-            here = torch.cuda.current_stream(device)
-            here.wait_event(ready)
-            for tensor in tensors_of(tuple(result)):
-                tensor.record_stream(here)
-            yield result
-    finally:
-        stopped.set()
-        while thread.is_alive():
-            try:
-                made.get(timeout=0.01)
-            except Empty:
-                continue
+@contextmanager
+def nothing_ahead() -> Iterator[None]:
+    """Inside, no result is made ahead: what is being made is waited for first."""
+    with _making:
+        yield
+
+
+class Lane(Protocol):
+    """Where results are made, and how they are handed over from there."""
+
+    def inside(self) -> AbstractContextManager:
+        """What results are made in."""
+
+    def mark(self) -> Any:
+        """Say, inside, that a result is under way; not None."""
+
+    def hand_over(self, result: Any, mark: Any) -> None:
+        """Make a result that got this mark safe to use, outside."""
+
+
+class GpuLane:
+    """A stream of its own.
+
+    Args:
+        device: A GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The device and a stream, as the current ones of a thread."""
+        stream = torch.cuda.Stream(self.device)
+        with torch.cuda.device(self.device), torch.cuda.stream(stream):
+            yield
+
+    def mark(self) -> torch.cuda.Event:
+        """An event behind all that was launched."""
+        return torch.cuda.current_stream(self.device).record_event()
+
+    def hand_over(self, result: Any, mark: torch.cuda.Event) -> None:
+        """Let the taker's stream wait; the memory is not used again before it is."""
+        here = torch.cuda.current_stream(self.device)
+        here.wait_event(mark)
+        for tensor in tensors_of(tuple(result)):
+            tensor.record_stream(here)
+
+
+class MadeAhead(Iterator[T]):
+    """The same results, made in a thread: the first at once, then always one more.
+
+    Args:
+        results: What is made.
+        lane: Where.
+    """
+
+    def __init__(self, results: Iterator[T], lane: Lane) -> None:
+        self._lane = lane
+        self._made: Queue = Queue()
+        self._wanted, self._stopped = Semaphore(1), Event()
+        arguments = (results, self._made, self._wanted, self._stopped, lane)
+        self._thread = Thread(target=_make, args=arguments, daemon=True)
+        self._thread.start()
+
+    def __next__(self) -> T:
+        if self._stopped.is_set():
+            raise StopIteration
+        result, mark, error = self._made.get()
+        if mark is None:
+            self.close()
+            raise error or StopIteration
+        self._lane.hand_over(result, mark)
+        self._wanted.release()
+        return result
+
+    def close(self) -> None:
+        """Make no more; what is being made is waited for."""
+        self._stopped.set()
+        self._wanted.release()
+        self._thread.join()
 
 
 def _make(
-    results: Iterator[T], made: Queue, stopped: Event, device: torch.device
+    results: Iterator, made: Queue, wanted: Semaphore, stopped: Event, lane: Lane
 ) -> None:
+    """Make each result while the one before is in use."""
     error = None
     try:
-        with torch.cuda.device(device), torch.cuda.stream(torch.cuda.Stream(device)):
-            for result in results:
-                made.put((result, torch.cuda.current_stream().record_event(), None))
-                if stopped.is_set():
-                    return
+        with lane.inside():
+            while wanted.acquire() and not stopped.is_set():
+                with _making:
+                    result = next(results, _END)
+                    mark = None if result is _END else lane.mark()
+                if mark is None:
+                    break
+                made.put((result, mark, None))
+                del result
     except BaseException as caught:
         error = caught
     made.put((None, None, error))

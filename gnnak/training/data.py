@@ -11,6 +11,7 @@ from torch import Tensor
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.kept_plan import KeptPlan, keep_plan
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
@@ -18,6 +19,9 @@ from gnnak.training.config import TrainConfig
 from gnnak.training.items import Item
 from gnnak.training.loader import BatchSampler, Loader, Subgraphs, epoch_seed
 from gnnak.training.protocols import Parts
+
+LARGER = 4
+"""How many times larger batches are in evaluation, on a GPU."""
 
 
 class GraphData(LightningDataModule):
@@ -54,6 +58,8 @@ class GraphData(LightningDataModule):
         self.parts, self.train, self.clock = parts, train, clock
         self.extractor, self.drop, self.padded = extractor, drop, padded
         self.kept: KeptSubgraphs | None = None
+        self.plans: KeptPlan | None = None
+        self.loader: Loader | None = None
 
     def setup(self, stage: str) -> None:
         """Move the store to the device, and extract there; `stage` does not matter."""
@@ -62,6 +68,8 @@ class GraphData(LightningDataModule):
         if self.extractor is not None and self.kept is None:
             with self.clock.time("data"):
                 self.kept = keep_if_small(self.store, self.extractor)
+                if self.kept is not None and self.drop is not None:
+                    self.plans = keep_plan(self.kept, self.drop)
 
     def train_dataloader(self) -> Loader:
         """Training batches, in a new order each epoch."""
@@ -72,11 +80,12 @@ class GraphData(LightningDataModule):
             self.kept,
             self.extractor if extracts else None,
             self.drop,
-            lambda: self._coming_epoch(rank),
+            self.plans,
+            lambda later: self._coming_epoch(later, rank),
         )
         inside = self.extractor is not None and self.kept is None and not extracts
         plain = inside or processes > 1 or self.store.node_targets
-        return Loader(
+        self.loader = Loader(
             self.store,
             self._sampler(self.parts.train, self._coming_epoch),
             self.clock,
@@ -84,16 +93,22 @@ class GraphData(LightningDataModule):
             single=self.extractor is not None and self.kept is None,
             padded=self.padded and not plain,
         )
+        return self.loader
 
-    def _coming_epoch(self, rank: int = 0) -> int:
-        """The seed of the epoch whose batches are about to be cut.
+    def teardown(self, stage: str) -> None:
+        """Give up what was made ahead; `stage` does not matter."""
+        if self.loader is not None:
+            self.loader.close()
+
+    def _coming_epoch(self, later: int = 0, rank: int = 0) -> int:
+        """The seed of the epoch whose batches are about to be cut, or of a later one.
 
         That epochs are processed is known before that they are complete: a resumed run
         cuts its first batches in between.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
-        return epoch_seed(self.train.seed, progress.processed, rank)
+        return epoch_seed(self.train.seed, progress.processed + later, rank)
 
     def val_dataloader(self) -> Loader:
         """Validation batches."""
@@ -112,16 +127,24 @@ class GraphData(LightningDataModule):
     def _evaluated(self, positions: Tensor) -> Loader:
         # Seconds of evaluation batches belong to the evaluation: no clock.
         single = self.extractor is not None and self.kept is None
-        sampler = self._sampler(positions)
+        size = self.train.batch_size
+        on_gpu = self.store.device.type == "cuda"
+        if on_gpu and not single and not self.parts.batch_statistics:
+            # Scores do not depend on it, and few large steps are faster.
+            size *= LARGER
+        sampler = self._sampler(positions, size=size)
         return Loader(self.store, sampler, None, Subgraphs(self.kept), single)
 
     def _sampler(
-        self, positions: Tensor, order: Callable[[], int] | None = None
+        self,
+        positions: Tensor,
+        order: Callable[[int], int] | None = None,
+        size: int | None = None,
     ) -> BatchSampler:
         assert self.trainer is not None
         return BatchSampler(
             positions,
-            self.train.batch_size,
+            size or self.train.batch_size,
             order,
             self.trainer.global_rank,
             self.trainer.world_size,

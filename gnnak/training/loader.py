@@ -1,6 +1,6 @@
 """Batches of a store, epoch by epoch, each process with its share of every batch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -10,16 +10,20 @@ from torch.utils.data import Sampler
 
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.kept_plan import KeptPlan
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.training.ahead import ahead
+from gnnak.training.ahead import MadeAhead, ahead
 from gnnak.training.budget import into_windows, shares
 from gnnak.training.clock import Clock
 from gnnak.training.cutting import cut, pad
 from gnnak.training.items import Item
 from gnnak.training.shapes import Shapes
 from gnnak.training.windows import open_window
+
+Closable = Generator[list[Item], None, None] | MadeAhead[list[Item]]
+"""Windows, which can be closed early."""
 
 
 class BatchSampler(Sampler[Tensor]):
@@ -32,7 +36,8 @@ class BatchSampler(Sampler[Tensor]):
     Args:
         positions: The graphs, [g].
         batch_size: Graphs a batch, over all processes.
-        order: Seeds the order of the coming epoch; None = as they stand.
+        order: Seeds the order of the coming epoch, or for 1 of the one after it; None =
+            as they stand.
         rank: Number of this process.
         processes: How many there are.
     """
@@ -41,7 +46,7 @@ class BatchSampler(Sampler[Tensor]):
         self,
         positions: Tensor,
         batch_size: int,
-        order: Callable[[], int] | None = None,
+        order: Callable[[int], int] | None = None,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
@@ -54,9 +59,13 @@ class BatchSampler(Sampler[Tensor]):
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Tensor]:
+        return self.cut(None if self.order is None else self.order(0))
+
+    def cut(self, seed: int | None) -> Iterator[Tensor]:
+        """The batches in the order of this seed; None = as they stand."""
         positions = self.positions
-        if self.order is not None:
-            generator = torch.Generator().manual_seed(self.order())
+        if seed is not None:
+            generator = torch.Generator().manual_seed(seed)
             positions = positions[torch.randperm(len(positions), generator=generator)]
         for batch in positions.split(self.sizes):
             yield batch.tensor_split(self.processes)[self.rank]
@@ -78,8 +87,11 @@ class Subgraphs:
     """What makes them, where they are not; None = the network does it."""
     drop: SubgraphDrop | None = None
     """Which of them are used; None = all."""
-    seed: Callable[[], int] | None = None
-    """Seeds what is drawn in the coming epoch; None = nothing is."""
+    plans: KeptPlan | None = None
+    """What draws need of all graphs, where it is kept."""
+    seed: Callable[[int], int] | None = None
+    """Seeds what is drawn in the coming epoch, or for 1 in the one after it; None =
+    nothing is."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
@@ -93,7 +105,8 @@ class Subgraphs:
             return None
         if self.drop is None:
             return subgraphs
-        return self.drop(subgraphs, graphs.edge_index, generator)
+        plan = None if self.plans is None else self.plans[positions]
+        return self.drop(subgraphs, graphs.edge_index, generator, plan)
 
 
 class Loader:
@@ -121,6 +134,7 @@ class Loader:
         self.subgraphs = subgraphs or Subgraphs()
         self.shapes = Shapes() if padded else None
         self.share = torch.ones(len(store))
+        self._next: tuple[tuple[int | None, int | None], Closable] | None = None
         if not single:
             self.share = shares(store, self.subgraphs.kept, self.subgraphs.drop)
 
@@ -128,18 +142,47 @@ class Loader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Item]:
+        windows = self._begin()
+        try:
+            for items in self._timed(windows):
+                yield from items
+        finally:
+            windows.close()
+        if self.store.device.type == "cuda" and self.batches.order is not None:
+            seeds = self._seeds(1)
+            self._next = seeds, self._windows(*seeds)
+
+    def close(self) -> None:
+        """Give up what was made ahead for an epoch to come."""
+        if self._next is not None:
+            self._next[1].close()
+        self._next = None
+
+    def _begin(self) -> Closable:
+        """The windows of the coming epoch; the first may have been made before."""
+        seeds = self._seeds(0)
+        if self._next is not None and self._next[0] == seeds:
+            windows, self._next = self._next[1], None
+            return windows
+        self.close()
+        return self._windows(*seeds)
+
+    def _seeds(self, later: int) -> tuple[int | None, int | None]:
+        """What seeds the order and the draws of the coming epoch, or of a later one."""
+        order, draws = self.batches.order, self.subgraphs.seed
+        return order and order(later), draws and draws(later)
+
+    def _windows(self, order: int | None, draws: int | None) -> Closable:
         generator = None
-        if self.subgraphs.seed is not None:
-            generator = torch.Generator(self.store.device)
-            generator.manual_seed(self.subgraphs.seed())
+        if draws is not None:
+            generator = torch.Generator(self.store.device).manual_seed(draws)
         windows = (
             self._items(batches, generator)
-            for batches in into_windows(self.batches, self.share)
+            for batches in into_windows(self.batches.cut(order), self.share)
         )
-        for items in self._timed(ahead(windows, self.store.device)):
-            yield from items
+        return ahead(windows, self.store.device)
 
-    def _timed(self, windows: Iterator[list[Item]]) -> Iterator[list[Item]]:
+    def _timed(self, windows: Closable) -> Iterator[list[Item]]:
         while True:
             with self.clock.time("data") if self.clock else nullcontext():
                 items = next(windows, None)

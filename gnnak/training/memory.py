@@ -7,12 +7,16 @@ import torch
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 
+_unseen: dict[torch.device, int] = {}
+"""Bytes of each GPU that its counter of the peak does not see."""
+
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
     """Let the peak start anew at what is in use now."""
     device = torch.device(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+        _unseen[device] = _held_by_captured(device)
     elif CLEAR.exists():
         CLEAR.write_text("5")
 
@@ -20,14 +24,14 @@ def reset_peak(device: torch.device | str = "cpu") -> None:
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """The peak since `reset_peak`, in MB (2^20 bytes).
 
-    On a GPU what PyTorch allocated, with what captured graphs hold for their replays;
-    on a CPU the resident memory of the whole process, which Linux counts; None where
-    nobody does.
+    On a GPU what PyTorch allocated, with what graphs captured before hold for their
+    replays; on a CPU the resident memory of the whole process, which Linux counts;
+    None where nobody does.
     """
     device = torch.device(device)
     if device.type == "cuda":
         peak = torch.cuda.max_memory_allocated(device)
-        return (peak + _held_by_captured(device)) / 2**20
+        return (peak + _unseen.get(device, 0)) / 2**20
     return _resident("VmHWM")
 
 

@@ -9,6 +9,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gnnak.training.ahead import nothing_ahead
+
 Work = Callable[[], Tensor]
 
 
@@ -109,10 +111,14 @@ class GraphRecorder:
 
 @contextmanager
 def waits_noted() -> Iterator[list[str]]:
-    """Inside, notes the places in the code that wait for the device."""
+    """Inside, notes the places in the code that wait for the device, in any thread.
+
+    The backward pass has threads of its own. The one that makes batches ahead may
+    wait: it stands still meanwhile.
+    """
     waits: list[str] = []
     before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings(record=True) as warned:
+    with nothing_ahead(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from gnnak.training.items import Shape
 from gnnak.training.windows import Window
 
-SLACK = 1.03
+SLACK = 1.02
 """How much larger than the largest batch seen a shape is."""
 LEAST_STEP = 64
-"""Sizes are multiples of this, or of about a 32nd of themselves."""
+"""Sizes are multiples of this, or of about a 128th of themselves."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
@@ -42,7 +42,7 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 def _rounded(rows: int) -> int:
     """The next multiple, with slack and room for at least one more row."""
     rows = math.ceil(rows * SLACK) + 1
-    step = max(LEAST_STEP, 2 ** (rows.bit_length() - 6))
+    step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
 
 

@@ -6,17 +6,11 @@ from gnnak.training.captured import CapturedStep
 from gnnak.training.machine import Machine
 from gnnak.training.recorder import CallRecorder, GraphRecorder, make_recorder
 from gnnak.training.run import run
+from tests.gpu import needs_gpu
 from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.training.small import small_config, triangles
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
-
-
-def needs_gpu(test):
-    there = torch.cuda.is_available()
-    return pytest.mark.gpu(
-        pytest.mark.skipif(not there, reason="there is no GPU")(test)
-    )
 
 
 def test_make_recorder_calls_where_there_is_nothing_to_capture():

@@ -1,11 +1,11 @@
 """Gathers and their gradients: sums over groups of rows, and over a small table."""
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, columns, parts, tiles
+from gnnak.nn.kernels.fast.sums import add_up
+from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, SUMMED, columns, parts, tiles
 from gnnak.subgraphs.groups import Groups
 
 
@@ -63,10 +63,10 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
         size,
         width,
         max(16, triton.next_power_of_2(size)),
-        BLOCK,
+        SUMMED,
         columns(width),
     )
-    return torch.sum(out, dim=0)
+    return add_up(out)
 
 
 @triton.jit

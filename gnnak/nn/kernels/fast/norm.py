@@ -4,7 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.tiles import BLOCK, columns, parts, tiles
+from gnnak.nn.kernels.fast.sums import add_up
+from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, WARPS, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
 
 
@@ -21,7 +22,7 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
         h.stride(0),
         k.scale,
         k.shift,
-        residual.contiguous() if adds else h,
+        h if residual is None else residual.contiguous(),
         k.real if padded else h,
         out,
         rows,
@@ -52,10 +53,11 @@ def norm_act_backward(
         width,
         steps,
         relu,
-        BLOCK,
+        SUMMED,
         columns(width),
+        num_warps=WARPS,
     )
-    sums = partial.sum(dim=0)
+    sums = add_up(partial)
     grad_h = h.new_empty(rows, width)
     _to_rows[tiles(rows, BLOCK, width)](
         grad,
@@ -136,8 +138,8 @@ def _partial(
     shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
     mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
     rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-    plain = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
-    normed = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    plain = tl.zeros([C], dtype=partial.dtype.element_ty)
+    normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
         row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
@@ -147,13 +149,11 @@ def _partial(
         back = tl.load(grad + from_row * width + column[None, :], mask=shown, other=0.0)
         if RELU:
             back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
-        plain += back
-        normed += back * ((value - mean_) * rstd_)
+        plain += tl.sum(back, axis=0)
+        normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
         step += 1
-    tl.store(partial + 2 * part * width + column, tl.sum(plain, axis=0), mask=inside)
-    tl.store(
-        partial + (2 * part + 1) * width + column, tl.sum(normed, axis=0), mask=inside
-    )
+    tl.store(partial + 2 * part * width + column, plain, mask=inside)
+    tl.store(partial + (2 * part + 1) * width + column, normed, mask=inside)
 
 
 @triton.jit

@@ -4,7 +4,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, columns, parts, tiles
+from gnnak.nn.kernels.fast.sums import add_up
+from gnnak.nn.kernels.fast.tiles import (
+    BLOCK,
+    GROUPS,
+    SUMMED,
+    WARPS,
+    columns,
+    parts,
+    tiles,
+)
 from gnnak.nn.kernels.records import Constants
 from gnnak.subgraphs.groups import Groups
 
@@ -52,7 +61,7 @@ def gate_pool_backward(
     copies, width = z.shape
     count, steps = parts(copies)
     gated, padded = gate is not None, k.real is not None
-    size = gate.size(0) if gated else 0
+    size = 0 if gate is None else gate.size(0)
     partial = z.new_empty(count, 2 + size, width)
     shared = (
         grad,
@@ -74,10 +83,11 @@ def gate_pool_backward(
         gated,
         padded,
         max(16, triton.next_power_of_2(size)),
-        BLOCK,
+        SUMMED,
         columns(width),
+        num_warps=WARPS,
     )
-    sums = partial.sum(dim=0)
+    sums = add_up(partial)
     _to_rows[tiles(copies, BLOCK, width)](
         *shared,
         sums,
@@ -176,8 +186,8 @@ def _partial(
     shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
     mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
     rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-    plain = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
-    normed = tl.zeros([BLOCK, C], dtype=partial.dtype.element_ty)
+    plain = tl.zeros([C], dtype=partial.dtype.element_ty)
+    normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     of_gate = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
@@ -198,12 +208,12 @@ def _partial(
             place = of[:, None] * width + column[None, :]
             back *= tl.load(gate + place, mask=shown, other=0.0)
         back = tl.where(y > 0, back, 0.0)
-        plain += back
-        normed += back * ((value - mean_) * rstd_)
+        plain += tl.sum(back, axis=0)
+        normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
         step += 1
     base = partial + part * (2 + size) * width
-    tl.store(base + column, tl.sum(plain, axis=0), mask=inside)
-    tl.store(base + width + column, tl.sum(normed, axis=0), mask=inside)
+    tl.store(base + column, plain, mask=inside)
+    tl.store(base + width + column, normed, mask=inside)
     if GATED:
         place = (2 + entry)[:, None] * width + column[None, :]
         shown = (entry < size)[:, None] & inside[None, :]

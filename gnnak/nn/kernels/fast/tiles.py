@@ -6,8 +6,12 @@ BLOCK = 32
 """Rows of a tile in kernels that run along all rows."""
 GROUPS = 8
 """Groups that one program sums up side by side."""
-PARTS = 256
+SUMMED = 128
+"""Rows of a tile in kernels that sum rows up."""
+PARTS = 512
 """Programs, at most about, whose partial sums are then added up."""
+WARPS = 8
+"""Warps of such a program."""
 
 
 def columns(width: int) -> int:
@@ -22,5 +26,5 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
 
 def parts(rows: int) -> tuple[int, int]:
     """Into how many parts rows are cut for partial sums, and the tiles of each."""
-    steps = max(triton.cdiv(rows, BLOCK * PARTS), 1)
-    return max(triton.cdiv(rows, BLOCK * steps), 1), steps
+    steps = max(triton.cdiv(rows, SUMMED * PARTS), 1)
+    return max(triton.cdiv(rows, SUMMED * steps), 1), steps

@@ -1,0 +1,34 @@
+"""Draws of roots, and what they lead to, as Triton kernels: a program a component."""
+
+import importlib.util
+import os
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from gnnak.sampling.plan import Plan
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+FAST_NODES = 256
+"""Most nodes of a component that the kernels can take."""
+
+
+def has_fast_draw(plan: Plan) -> bool:
+    """Whether there are faster ways than PyTorch's to draw with this plan."""
+    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not _has_triton():
+        return False
+    return plan.held.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def rooted_at(subgraphs: RootedSubgraphs) -> Tensor:
+    """The subgraph that is rooted at each node, [n]; every node must have one."""
+    root = subgraphs.root
+    found = torch.empty_like(root)
+    found[root] = torch.arange(root.numel(), device=root.device)
+    return found
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None

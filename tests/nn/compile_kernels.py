@@ -1,0 +1,87 @@
+"""A program that compiles every Triton kernel for a GPU where there is none."""
+
+import importlib
+import json
+import pkgutil
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from gnnak.nn.kernels import fast
+from tests.nn.kernel_inputs import constants, edges_of, groups_of, norm_of, rows
+
+HOPPER = GPUTarget("cuda", 90, 32)
+
+
+class NoGpu:
+    """As much of a driver as a compiler asks for."""
+
+    def get_current_target(self):
+        return HOPPER
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_active_torch_device(self):
+        return torch.device("cpu")
+
+
+def kernels():
+    """All kernels, by the name of their module and their own."""
+    found = {}
+    for module in pkgutil.iter_modules(fast.__path__, f"{fast.__name__}."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if isinstance(value, JITFunction) and value.__module__ == module.name:
+                found[f"{module.name.rsplit('.', 1)[-1]}.{name}"] = value
+    return found
+
+
+def call_all(width, padded, gated):
+    """Call every function that launches kernels, in one of its ways."""
+    groups, key = groups_of([3, 0, 40], shuffled=gated)
+    m, real = len(key), torch.tensor(20) if padded else None
+    h, c, e = (rows(count, width).float() for count in (m, m, 9))
+    gate = rows(4, width).float() if gated else None
+    index, edges = torch.randint(4, (m,)), edges_of(m, 60, 9)
+    k = constants(h, of_batch=padded, real=real)
+    k = type(k)(*(part.float() for part in k[:4]), *k[4:])
+    fast.lift(c, gate, key, index)
+    fast.sum_by(h, groups)
+    fast.table_sum(h, index, 4)
+    fast.messages(c, e, torch.zeros(1), edges)
+    fast.messages_backward(h, c, e, torch.zeros(1), edges)
+    fast.norm_constants(h, norm_of(width).float(), real)
+    fast.norm_act(h, k, gated, h if gated else None)
+    fast.norm_act_backward(h, c, k, gated)
+    fast.gate_pool(h, k, gate, index, groups)
+    fast.gate_pool_backward(rows(3, width).float(), h, k, gate, index, key, c)
+
+
+def main() -> None:
+    """Print which kernels there are, and the bytes of code made of each."""
+    driver.set_active(NoGpu())
+    known, made = kernels(), {}
+    names = {id(kernel): name for name, kernel in known.items()}
+
+    def compile_only(kernel, grid):
+        def launch(*arguments):
+            code = kernel.warmup(*arguments, grid=grid)
+            assert all(size > 0 for size in grid)
+            made.setdefault(names[id(kernel)], []).append(len(code.asm["cubin"]))
+
+        return launch
+
+    JITFunction.__getitem__ = compile_only
+    for width in (64, 144):
+        call_all(width, padded=True, gated=True)
+    call_all(64, padded=False, gated=False)
+    print(json.dumps({"known": sorted(known), "made": made}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""A program that compiles the kernels of sampling for a GPU where there is none."""
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from gnnak import EgoNets, SubgraphDrop
+from gnnak.sampling.fast.draw import draw_greedily
+from gnnak.sampling.fast.fill import fast_filling
+
+SIZES = (5, 40, 250)
+
+
+class NoGpu:
+    """As much of a driver as a compiler asks for."""
+
+    def get_current_target(self):
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device=None):
+        return 0
+
+    def get_active_torch_device(self):
+        return torch.device("cpu")
+
+
+def compile_only(kernel, grid):
+    def launch(*arguments, **options):
+        code = kernel.warmup(*arguments, grid=grid, **options)
+        print(len(code.asm["cubin"]))  # noqa: T201
+
+    return launch
+
+
+def main() -> None:
+    """Print the bytes of code of each kernel."""
+    driver.set_active(NoGpu())
+    JITFunction.__getitem__ = compile_only
+    for size in SIZES:
+        path = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
+        subs = EgoNets(2)(path, size)
+        plan = SubgraphDrop("farthest").plan(subs, path)
+        for farthest in (True, False):
+            draw_greedily(subs, plan, 3, torch.randperm(size), farthest)
+        kept = torch.ones(size, dtype=torch.bool)
+        fast_filling(subs, plan, kept, torch.arange(size))
+
+
+if __name__ == "__main__":
+    main()
