@@ -5,7 +5,8 @@ READY := $(VENV)/.ready
 # Real data sets for tests and benchmarks, where they lie beside the project.
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 # Tests that Triton's interpreter runs.
-KERNELS := tests/nn/test_kernels.py tests/nn/test_kernels_pool.py
+KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/nn/test_kernels*.py)) \
+	tests/sampling/test_fast_draw.py
 
 .PHONY: help setup demo test lint types unit slow gpu bench tables format clean
 

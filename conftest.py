@@ -2,8 +2,10 @@
 
 import importlib.util
 
-collect_ignore_glob = (
-    []
-    if importlib.util.find_spec("triton")
-    else ["gnnak/nn/kernels/fast/*", "tests/nn/compile_kernels.py"]
-)
+NEED_TRITON = [
+    "gnnak/nn/kernels/fast/*",
+    "gnnak/sampling/fast.py",
+    "tests/nn/compile_kernels.py",
+    "tests/sampling/compile_draw.py",
+]
+collect_ignore_glob = [] if importlib.util.find_spec("triton") else NEED_TRITON

@@ -160,7 +160,6 @@ def test_a_norm_without_weights_or_memory_is_normed_as_ever(fuses):
         torch.testing.assert_close(norm(rows), wanted)
 
 
-@pytest.mark.xfail(reason="statistics of one row have no gradient", strict=True)
 def test_a_norm_of_one_real_row_has_the_gradient_of_running_statistics(fuses):
     rows, gradients = torch.randn(5, 3).double(), []
     norm = BatchNorm(3).double()
