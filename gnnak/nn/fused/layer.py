@@ -68,12 +68,9 @@ def fused_encodings(
         edge_attr: Edge states, [e, c + h]; None for base GNNs that read none.
         over_context: POOL of the context encoding.
     """
-    table = None if layer.hop_table is None else layer.hop_table.weight
-    rows = (
-        subgraphs.hop
-        if layer.hop_table is None
-        else layer.hop_table.rows(subgraphs.hop)
-    )
+    hops = layer.hop_table
+    table = None if hops is None else hops.weight
+    rows = subgraphs.hop if hops is None else hops.rows(subgraphs.hop)
     gates = _gates(layer, table)
     transforms: dict[Encoding, list[Block]] = {
         name: blocks_of(layer.transforms[name])
@@ -92,9 +89,9 @@ def fused_encodings(
         elif name == "context":
             encodings[name] = scaled_up(encodings[name], subgraphs)
     if "centroid" in layer.encodings:
-        centroid = layer.project(at_centroid)
-        gate = gates.get("centroid")
-        encodings["centroid"] = centroid if gate is None else centroid * gate[0]
+        encodings["centroid"] = layer.project(at_centroid)
+        if "centroid" in gates:
+            encodings["centroid"] = encodings["centroid"] * gates["centroid"][0]
     return {name: encodings[name] for name in layer.encodings}
 
 

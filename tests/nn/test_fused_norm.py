@@ -1,0 +1,28 @@
+import pytest
+import torch
+
+from gnnak.nn.fused.norm import norm_rows
+from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import real_rows
+
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+
+
+@pytest.mark.parametrize("real", [0, 1, 2, 4])
+def test_fused_norm_is_the_norm_of_the_real_rows(real):
+    """None or one of them has no statistics: it is normed with the running ones."""
+    x, weights = torch.randn(2, 4, 3, dtype=torch.double)
+    weights[real:] = 0
+    results = []
+    for fused in (False, True):
+        norm = BatchNorm(3).double()
+        norm.running_mean += torch.arange(3)
+        norm.fused = False
+        rows = x.clone().requires_grad_()
+        with real_rows({4: torch.tensor(real)}):
+            out = norm_rows(norm, rows) if fused else norm(rows)
+        (out * weights).sum().backward()
+        gradients = [rows.grad, norm.weight.grad, norm.bias.grad]
+        results.append([out[:real], *gradients, *norm.buffers()])
+    for got, wanted in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(got, wanted, **EXACT)
