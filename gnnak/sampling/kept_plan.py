@@ -103,8 +103,7 @@ def keep_plan(
     Args:
         kept: The rooted subgraphs of the store.
         drop: What draws from them.
-        limit: Pairs of nodes of one graph that there may be, where their distances are
-            wanted.
+        limit: Pairs of nodes there may be, where their distances are wanted.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -129,7 +128,9 @@ def keep_plan(
             tables.append(plan.distances.hop)
         before = sum(map(len, tables)), before[1] + plan.near.place.numel()
     joined = [torch.cat(part, dim=-1) for part in zip(*parts, strict=True)]
-    return KeptPlan(store, *joined, torch.cat(tables) if tables else None, largest)
+    hop = torch.cat(tables) if tables else None
+    num_components, sizes, nodes, near = joined
+    return KeptPlan(store, num_components, sizes, nodes, near, hop, largest)
 
 
 def _local(

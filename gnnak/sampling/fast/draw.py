@@ -103,11 +103,8 @@ def _draw(
             score = nearest
         else:
             least = tl.min(tl.where(lacking, covered, s), axis=0)
-            counts = lacking & (covered == least)
-            tl.debug_barrier()
-            tl.store(table + node, counts.to(tl.int32), mask=there)
-            tl.debug_barrier()
-            score = _total(copy_ptr, member, table, subgraph, there)
+            marked = lacking & (covered == least)
+            score = _total(copy_ptr, member, table, node, subgraph, marked, there)
         points = tl.where(able, score * s + luck, -1)
         left = tl.max(lacking.to(tl.int32), axis=0)
         best = tl.where(left > 0, tl.max(points, axis=0), -1)
@@ -127,8 +124,11 @@ def _holds(copy_ptr, member, chosen, node):
 
 
 @triton.jit
-def _total(copy_ptr, member, marks, subgraph, there):
-    """How many marked nodes each of some subgraphs holds."""
+def _total(copy_ptr, member, marks, node, subgraph, marked, there):
+    """How many of the marked nodes each subgraph holds."""
+    tl.debug_barrier()
+    tl.store(marks + node, marked.to(tl.int32), mask=there)
+    tl.debug_barrier()
     begin = tl.load(copy_ptr + subgraph, mask=there, other=0)
     count = tl.load(copy_ptr + subgraph + 1, mask=there, other=0) - begin
     longest = tl.max(count, axis=0)
@@ -136,7 +136,7 @@ def _total(copy_ptr, member, marks, subgraph, there):
     k = 0
     while k < longest:
         live = k < count
-        node = tl.load(member + begin + k, mask=live, other=0)
-        total += tl.load(marks + node, mask=live, other=0)
+        held = tl.load(member + begin + k, mask=live, other=0)
+        total += tl.load(marks + held, mask=live, other=0)
         k += 1
     return total

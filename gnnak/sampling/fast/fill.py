@@ -81,39 +81,27 @@ def _fill(
     is_root = tl.load(kept + subgraph, mask=there, other=0) > 0
     column = tl.cumsum(is_root.to(tl.int32), axis=0) - 1
     width = tl.max(column, axis=0) + 1
+    column = tl.where(is_root, column, -1)
     table = tl.load(first + tl.program_id(0))
     row = table + place * width
     mine = tl.load(number + subgraph, mask=there, other=0)
-    j = 0
-    while j < width:
-        owner = is_root & (column == j)
-        chosen = tl.sum(tl.where(owner, mine, 0), axis=0)
-        tl.store(out_node + row + j, node, mask=there)
-        tl.store(out_subgraph + row + j, tl.zeros_like(node) + chosen, mask=there)
-        tl.store(weight + row + j, owner.to(tl.float64), mask=there)
-        j += 1
+    _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width)
     start = tl.load(near_start + node, mask=there, other=0)
     count = tl.load(near_count + node, mask=there, other=0)
-    longest = tl.max(count, axis=0)
     layer = tl.where(is_root, 0, -1)
     layers += begin
     distance, grew = 1, 1
     while grew > 0:
         tl.store(layers + place, layer, mask=there)
         tl.debug_barrier()
-        nearer = _nearer(layers, near, start, count, longest, distance)
+        nearer = _nearer(layers, near, start, count, distance)
         new = there & (layer < 0) & (nearer > 0)
         share = 1.0 / tl.maximum(nearer, 1).to(tl.float64)
+        edges = tl.where(new, count, 0)
         j = 0
         while j < width:
-            total = tl.zeros([BLOCK], dtype=tl.float64)
-            k = 0
-            while k < longest:
-                beside = tl.load(near + start + k, mask=new & (k < count), other=0)
-                last = tl.load(layers + beside, mask=new & (k < count), other=-2)
-                at = weight + table + beside * width + j
-                total += share * tl.load(at, mask=last == distance - 1, other=0.0)
-                k += 1
+            at = weight + table + j
+            total = _mean(at, width, layers, near, start, edges, share, distance)
             tl.store(weight + row + j, total, mask=new)
             j += 1
         layer = tl.where(new, distance, layer)
@@ -123,9 +111,23 @@ def _fill(
 
 
 @triton.jit
-def _nearer(layers, near, start, count, longest, distance):
+def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
+    """Write who takes of whom, and that kept roots take their own value alone."""
+    j = 0
+    while j < width:
+        owner = column == j
+        chosen = tl.sum(tl.where(owner, mine, 0), axis=0)
+        tl.store(out_node + row + j, node, mask=there)
+        tl.store(out_subgraph + row + j, tl.zeros_like(node) + chosen, mask=there)
+        tl.store(weight + row + j, owner.to(tl.float64), mask=there)
+        j += 1
+
+
+@triton.jit
+def _nearer(layers, near, start, count, distance):
     """How many neighbours of each node are in the layer before."""
     nearer = tl.zeros_like(count)
+    longest = tl.max(count, axis=0)
     k = 0
     while k < longest:
         beside = tl.load(near + start + k, mask=k < count, other=0)
@@ -133,3 +135,18 @@ def _nearer(layers, near, start, count, longest, distance):
         nearer += (last == distance - 1).to(nearer.dtype)
         k += 1
     return nearer
+
+
+@triton.jit
+def _mean(column, width, layers, near, start, count, share, distance):
+    """The mean of a column of the table over neighbours in the layer before."""
+    total = tl.zeros_like(share)
+    longest = tl.max(count, axis=0)
+    k = 0
+    while k < longest:
+        beside = tl.load(near + start + k, mask=k < count, other=0)
+        last = tl.load(layers + beside, mask=k < count, other=-2)
+        is_nearer = last == distance - 1
+        total += share * tl.load(column + beside * width, mask=is_nearer, other=0.0)
+        k += 1
+    return total
