@@ -98,9 +98,8 @@ def _records(
     else:
         records = (RootedSubgraphs(*some) for some in fields)
     derived = _derived(whole, cutter) if groups else repeat({})
-    known = {"max_hop": window.max_hop, "in_order": whole.in_order}
     for record, found in zip(records, derived, strict=False):
-        yield record.know(**known, **found)
+        yield record.know(**window.known, **found)
 
 
 def _sampled(whole: SampledSubgraphs, cutter: Cutter) -> Iterator[dict]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import mean, pstdev
 
 from gnnak.training.items import Shape
 from gnnak.training.windows import Window
 
-SLACK = 1.02
-"""How much larger than the largest batch seen a shape is."""
+SLACK = 1.05
+"""How much larger than the largest batch seen a shape is, where few were seen."""
+FEW, SPREADS = 4, 4.0
+"""Of more than these, how many standard deviations it is above the mean."""
 LEAST_STEP = 64
 """Sizes are multiples of this, or of about a 128th of themselves."""
 
@@ -40,8 +43,8 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """The next multiple, with slack and room for at least one more row."""
-    rows = math.ceil(rows * SLACK) + 1
+    """The next multiple, with room for at least one more row."""
+    rows += 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
 
@@ -55,12 +58,25 @@ class Shapes:
 
     def of(self, window: Window, until: int) -> Shape:
         """A shape that the batches up to number `until` of a window fit in."""
-        for axis in window.axes:
-            largest = max(window.counts(axis)[:until])
-            self.most[axis] = max(largest, self.most.get(axis, 0))
+        counts = {axis: window.counts(axis)[:until] for axis in window.axes}
+        for axis, rows in counts.items():
+            self.most[axis] = max(*rows, self.most.get(axis, 0))
         if self.shape is None or not fits(self.most, self.shape):
-            self.shape = choose_shape(self.most)
+            self.shape = choose_shape(
+                {
+                    axis: _expected(rows, self.most[axis])
+                    for axis, rows in counts.items()
+                }
+                | {"graphs": self.most["graphs"]}
+            )
         return self.shape
+
+
+def _expected(rows: list[int], most: int) -> int:
+    """So many rows hardly any batch will have, judging by these."""
+    if len(rows) <= FEW:
+        return math.ceil(most * SLACK)
+    return max(most, math.ceil(mean(rows) + SPREADS * pstdev(rows)))
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:

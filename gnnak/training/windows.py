@@ -32,8 +32,8 @@ class Window:
     """By axis, [b + 1]: where each batch begins; the last entry is the end."""
     starts: dict[str, list[int]]
     """The same on the host."""
-    max_hop: int
-    """The largest hop of any copy."""
+    known: dict[str, int | bool]
+    """What every batch's record may know of itself: `max_hop` and `in_order`."""
 
     @property
     def num_batches(self) -> int:
@@ -72,7 +72,7 @@ def open_window(
         "nodes": batch.ptr[ends],
         "edges": torch.searchsorted(batch.batch[batch.edge_index[0]], ends),
     } | dict.fromkeys(AXES[3:], torch.zeros_like(ends))
-    deepest = ends.new_full((1,), -1)
+    deepest, ordered = ends.new_full((1,), -1), ends.new_zeros(1)
     if subgraphs is not None:
         target = subgraphs.edge_index[1].contiguous()
         root = torch.searchsorted(batch.batch[subgraphs.root], ends)
@@ -81,6 +81,9 @@ def open_window(
         first |= {"subgraphs": root, "copies": copy, "edge_copies": edge_copy}
         if subgraphs.num_copies:
             deepest = subgraphs.hop.max()[None]
+        if subgraphs.num_subgraphs == batch.num_nodes:
+            nodes = torch.arange(batch.num_nodes, device=batch.device)
+            ordered = (subgraphs.root == nodes).all().long()[None]
     if isinstance(subgraphs, SampledSubgraphs):
         graph = batch.batch[subgraphs.filling.node]
         number = torch.searchsorted(ends, graph, right=True) - 1
@@ -88,13 +91,14 @@ def open_window(
         subgraphs = replace(subgraphs, filling=filling)
         numbers = torch.arange(len(sizes) + 1, device=batch.device)
         first["fillings"] = torch.searchsorted(number, numbers)
-    *flat, max_hop = torch.cat([*first.values(), deepest]).tolist()
+    *flat, max_hop, in_order = torch.cat([*first.values(), deepest, ordered]).tolist()
     rows = len(sizes) + 1
     starts = {
         axis: flat[index * rows : (index + 1) * rows]
         for index, axis in enumerate(first)
     }
-    return Window(batch, subgraphs, node_targets, first, starts, max_hop)
+    known = {"max_hop": max_hop, "in_order": bool(in_order)}
+    return Window(batch, subgraphs, node_targets, first, starts, known)
 
 
 def _by_batch(filling: Filling, batch: Tensor) -> tuple[Filling, Tensor]:

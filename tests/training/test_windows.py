@@ -60,9 +60,10 @@ def assert_same_records(cut_out, alone, groups):
     assert type(cut_out) is type(alone)
     assert_same_tensors(cut_out, alone)
     if groups:
-        assert set(cut_out._kept) == {"max_hop", "centroid"} | {
+        assert set(cut_out._kept) == {"max_hop", "in_order", "centroid"} | {
             f"by {axis}" for axis in GROUPS
         }
+        assert alone.in_order or not cut_out.in_order
         assert torch.equal(cut_out.centroid, alone.centroid)
         for axis in GROUPS:
             assert_same_tensors(cut_out.by(axis), alone.by(axis))

@@ -5,7 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, WARPS, columns, parts, tiles
+from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
 
 
@@ -55,7 +55,6 @@ def norm_act_backward(
         relu,
         SUMMED,
         columns(width),
-        num_warps=WARPS,
     )
     sums = add_up(partial)
     grad_h = h.new_empty(rows, width)

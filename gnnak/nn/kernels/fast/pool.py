@@ -9,7 +9,6 @@ from gnnak.nn.kernels.fast.tiles import (
     BLOCK,
     GROUPS,
     SUMMED,
-    WARPS,
     columns,
     parts,
     tiles,
@@ -85,7 +84,6 @@ def gate_pool_backward(
         max(16, triton.next_power_of_2(size)),
         SUMMED,
         columns(width),
-        num_warps=WARPS,
     )
     sums = add_up(partial)
     _to_rows[tiles(copies, BLOCK, width)](

@@ -5,7 +5,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from gnnak.nn.kernels import plain
-from gnnak.nn.kernels.fast.tiles import SUMMED, WARPS, columns, parts
+from gnnak.nn.kernels.fast.tiles import SUMMED, columns, parts
 from gnnak.nn.kernels.records import Constants
 
 NARROW = 16
@@ -41,7 +41,6 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
         padded,
         SUMMED,
         columns(width),
-        num_warps=WARPS,
     )
     _combine[(triton.cdiv(width, NARROW),)](
         partial,

@@ -6,12 +6,10 @@ BLOCK = 32
 """Rows of a tile in kernels that run along all rows."""
 GROUPS = 8
 """Groups that one program sums up side by side."""
-SUMMED = 128
+SUMMED = 64
 """Rows of a tile in kernels that sum rows up."""
 PARTS = 512
 """Programs, at most about, whose partial sums are then added up."""
-WARPS = 8
-"""Warps of such a program."""
 
 
 def columns(width: int) -> int:
