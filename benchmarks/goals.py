@@ -181,3 +181,23 @@ def _figure(seconds: float) -> str:
 
 def _thousands(number: float) -> str:
     return f"{number:,.0f}".replace(",", " ")
+
+
+def kernel_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str]]:
+    """The kernels that take most of a step in the newest records of these rows."""
+    newest = {record["row"]: record for record in records if record["fast"]}
+    lines = []
+    for name in names:
+        found = newest[name]["kernels"] if name in newest else None
+        for kernel in found["top"] if found else []:
+            share = kernel["microseconds"] / found["microseconds"]
+            lines.append(
+                [
+                    ROWS[name].title,
+                    f"`{kernel['name']}`",
+                    f"{kernel['calls']:.0f}",
+                    f"{kernel['microseconds'] / 1000:.2f} ms",
+                    f"{share:.0%}",
+                ]
+            )
+    return lines

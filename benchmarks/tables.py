@@ -58,6 +58,13 @@ def bench() -> str:
     return markdown(goals.HEADER, goals.lines(read_records(RESULTS / "bench.jsonl")))
 
 
+def kernels() -> str:
+    """What the steps of GIN-AK+ are made of on a GPU."""
+    records = read_records(RESULTS / "bench.jsonl")
+    rows = goals.kernel_lines(records, ("zinc-ak", "cifar-ak"))
+    return markdown(["a step of", "kernel", "calls", "time", "of all kernels"], rows)
+
+
 def _drops() -> list[Record]:
     """The newest record of every data set, device, strategy and R."""
     records = read_records(RESULTS / "subgraph_drop.jsonl")
@@ -196,6 +203,7 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         extraction,
         bench,
+        kernels,
         drop_short,
         drop_long,
         drop_shares,
