@@ -70,6 +70,7 @@ def _keep(subgraphs: RootedSubgraphs) -> None:
         subgraphs.by(axis)  # type: ignore[arg-type]
     assert subgraphs.centroid is not None
     assert subgraphs.max_hop >= 0
+    assert subgraphs.in_order or subgraphs.root.numel()
 
 
 def fixed_step(
