@@ -10,7 +10,14 @@ import typer
 from rich.console import Console
 
 from gnnak.cli.bench_tables import costs_table, kernels_table, remark
-from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Recompute
+from gnnak.cli.options import (
+    AcceleratorOption,
+    DataDir,
+    Json,
+    MaxCopies,
+    Plain,
+    Recompute,
+)
 from gnnak.errors import OptionError
 from gnnak.training.bench import BenchOptions, bench_both
 from gnnak.training.bench import bench as bench_one
@@ -49,9 +56,7 @@ def bench(
         typer.Option(min=2, help="Train on so many; seconds are scaled to all."),
     ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs that are timed.")] = 3,
-    plain: Annotated[
-        bool, typer.Option("--plain", help="No fused kernels, no captured steps.")
-    ] = False,
+    plain: Plain = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Both paths, and their ratio.")
     ] = False,

@@ -26,7 +26,7 @@ Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="No fused kernels, no captured steps: slower on a GPU, the same results.",
+        help="No fused layers, no captured steps: slower on a GPU, the same results.",
     ),
 ]
 RunsFolder = Annotated[

@@ -56,7 +56,11 @@ def at_nodes(
     With SubgraphDrop, nodes whose subgraphs were dropped take theirs from neighbours
     nearer to the kept roots; see `plan_filling`. All encodings go in one pass.
     """
-    if not encodings or (not torch.compiler.is_compiling() and subgraphs.in_order):
+    if not encodings or (
+        subgraphs.num_subgraphs == num_nodes
+        and not torch.compiler.is_compiling()
+        and subgraphs.in_order
+    ):
         return encodings
     values = torch.cat(list(encodings.values()), dim=1)
     if isinstance(subgraphs, SampledSubgraphs):

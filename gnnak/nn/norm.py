@@ -43,10 +43,16 @@ class BatchNorm(nn.BatchNorm1d):
 
     def can_fuse(self, x: Tensor) -> bool:
         """Whether there are fused kernels for this norm on these rows."""
-        if not self.fused or x.size(0) < 2 or not has_fast_kernels(x):
+        rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
+        if not rows or not self.fusable or not has_fast_kernels(x):
             return False
+        return not several_processes()
+
+    @property
+    def fusable(self) -> bool:
+        """Whether this norm has all that fused kernels count on."""
         whole = self.affine and self.track_running_stats and self.momentum is not None
-        return whole and not several_processes()
+        return self.fused and whole
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
         return nn.functional.batch_norm(

@@ -6,6 +6,7 @@ a step of training would leave the device idle afterwards.
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from queue import Queue
 from threading import Event, Lock, Semaphore, Thread
 from typing import Any, Protocol, TypeVar
@@ -15,6 +16,8 @@ import torch
 from gnnak.training.flat import tensors_of
 
 T = TypeVar("T")
+PATIENCE = 0.1
+"""Seconds to wait for leave to make a result before seeing whether it is wanted."""
 _making = Lock()
 _END = object()
 
@@ -57,11 +60,13 @@ class GpuLane:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.since = torch.cuda.current_stream(device).record_event()
 
     @contextmanager
     def inside(self) -> Iterator[None]:
         """The device and a stream, as the current ones of a thread."""
-        stream = torch.cuda.Stream(self.device)
+        stream = _stream(self.device)
+        stream.wait_event(self.since)
         with torch.cuda.device(self.device), torch.cuda.stream(stream):
             yield
 
@@ -75,6 +80,12 @@ class GpuLane:
         here.wait_event(mark)
         for tensor in tensors_of(tuple(result)):
             tensor.record_stream(here)
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """One stream for all lanes of a device: free memory belongs to a stream."""
+    return torch.cuda.Stream(device)
 
 
 class MadeAhead(Iterator[T]):
@@ -119,9 +130,14 @@ def _make(
     try:
         with lane.inside():
             while wanted.acquire() and not stopped.is_set():
-                with _making:
+                while not _making.acquire(timeout=PATIENCE):
+                    if stopped.is_set():
+                        return
+                try:
                     result = next(results, _END)
                     mark = None if result is _END else lane.mark()
+                finally:
+                    _making.release()
                 if mark is None:
                     break
                 made.put((result, mark, None))

@@ -14,7 +14,7 @@ from gnnak.training.machine import Machine
 from gnnak.training.phases import PhaseTimes
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.rehearsal import Gauges, rehearse
-from gnnak.training.results import Record, environment
+from gnnak.training.results import Record, environment, short
 from gnnak.training.run import run_title
 from gnnak.training.stopwatch import Stopwatch, Tell
 from gnnak.typing import check_count
@@ -111,7 +111,7 @@ def bench_both(
         for fast in (True, False)
     )
     ratio = plain["seconds"]["epoch"] / fast["seconds"]["epoch"]
-    return [fast | {"ratio": _short(ratio)}, plain]
+    return [fast | {"ratio": short(ratio)}, plain]
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
@@ -138,9 +138,9 @@ def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Re
         "graphs": graphs,
         "graphs_an_epoch": whole.train.numel(),
         "batches": batches,
-        "epochs": [_short(seconds) for seconds in watch.training],
+        "epochs": [short(seconds) for seconds in watch.training],
         "seconds": _seconds(watch, gauges.phases, whole, parts),
-        "graphs_per_second": _short(graphs / watch.seconds),
+        "graphs_per_second": short(graphs / watch.seconds),
         "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
         "kernels": kernels and kernels_share(kernels, watch.seconds / batches),
     }
@@ -152,13 +152,8 @@ def _seconds(
     """Seconds of an epoch and of its phases, scaled to all graphs."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
-    scaled = {name: _short(value * scale) for name, value in seconds.items()}
+    scaled = {name: short(value * scale) for name, value in seconds.items()}
     if watch.evaluation:
         scale = whole.validation.numel() / parts.validation.numel()
-        scaled["evaluation"] = _short(median(watch.evaluation) * scale)
+        scaled["evaluation"] = short(median(watch.evaluation) * scale)
     return scaled
-
-
-def _short(value: float) -> float:
-    """Six significant digits: enough for any figure, and records stay small."""
-    return float(f"{value:.6g}")

@@ -59,7 +59,6 @@ class GraphData(LightningDataModule):
         self.extractor, self.drop, self.padded = extractor, drop, padded
         self.kept: KeptSubgraphs | None = None
         self.plans: KeptPlan | None = None
-        self.loader: Loader | None = None
 
     def setup(self, stage: str) -> None:
         """Move the store to the device, and extract there; `stage` does not matter."""
@@ -81,11 +80,11 @@ class GraphData(LightningDataModule):
             self.extractor if extracts else None,
             self.drop,
             self.plans,
-            lambda later: self._coming_epoch(later, rank),
+            lambda: self._coming_epoch(rank),
         )
         inside = self.extractor is not None and self.kept is None and not extracts
         plain = inside or processes > 1 or self.store.node_targets
-        self.loader = Loader(
+        return Loader(
             self.store,
             self._sampler(self.parts.train, self._coming_epoch),
             self.clock,
@@ -93,22 +92,16 @@ class GraphData(LightningDataModule):
             single=self.extractor is not None and self.kept is None,
             padded=self.padded and not plain,
         )
-        return self.loader
 
-    def teardown(self, stage: str) -> None:
-        """Give up what was made ahead; `stage` does not matter."""
-        if self.loader is not None:
-            self.loader.close()
-
-    def _coming_epoch(self, later: int = 0, rank: int = 0) -> int:
-        """The seed of the epoch whose batches are about to be cut, or of a later one.
+    def _coming_epoch(self, rank: int = 0) -> int:
+        """The seed of the epoch whose batches are about to be cut.
 
         That epochs are processed is known before that they are complete: a resumed run
         cuts its first batches in between.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
-        return epoch_seed(self.train.seed, progress.processed + later, rank)
+        return epoch_seed(self.train.seed, progress.processed, rank)
 
     def val_dataloader(self) -> Loader:
         """Validation batches."""
@@ -138,7 +131,7 @@ class GraphData(LightningDataModule):
     def _sampler(
         self,
         positions: Tensor,
-        order: Callable[[int], int] | None = None,
+        order: Callable[[], int] | None = None,
         size: int | None = None,
     ) -> BatchSampler:
         assert self.trainer is not None

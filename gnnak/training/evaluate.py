@@ -43,7 +43,7 @@ def evaluate(
     task.network.save_memory(max_copies=machine.max_copies)
     task.network.use_fused(machine.fast)
     few, all_of_them = dataset.subset(wanted), torch.arange(wanted.numel())
-    parts = Parts(all_of_them, all_of_them, all_of_them)
+    parts = Parts(all_of_them, all_of_them, all_of_them, parts.batch_statistics)
     data = GraphData(few, parts, config.train, Clock(), task.extractor)
     with quiet_lightning():
         trainer: Trainer = make_trainer(config, machine, [], Path())

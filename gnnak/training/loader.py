@@ -36,8 +36,7 @@ class BatchSampler(Sampler[Tensor]):
     Args:
         positions: The graphs, [g].
         batch_size: Graphs a batch, over all processes.
-        order: Seeds the order of the coming epoch, or for 1 of the one after it; None =
-            as they stand.
+        order: Seeds the order of the coming epoch; None = as they stand.
         rank: Number of this process.
         processes: How many there are.
     """
@@ -46,7 +45,7 @@ class BatchSampler(Sampler[Tensor]):
         self,
         positions: Tensor,
         batch_size: int,
-        order: Callable[[int], int] | None = None,
+        order: Callable[[], int] | None = None,
         rank: int = 0,
         processes: int = 1,
     ) -> None:
@@ -59,13 +58,9 @@ class BatchSampler(Sampler[Tensor]):
         return len(self.sizes)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return self.cut(None if self.order is None else self.order(0))
-
-    def cut(self, seed: int | None) -> Iterator[Tensor]:
-        """The batches in the order of this seed; None = as they stand."""
         positions = self.positions
-        if seed is not None:
-            generator = torch.Generator().manual_seed(seed)
+        if self.order is not None:
+            generator = torch.Generator().manual_seed(self.order())
             positions = positions[torch.randperm(len(positions), generator=generator)]
         for batch in positions.split(self.sizes):
             yield batch.tensor_split(self.processes)[self.rank]
@@ -89,9 +84,8 @@ class Subgraphs:
     """Which of them are used; None = all."""
     plans: KeptPlan | None = None
     """What draws need of all graphs, where it is kept."""
-    seed: Callable[[int], int] | None = None
-    """Seeds what is drawn in the coming epoch, or for 1 in the one after it; None =
-    nothing is."""
+    seed: Callable[[], int] | None = None
+    """Seeds what is drawn in the coming epoch; None = nothing is."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
@@ -134,7 +128,7 @@ class Loader:
         self.subgraphs = subgraphs or Subgraphs()
         self.shapes = Shapes() if padded else None
         self.share = torch.ones(len(store))
-        self._next: tuple[tuple[int | None, int | None], Closable] | None = None
+        self.max_hop = -1
         if not single:
             self.share = shares(store, self.subgraphs.kept, self.subgraphs.drop)
 
@@ -142,43 +136,21 @@ class Loader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Item]:
-        windows = self._begin()
+        windows = self._windows()
         try:
             for items in self._timed(windows):
                 yield from items
         finally:
             windows.close()
-        if self.store.device.type == "cuda" and self.batches.order is not None:
-            seeds = self._seeds(1)
-            self._next = seeds, self._windows(*seeds)
 
-    def close(self) -> None:
-        """Give up what was made ahead for an epoch to come."""
-        if self._next is not None:
-            self._next[1].close()
-        self._next = None
-
-    def _begin(self) -> Closable:
-        """The windows of the coming epoch; the first may have been made before."""
-        seeds = self._seeds(0)
-        if self._next is not None and self._next[0] == seeds:
-            windows, self._next = self._next[1], None
-            return windows
-        self.close()
-        return self._windows(*seeds)
-
-    def _seeds(self, later: int) -> tuple[int | None, int | None]:
-        """What seeds the order and the draws of the coming epoch, or of a later one."""
-        order, draws = self.batches.order, self.subgraphs.seed
-        return order and order(later), draws and draws(later)
-
-    def _windows(self, order: int | None, draws: int | None) -> Closable:
+    def _windows(self) -> Closable:
         generator = None
-        if draws is not None:
-            generator = torch.Generator(self.store.device).manual_seed(draws)
+        if self.subgraphs.seed is not None:
+            generator = torch.Generator(self.store.device)
+            generator.manual_seed(self.subgraphs.seed())
         windows = (
             self._items(batches, generator)
-            for batches in into_windows(self.batches.cut(order), self.share)
+            for batches in into_windows(self.batches, self.share)
         )
         return ahead(windows, self.store.device)
 
@@ -201,6 +173,9 @@ class Loader:
             return [Item(graphs, subgraphs)]
         sizes = [len(batch) for batch in batches]
         window = open_window(graphs, subgraphs, sizes, self.store.node_targets)
+        # Records that differ in it alone are of one shape: steps are captured once.
+        self.max_hop = max(self.max_hop, window.known["max_hop"])
+        window.known["max_hop"] = self.max_hop
         full = sizes.count(self.batches.batch_size)
         if self.shapes is None or not full:
             return cut(window, groups)

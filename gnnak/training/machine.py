@@ -13,7 +13,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
 
 from gnnak.errors import MissingPackageError, OptionError
-from gnnak.nn.kernels import has_triton
+from gnnak.optional import has_triton
 from gnnak.training.config import Precision, RunConfig
 from gnnak.training.workers import become_main, follow_main, is_worker
 from gnnak.typing import check_choice, check_count

@@ -38,6 +38,11 @@ def environment(device: torch.device | str = "cpu") -> Record:
     }
 
 
+def short(value: float) -> float:
+    """Six significant digits: enough for any figure, and records stay small."""
+    return float(f"{value:.6g}")
+
+
 def append_record(path: Path, record: Record) -> None:
     """Append one record as one line, in one write: lines of two runs do not mix.
 

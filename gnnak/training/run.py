@@ -19,7 +19,7 @@ from gnnak.training.own_signals import OwnSignals
 from gnnak.training.prepared import prepare
 from gnnak.training.progress import ProgressLines
 from gnnak.training.protocols import Parts, choose_parts
-from gnnak.training.results import Record, environment
+from gnnak.training.results import Record, environment, short
 from gnnak.training.stopping import stoppable
 from gnnak.training.timing import Timing
 
@@ -112,9 +112,9 @@ def _finish(
         "scores": scores,
         "best_epoch": keeper.best_epoch,
         "epochs": keeper.epochs,
-        "curves": {k: [_short(v) for v in c] for k, c in keeper.curves.items()},
-        "seconds": {k: _short(s / keeper.epochs) for k, s in seconds.items()}
-        | {"total": _short(sum(seconds.values()))},
+        "curves": {k: [short(v) for v in c] for k, c in keeper.curves.items()},
+        "seconds": {k: short(s / keeper.epochs) for k, s in seconds.items()}
+        | {"total": short(sum(seconds.values()))},
         "peak_memory_mb": {k: round(v, 1) for k, v in keeper.clock.megabytes.items()},
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": dataset.info.source,
@@ -154,8 +154,3 @@ def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
 
 def _as_yaml(config: RunConfig) -> bytes:
     return yaml.safe_dump(config.to_dict(), sort_keys=False).encode()
-
-
-def _short(value: float) -> float:
-    """Six significant digits: enough for any figure, and records stay small."""
-    return float(f"{value:.6g}")

@@ -81,7 +81,8 @@ def open_window(
         first |= {"subgraphs": root, "copies": copy, "edge_copies": edge_copy}
         if subgraphs.num_copies:
             deepest = subgraphs.hop.max()[None]
-        if subgraphs.num_subgraphs == batch.num_nodes:
+        sampled = isinstance(subgraphs, SampledSubgraphs)
+        if not sampled and subgraphs.num_subgraphs == batch.num_nodes:
             nodes = torch.arange(batch.num_nodes, device=batch.device)
             ordered = (subgraphs.root == nodes).all().long()[None]
     if isinstance(subgraphs, SampledSubgraphs):

@@ -26,3 +26,13 @@ def test_fused_norm_is_the_norm_of_the_real_rows(real):
         results.append([out[:real], *gradients, *norm.buffers()])
     for got, wanted in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(got, wanted, **EXACT)
+
+
+def test_norms_of_rows_that_do_not_stand_together_are_not_fused(monkeypatch):
+    monkeypatch.setattr("gnnak.nn.norm.has_fast_kernels", lambda values: True)
+    norm, rows = BatchNorm(4), torch.rand(8, 4)
+    assert norm.can_fuse(rows)
+    for others in (torch.rand(4, 8).t(), torch.rand(8, 8)[:, ::2], rows[:1]):
+        assert not norm.can_fuse(others)
+    for plain in (BatchNorm(4, affine=False), BatchNorm(4, momentum=None)):
+        assert not plain.can_fuse(rows)

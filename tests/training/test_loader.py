@@ -20,7 +20,7 @@ from tests.training.test_windows import assert_same_records
 def test_processes_together_see_what_one_sees(count, size, processes):
     positions = torch.arange(count) + 100
     shares = [
-        list(BatchSampler(positions, size, lambda later: 7, rank, processes))
+        list(BatchSampler(positions, size, lambda: 7, rank, processes))
         for rank in range(processes)
     ]
     assert len({len(share) for share in shares}) == 1
@@ -42,7 +42,7 @@ def test_a_last_batch_of_one_graph_joins_the_one_before():
 
 def test_order_follows_from_its_seed():
     seeds = iter([1, 1, 2])
-    sampler = BatchSampler(torch.arange(50), 50, lambda later: next(seeds))
+    sampler = BatchSampler(torch.arange(50), 50, lambda: next(seeds))
     first, again, other = (next(iter(sampler)).tolist() for _ in range(3))
     assert first == again != other
     assert next(iter(BatchSampler(torch.arange(5), 5))).tolist() == [0, 1, 2, 3, 4]
@@ -101,7 +101,7 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
     store, seeds = triangles(8).store, iter([1, 1, 2])
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 5)
     drop = SubgraphDrop(strategy, 2)
-    drawn = Subgraphs(kept, drop=drop, seed=lambda later: next(seeds))
+    drawn = Subgraphs(kept, drop=drop, seed=lambda: next(seeds))
     loader = Loader(store, sampler, None, drawn)
     first, again, other = (list(loader) for _ in range(3))
     for one, two in zip(first, again, strict=True):

@@ -184,3 +184,14 @@ def test_pad_leaves_a_smaller_last_batch_to_cut():
     assert [item.batch.num_graphs for item in padded] == [4, 4]
     assert [item.batch.num_graphs for item in rest] == [1]
     assert torch.equal(rest[0].batch.x, store[6].x)
+
+
+def test_a_choice_that_keeps_every_subgraph_is_padded_like_any_other():
+    store = molecule_store()
+    graphs, full = store[:], keep_all(store, NEAR)[:]
+    everything = SubgraphDrop("random", 50)(full, graphs.edge_index)
+    assert everything.num_subgraphs == graphs.num_nodes
+    window = open_window(graphs, everything, [len(store)])
+    shape = Shapes().of(window, 1)
+    assert shape.subgraphs != shape.nodes
+    assert not pad(window, shape)[0].subgraphs.in_order

@@ -23,6 +23,7 @@ from gnnak.nn.fused.stack import can_fuse_stack, run_stack
 from gnnak.nn.gates import HopGate
 from gnnak.nn.kernels import has_fast_kernels
 from gnnak.nn.norm import several_processes
+from gnnak.nn.segment import SMALL
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
@@ -42,8 +43,10 @@ def can_fuse(
     dtypes = {x.dtype, next(layer.parameters()).dtype}
     dtypes |= set() if edge_attr is None else {edge_attr.dtype}
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
+    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL
     return (
         known
+        and small
         and subgraphs.num_copies > 1
         and layer.hop == "concat"
         and len(dtypes) == 1

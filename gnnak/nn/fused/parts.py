@@ -55,6 +55,6 @@ def two_linears(module: nn.Module) -> TwoLinears | None:
     first, norm, act = block
     if type(first) is not nn.Linear or type(second) is not nn.Linear:
         return None
-    if type(norm) is not BatchNorm or type(act) is not nn.ReLU:
+    if type(norm) is not BatchNorm or not norm.fusable or type(act) is not nn.ReLU:
         return None
     return None if first.bias is not None else TwoLinears(first, norm, second)

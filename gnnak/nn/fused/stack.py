@@ -50,7 +50,7 @@ def can_fuse_stack(
     return all(
         type(conv) in CONVS and CONVS[type(conv)].fits(conv, edge_attr, subgraphs)
         for conv in gnn.convs
-    ) and all(type(norm) is BatchNorm for norm in gnn.norms)
+    ) and all(type(norm) is BatchNorm and norm.fusable for norm in gnn.norms)
 
 
 def run_stack(

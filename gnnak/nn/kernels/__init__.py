@@ -1,14 +1,12 @@
 """Kernels of the fused path: in plain PyTorch, and on a GPU in Triton."""
 
-import importlib.util
-import os
-from functools import cache
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
 from gnnak.nn.kernels import plain
+from gnnak.optional import has_triton, interprets_triton
 
 
 def kernels_for(values: Tensor) -> ModuleType:
@@ -24,12 +22,5 @@ def has_fast_kernels(values: Tensor) -> bool:
     """Whether there are faster kernels than PyTorch's for tensors like this one."""
     if torch.compiler.is_compiling() or not has_triton():
         return False
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        return True
-    return values.is_cuda and values.dtype == torch.float
-
-
-@cache
-def has_triton() -> bool:
-    """Whether Triton is installed."""
-    return importlib.util.find_spec("triton") is not None
+    on_gpu = values.is_cuda and values.dtype == torch.float
+    return on_gpu or interprets_triton()

@@ -1,12 +1,9 @@
 """Draws of roots, and what they lead to, as Triton kernels: a program a component."""
 
-import importlib.util
-import os
-from functools import cache
-
 import torch
 from torch import Tensor
 
+from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -16,9 +13,9 @@ FAST_NODES = 256
 
 def has_fast_draw(plan: Plan) -> bool:
     """Whether there are faster ways than PyTorch's to draw with this plan."""
-    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not _has_triton():
+    if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
-    return plan.held.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"
+    return plan.held.is_cuda or interprets_triton()
 
 
 def rooted_at(subgraphs: RootedSubgraphs) -> Tensor:
@@ -27,8 +24,3 @@ def rooted_at(subgraphs: RootedSubgraphs) -> Tensor:
     found = torch.empty_like(root)
     found[root] = torch.arange(root.numel(), device=root.device)
     return found
-
-
-@cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
