@@ -5,7 +5,8 @@ from gnnak.nn.kernels.fast.gcn import gcn_scale, gcn_sum
 from gnnak.nn.kernels.fast.message import messages, messages_backward
 from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward
 from gnnak.nn.kernels.fast.pna import pair_sum, pna_pool, pna_pool_backward
-from gnnak.nn.kernels.fast.pool import gate_pool, gate_pool_backward
+from gnnak.nn.kernels.fast.pool import gate_pool
+from gnnak.nn.kernels.fast.pool_backward import gate_pool_backward
 from gnnak.nn.kernels.fast.statistics import norm_constants
 
 __all__ = [
