@@ -72,7 +72,8 @@ def run(
         trainer.fit(task, data, ckpt_path=last)
         task.network.load_state_dict(keeper.best_weights)
         trainer.test(task, data, verbose=False)
-    return _finish(config, dataset, trainer, task, keeper, degrees)
+    record = _finish(config, dataset, trainer, task, keeper, degrees)
+    return record | {"fast": machine.fast, "captured": captured}
 
 
 def run_title(config: RunConfig) -> str:

@@ -24,6 +24,7 @@ def test_run_learns_and_tells_all_about_it(tmp_path):
     best = record["curves"]["validation"][record["best_epoch"]]
     assert best == record["scores"]["validation"] == max(record["curves"]["validation"])
     assert record["hash"] == config.hash()
+    assert (record["fast"], record["captured"]) == (True, torch.cuda.is_available())
     assert change(RunConfig(), record["config"]) == config
     assert set(record["seconds"]) == {"data", "train", "evaluation", "total"}
     assert record["peak_memory_mb"]["train"] > 0
