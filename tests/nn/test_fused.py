@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from gnnak import EgoNets, SubgraphDrop
+from gnnak import Departures, EgoNets, SubgraphDrop
 from gnnak.nn.padding import real_rows
 from gnnak.testing import small_graphs
 from tests.models.zoo import molecule_batch, small_network
@@ -47,6 +47,17 @@ def test_fused_layer_equals_the_general_one(fuses, name, sampled, training):
     if sampled:
         subgraphs = drawn(subgraphs, edge_index)
     assert_same(*both(layer, x, subgraphs, edge_attr))
+    assert fuses == ["GNNAK"]
+
+
+@pytest.mark.parametrize("frozen", ["stack", "transforms", "subgraph", "context"])
+def test_fused_layer_equals_the_general_one_with_some_norms_frozen(fuses, frozen):
+    layer = make_layer(convs=2, departures=Departures(2, True)).train()
+    parts = {"stack": layer.gnn, "transforms": layer.transforms}
+    parts |= dict(layer.transforms.items())
+    parts[frozen].eval()
+    edge_index, nodes = random_graph()
+    assert_same(*both(layer, *inputs(edge_index, nodes)))
     assert fuses == ["GNNAK"]
 
 

@@ -82,7 +82,9 @@ def fused_encodings(
     }
     matrix, offset = _joint_product(layer.project, transforms.values())
     c = lift(x, table, rows, subgraphs)
-    z, at_centroid = run_stack(layer.gnn, c, edge_attr, subgraphs, matrix, offset)
+    normed = all(blocks[0].norm.training for blocks in transforms.values())
+    product = (matrix, offset, normed)
+    z, at_centroid = run_stack(layer.gnn, c, edge_attr, subgraphs, *product)
     encodings = _sums(z, transforms, gates, rows, subgraphs)
     for name in transforms:
         reduce = over_context if name == "context" else layer.reduce

@@ -30,14 +30,22 @@ def norm_add_linear(
     matrix: Tensor,
     offset: Tensor | None,
     centroid: Tensor,
+    normed: bool,
 ) -> tuple[Tensor, Tensor]:
     """With s = `residual + ReLU(norm(h))`: `s matrix^T + offset`, and s of centroids.
 
-    A norm must follow the product.
+    Args:
+        norm: The norm.
+        h: Rows, [m, w].
+        residual: What is added to them, [m, w].
+        matrix: What s is multiplied with, [c', w].
+        offset: What is added to the products, [c'].
+        centroid: The rows of centroids, [s].
+        normed: Whether norms with the statistics of the products follow.
     """
     weight, bias = norm.weight, norm.bias
     return _NormAddLinear.apply(
-        h, weight, bias, residual, matrix, offset, norm, centroid
+        h, weight, bias, residual, matrix, offset, norm, centroid, normed
     )
 
 
@@ -68,12 +76,13 @@ class _NormAddLinear(torch.autograd.Function):
         offset: Tensor | None,
         norm: nn.BatchNorm1d,
         centroid: Tensor,
+        normed: bool,
     ) -> tuple[Tensor, Tensor]:
         kernels = kernels_for(h)
         k = kernels.norm_constants(h, norm, current_real_rows().get(h.size(0)))
         s = kernels.norm_act(h, k, True, residual)
         ctx.save_for_backward(h, residual, matrix, offset, centroid)
-        ctx.k = k
+        ctx.k, ctx.normed = k, normed
         return affine(s, matrix, offset), s.index_select(0, centroid)
 
     @staticmethod
@@ -86,8 +95,8 @@ class _NormAddLinear(torch.autograd.Function):
         del s
         grad_s = (grad @ matrix).index_add_(0, centroid, at_centroid)
         back = kernels.norm_act_backward(grad_s, h, ctx.k, True)
-        grad_offset = offset_grad(grad, offset, ctx.k.of_batch)
-        return *back, grad_s, grad_matrix, grad_offset, None, None
+        grad_offset = offset_grad(grad, offset, ctx.normed)
+        return *back, grad_s, grad_matrix, grad_offset, None, None, None
 
 
 class _GatePools(torch.autograd.Function):

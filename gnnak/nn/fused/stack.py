@@ -60,6 +60,7 @@ def run_stack(
     subgraphs: RootedSubgraphs,
     matrix: Tensor,
     offset: Tensor | None,
+    normed: bool,
 ) -> tuple[Tensor, Tensor]:
     """Products of the base GNN's states, and its states of centroids.
 
@@ -69,7 +70,8 @@ def run_stack(
         edge_attr: States of the edges, [e, w'], if the convs read some.
         subgraphs: The rooted subgraphs.
         matrix: What the states are multiplied with, [c', w].
-        offset: What is added to the products, [c']; a norm must follow.
+        offset: What is added to the products, [c'].
+        normed: Whether norms with the statistics of the products follow.
 
     Returns:
         Products [m, c'], and states [s, w].
@@ -82,4 +84,4 @@ def run_stack(
         c = norm_relu_add(norm, h, c)
     conv, norm = last
     h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
-    return norm_add_linear(norm, h, c, matrix, offset, subgraphs.centroid)
+    return norm_add_linear(norm, h, c, matrix, offset, subgraphs.centroid, normed)
