@@ -36,3 +36,17 @@ def test_norms_of_rows_that_do_not_stand_together_are_not_fused(monkeypatch):
         assert not norm.can_fuse(others)
     for plain in (BatchNorm(4, affine=False), BatchNorm(4, momentum=None)):
         assert not plain.can_fuse(rows)
+
+
+def test_fused_norm_in_evaluation_is_not_changed_by_training_before_its_gradient():
+    gradients = []
+    for trains in (False, True):
+        torch.manual_seed(0)
+        norm = BatchNorm(3).double().eval()
+        out = norm_rows(norm, torch.randn(4, 3, dtype=torch.double))
+        if trains:
+            norm.train()
+            norm(5 + torch.randn(4, 3, dtype=torch.double))
+        (out * torch.arange(12).view(4, 3)).sum().backward()
+        gradients.append(norm.weight.grad)
+    torch.testing.assert_close(*gradients, **EXACT)

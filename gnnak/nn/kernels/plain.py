@@ -62,7 +62,8 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    mean, variance = norm.running_mean, norm.running_var
+    # A copy: the backward pass needs what it is now, whatever comes between.
+    mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
         found, spread, count = _statistics(h, real)
         mean = torch.where(count > 1, found, mean)
