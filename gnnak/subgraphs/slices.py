@@ -28,7 +28,9 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
     """
     check_count("max_copies", max_copies, least=1)
     sizes = subgraphs.sizes
-    cuts = [0, *chunk_cuts(sizes, max_copies), sizes.numel()]
+    alone = (sizes > max_copies).nonzero().flatten()
+    inner = {*chunk_cuts(sizes, max_copies), *alone.tolist(), *(alone + 1).tolist()}
+    cuts = sorted({0, sizes.numel()} | inner)
     ends = sizes.cumsum(0)
     target = subgraphs.edge_index[1].contiguous()
     for first, last in pairwise(cuts):

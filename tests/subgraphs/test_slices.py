@@ -46,3 +46,10 @@ def test_slices_want_at_least_one_copy():
     whole = EgoNets(1)(torch.tensor([[0], [1]]), 2)
     with pytest.raises(OptionError, match="max_copies is 0"):
         list(slices(whole, 0))
+
+
+def test_a_subgraph_that_is_larger_comes_alone():
+    """The hub of a star, with a copy of every leaf, between single nodes."""
+    star = torch.tensor([[0, 1, 2], [3, 3, 3]])
+    parts = list(slices(EgoNets(1)(star, 5), 2))
+    assert [part.root.tolist() for part in parts] == [[0, 1], [2], [3], [4]]
