@@ -1,8 +1,10 @@
 """Ctrl-C and SIGTERM, answered with a sentence."""
 
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -34,18 +36,43 @@ def stoppable(advice: str = "") -> Iterator[None]:
     Args:
         advice: What may be done next, for the end of the sentence.
     """
-    if threading.current_thread() is not threading.main_thread() or is_worker():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def stop(number: int, _: FrameType | None) -> None:
         for each in SIGNALS:
             signal.signal(each, signal.SIG_DFL)
         raise Stopped(number, advice)
 
+    with _answered_by(stop):
+        yield
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Inside, SIGINT and SIGTERM end the program at once, with their sentence.
+
+    Nothing is lost while libraries are loaded, and their native code, which may call
+    back into Python, does not live through an exception or swallows it.
+    """
+
+    def leave(number: int, _: FrameType | None) -> None:
+        stopped = Stopped(number)
+        sys.stderr.write(f"error: {stopped}\n")
+        sys.stderr.flush()
+        os._exit(stopped.exit_code)
+
+    with _answered_by(leave):
+        yield
+
+
+@contextmanager
+def _answered_by(answer: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Inside, signals are answered so; not in workers, and not in threads."""
+    if threading.current_thread() is not threading.main_thread() or is_worker():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:
-        signal.signal(number, stop)
+        signal.signal(number, answer)
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -109,7 +110,7 @@ def test_train_that_is_stopped_before_it_begins_leaves_no_traceback(
     time.sleep(seconds)
     process.send_signal(number)
     _, err = end(process)
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + number, err
     assert err.splitlines()[-1].startswith(f"error: stopped by {number.name}")
     assert "Traceback" not in err
 
@@ -154,3 +155,32 @@ def test_train_of_two_processes_runs_every_fold_once(tmp_path):
     told = [(record["fold"], record["processes"]) for record in records(tmp_path)]
     assert told == [(fold, 2) for fold in range(5)]
     assert len(out.splitlines()) == 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_loading_ends_at_once_where_exceptions_are_swallowed(number, tmp_path):
+    code = """
+        import time
+        from gnnak.training.stopping import loading
+        with loading():
+            print("ready", flush=True)
+            try:
+                time.sleep(60)
+            except BaseException:
+                print("swallowed", flush=True)
+        """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    out, err = end(process)
+    assert process.returncode == 128 + number
+    assert (out, err) == ("", f"error: stopped by {number.name}.\n")
