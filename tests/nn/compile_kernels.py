@@ -10,6 +10,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak.nn.kernels import fast
+from gnnak.nn.kernels.records import AtCentroids
 from tests.nn.kernel_inputs import constants, edges_of, groups_of, norm_of, rows
 
 HOPPER = GPUTarget("cuda", 90, 32)
@@ -32,11 +33,12 @@ class NoGpu:
 
 
 def kernels():
-    """All kernels, by the name of their module and their own."""
+    """All kernels, by the name of their module and their own; not what they share."""
     found = {}
     for module in pkgutil.iter_modules(fast.__path__, f"{fast.__name__}."):
         for name, value in vars(importlib.import_module(module.name)).items():
-            if isinstance(value, JITFunction) and value.__module__ == module.name:
+            own = isinstance(value, JITFunction) and value.__module__ == module.name
+            if own and name.startswith("_"):
                 found[f"{module.name.rsplit('.', 1)[-1]}.{name}"] = value
     return found
 
@@ -63,6 +65,13 @@ def call_all(width, padded, gated):
     fast.norm_constants(h, norm_of(width).float(), real)
     fast.norm_act(h, k, gated, h if gated else None)
     fast.norm_act_backward(h, c, k, gated)
+    known = k if padded or gated else None
+    residual = c if gated else None
+    matrix, offset = rows(2 * width, width).float(), k.shift.repeat(2)
+    fast.norm_linear(h, known, residual, matrix, offset if gated else None, real)
+    more = AtCentroids(c, key, key) if gated else None
+    fast.norm_linear_backward(rows(m, 2 * width).float(), h, k, residual, matrix, more)
+    fast.norm_act_at(h, k, residual, key)
     fast.gate_pool(h, k, gate, index, groups)
     fast.gate_pool_backward(rows(3, width).float(), h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
@@ -82,6 +91,7 @@ def call_for_other_convs(c, e, edges):
 def main() -> None:
     """Print which kernels there are, and the bytes of code made of each."""
     driver.set_active(NoGpu())
+    torch.set_float32_matmul_precision("high")
     known, made = kernels(), {}
     names = {id(kernel): name for name, kernel in known.items()}
 

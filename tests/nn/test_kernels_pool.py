@@ -21,11 +21,11 @@ def check(fast, sizes, width, gated=None, shuffled=True, of_batch=True, padding=
     groups, key = groups_of(sizes, shuffled, padding or 0)
     count = len(key)
     z, index = rows(count, width, strided=True), torch.randint(gated or 1, (count,))
-    gate = None if gated is None else torch.sigmoid(rows(gated, width))
+    gate = None if gated is None else rows(gated, width, strided=True)
     real = None if padding is None else torch.tensor(count - padding)
     k = constants(z, of_batch, real)
     assert_agree(fast, "gate_pool", z, k, gate, index, groups)
-    grad = rows(len(sizes), width)
+    grad = rows(len(sizes), width, strided=True)
     if padding is not None:
         grad[-1] = 0
     ours, theirs = (rows(count, width, strided=True) for _ in range(2))

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv
 
-from gnnak.nn.fused.norm import affine, offset_grad
+from gnnak.nn.fused.norm import Product, affine, offset_grad
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -30,7 +30,7 @@ def fits_gcn(
 
 def run_gcn(
     conv: GCNConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Tensor:
+) -> Product:
     r"""What `conv` makes of the copies; arguments as of `FusedConv.run`.
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
@@ -41,7 +41,7 @@ def run_gcn(
     each for itself.
     """
     h = affine(c, conv.lin.weight, None)
-    return _GcnSum.apply(h, conv.bias, edges, normed)
+    return Product(_GcnSum.apply(h, conv.bias, edges, normed))
 
 
 class _GcnSum(torch.autograd.Function):

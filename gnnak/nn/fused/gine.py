@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GINEConv
 
-from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.norm import Product, norm_relu_linear, real_of
 from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import Edges
+from gnnak.nn.kernels.records import Edges, Moments
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -33,7 +33,7 @@ def fits_gine(
 
 def run_gine(
     conv: GINEConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Tensor:
+) -> Product:
     """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
@@ -44,7 +44,7 @@ def run_gine(
 
 def gine_linear(
     c: Tensor, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
-) -> Tensor:
+) -> Product:
     r"""$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$.
 
     Args:
@@ -54,21 +54,23 @@ def gine_linear(
         matrix: W, [c', w].
         edges: The edge copies.
     """
-    return _GineLinear.apply(c, e, eps, matrix, edges)
+    return Product(*_GineLinear.apply(c, e, eps, matrix, edges))
 
 
 class _GineLinear(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, c: Tensor, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
-    ) -> Tensor:
+    ) -> tuple[Tensor, Moments | None]:
+        kernels = kernels_for(c)
         ctx.save_for_backward(c, e, eps, matrix)
         ctx.edges = edges
-        return affine(kernels_for(c).messages(c, e, eps, edges), matrix, None)
+        summed = kernels.messages(c, e, eps, edges)
+        return kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         c, e, eps, matrix = ctx.saved_tensors
         kernels = kernels_for(c)
         grad_matrix = grad.t() @ kernels.messages(c, e, eps, ctx.edges)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gnnak.nn.encodings import scaled_up
 from gnnak.nn.fused.lift import lift
-from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.norm import Product, affine, norm_relu_linear
 from gnnak.nn.fused.parts import Block, blocks_of
 from gnnak.nn.fused.pool import Pool, gate_pools
 from gnnak.nn.fused.stack import can_fuse_stack, run_stack
@@ -101,7 +101,7 @@ def fused_encodings(
 
 
 def _sums(
-    z: Tensor,
+    z: Product,
     transforms: dict[Encoding, list[Block]],
     gates: dict[str, Tensor],
     rows: Tensor,
@@ -113,7 +113,7 @@ def _sums(
     if all(len(blocks) == 1 for blocks in transforms.values()):
         pooled = gate_pools(z, tables, rows, pools)
     else:
-        firsts = z.chunk(len(transforms), dim=1)
+        firsts = z.chunk(len(transforms))
         parts = map(_further, transforms.values(), firsts)
         pooled = tuple(
             gate_pools(part, [table], rows, [pool])[0]
@@ -140,13 +140,10 @@ def _gates(layer: GNNAK, table: Tensor | None) -> dict[str, Tensor]:
     matrix = torch.cat([linear.weight for linear in linears])
     offset = torch.cat([linear.bias for linear in linears])
     values = torch.sigmoid(affine(table, matrix, offset))
-    parts = values.chunk(len(linears), dim=1)
-    return {
-        name: part.contiguous() for name, part in zip(layer.gates, parts, strict=True)
-    }
+    return dict(zip(layer.gates, values.chunk(len(linears), dim=1), strict=True))
 
 
-def _further(blocks: list[Block], z: Tensor) -> Tensor:
+def _further(blocks: list[Block], z: Product) -> Product:
     """All products of a transform but the first, whose result is z, [m, c]."""
     for before, block in pairwise(blocks):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.norm import Product, affine, norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
@@ -30,17 +30,17 @@ def fits_pna(
 
 def run_pna(
     conv: PNAStarConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Tensor:
+) -> Product:
     """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    h = pair_linear(c, edge_attr, message.first.weight, edges)
+    h = Product(pair_linear(c, edge_attr, message.first.weight, edges))
     sent = norm_relu_linear(message.norm, h, message.second, normed=False)
-    pooled = _PnaPool.apply(sent, edges.by_target)
+    pooled = _PnaPool.apply(sent.rows, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
     blocks = [c, pooled, lookup(conv.degree.weight, degree)]
-    h = affine(torch.cat(blocks, dim=1), update.first.weight, None)
+    h = Product(affine(torch.cat(blocks, dim=1), update.first.weight, None))
     return norm_relu_linear(update.norm, h, update.second, normed)
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.norm import affine, offset_grad
+from gnnak.nn.fused.norm import Product, offset_grad, real_of, with_rows
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.padding import current_real_rows
+from gnnak.nn.kernels.records import AtCentroids, Moments
 from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Pool(NamedTuple):
@@ -25,13 +26,13 @@ class Pool(NamedTuple):
 
 def norm_add_linear(
     norm: nn.BatchNorm1d,
-    h: Tensor,
+    h: Product,
     residual: Tensor,
     matrix: Tensor,
     offset: Tensor | None,
-    centroid: Tensor,
+    subgraphs: RootedSubgraphs,
     normed: bool,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Product, Tensor]:
     """With s = `residual + ReLU(norm(h))`: `s matrix^T + offset`, and s of centroids.
 
     Args:
@@ -40,17 +41,20 @@ def norm_add_linear(
         residual: What is added to them, [m, w].
         matrix: What s is multiplied with, [c', w].
         offset: What is added to the products, [c'].
-        centroid: The rows of centroids, [s].
+        subgraphs: Say which rows are centroids.
         normed: Whether norms with the statistics of the products follow.
     """
-    weight, bias = norm.weight, norm.bias
-    return _NormAddLinear.apply(
-        h, weight, bias, residual, matrix, offset, norm, centroid, normed
+    rows, moments = h
+    tensors = (norm.weight, norm.bias, residual, matrix, offset)
+    at = (subgraphs.centroid, subgraphs.subgraph)
+    z, at_centroid, known = _NormAddLinear.apply(
+        rows, *tensors, norm, *at, normed, moments
     )
+    return Product(z, known), at_centroid
 
 
 def gate_pools(
-    z: Tensor, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
+    z: Product, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
     """Norm, ReLU, gate and sum, for every pool its share of the columns of z.
 
@@ -61,7 +65,8 @@ def gate_pools(
         pools: The encodings that are pooled.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
-    return _GatePools.apply(z, rows, pools, *gates, *weights)
+    moments = [part.moments for part in z.chunk(len(pools))]
+    return _GatePools.apply(z.rows, rows, pools, moments, *gates, *weights)
 
 
 class _NormAddLinear(torch.autograd.Function):
@@ -76,40 +81,46 @@ class _NormAddLinear(torch.autograd.Function):
         offset: Tensor | None,
         norm: nn.BatchNorm1d,
         centroid: Tensor,
+        subgraph: Tensor,
         normed: bool,
-    ) -> tuple[Tensor, Tensor]:
-        kernels = kernels_for(h)
-        k = kernels.norm_constants(h, norm, current_real_rows().get(h.size(0)))
-        s = kernels.norm_act(h, k, True, residual)
-        ctx.save_for_backward(h, residual, matrix, offset, centroid)
+        moments: Moments | None,
+    ) -> tuple[Tensor, Tensor, Moments | None]:
+        kernels, real = kernels_for(h), real_of(h)
+        k = kernels.norm_constants(h, norm, real, moments)
+        ctx.save_for_backward(h, residual, matrix, offset, centroid, subgraph)
         ctx.k, ctx.normed = k, normed
-        return affine(s, matrix, offset), s.index_select(0, centroid)
+        z, known = kernels.norm_linear(h, k, residual, matrix, offset, real)
+        return z, kernels.norm_act_at(h, k, residual, centroid), known
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, at_centroid: Tensor) -> tuple[Any, ...]:
-        h, residual, matrix, offset, centroid = ctx.saved_tensors
-        kernels = kernels_for(h)
-        s = kernels.norm_act(h, ctx.k, True, residual)
-        grad_matrix = grad.t() @ s
-        del s
-        grad_s = (grad @ matrix).index_add_(0, centroid, at_centroid)
-        back = kernels.norm_act_backward(grad_s, h, ctx.k, True)
+    def backward(
+        ctx: Any, grad: Tensor, at_centroid: Tensor, _: None
+    ) -> tuple[Any, ...]:
+        h, residual, matrix, offset, *at = ctx.saved_tensors
+        back = kernels_for(h).norm_linear_backward(
+            grad, h, ctx.k, residual, matrix, AtCentroids(at_centroid, *at)
+        )
         grad_offset = offset_grad(grad, offset, ctx.normed)
-        return *back, grad_s, grad_matrix, grad_offset, None, None, None
+        return *back, grad_offset, *(None,) * 5
 
 
 class _GatePools(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, z: Tensor, rows: Tensor, pools: list[Pool], *parameters: Any
+        ctx: Any,
+        z: Tensor,
+        rows: Tensor,
+        pools: list[Pool],
+        moments: list[Moments | None],
+        *parameters: Any,
     ) -> tuple[Tensor, ...]:
-        kernels, real = kernels_for(z), current_real_rows().get(z.size(0))
+        kernels, real = kernels_for(z), real_of(z)
         gates = parameters[: len(pools)]
         parts = z.chunk(len(pools), dim=1)
         constants = [
-            kernels.norm_constants(part, pool.norm, real)
-            for part, pool in zip(parts, pools, strict=True)
+            kernels.norm_constants(part, pool.norm, real, known)
+            for part, pool, known in zip(parts, pools, moments, strict=True)
         ]
         ctx.save_for_backward(z, rows, *gates)
         ctx.pools, ctx.constants = pools, constants
@@ -128,7 +139,7 @@ class _GatePools(torch.autograd.Function):
         for index, (pool, grad) in enumerate(zip(pools, grads, strict=True)):
             part, into = (t.chunk(len(pools), dim=1)[index] for t in (z, grad_z))
             grad_weight, grad_bias, grad_gate = kernels.gate_pool_backward(
-                grad.contiguous(),
+                with_rows(grad),
                 part,
                 ctx.constants[index],
                 gates[index],
@@ -138,4 +149,4 @@ class _GatePools(torch.autograd.Function):
             )
             of_gates.append(grad_gate)
             of_norms += [grad_weight, grad_bias]
-        return grad_z, None, None, *of_gates, *of_norms
+        return grad_z, None, None, None, *of_gates, *of_norms

@@ -9,7 +9,7 @@ from gnnak.nn.kernels.plain_gcn import gcn_sum as gcn_sum
 from gnnak.nn.kernels.plain_pna import pair_sum as pair_sum
 from gnnak.nn.kernels.plain_pna import pna_pool as pna_pool
 from gnnak.nn.kernels.plain_pna import pna_pool_backward as pna_pool_backward
-from gnnak.nn.kernels.records import Constants, Edges
+from gnnak.nn.kernels.records import AtCentroids, Constants, Edges, Moments
 from gnnak.subgraphs.groups import Groups
 
 
@@ -50,7 +50,12 @@ def messages_backward(
     return grad_c, grad_e, (grad * c).sum().view(eps.shape)
 
 
-def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Constants:
+def norm_constants(
+    h: Tensor,
+    norm: nn.BatchNorm1d,
+    real: Tensor | None,
+    moments: Moments | None = None,
+) -> Constants:
     """What `norm` does to these rows; in training it also remembers their statistics.
 
     A single real row, which has none, is normed with the running statistics.
@@ -59,6 +64,7 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
         h: Rows, [m, c].
         norm: The norm.
         real: How many of the first rows are no padding, a scalar; None = all.
+        moments: What the product that gave the rows knows of them; not read here.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -101,6 +107,13 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
     return y if residual is None else residual + y
 
 
+def norm_act_at(
+    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor
+) -> Tensor:
+    """Some rows of `norm_act(h, k, True, residual)`, [s, c]."""
+    return norm_act(h, k, True, residual).index_select(0, index)
+
+
 def norm_act_backward(
     grad: Tensor, h: Tensor, k: Constants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -108,6 +121,59 @@ def norm_act_backward(
     if relu:
         grad = grad * (h * k.scale + k.shift > 0)
     return _norm_backward(grad, h, k)
+
+
+def norm_linear(
+    h: Tensor,
+    k: Constants | None,
+    residual: Tensor | None,
+    matrix: Tensor,
+    offset: Tensor | None,
+    real: Tensor | None,
+) -> tuple[Tensor, Moments | None]:
+    """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
+
+    Args:
+        h: Rows, [m, w].
+        k: What a norm does to them; None = they are multiplied as they are.
+        residual: What is added to the normed rows, [m, w].
+        matrix: [c, w].
+        offset: [c].
+        real: How many of the first rows are no padding, a scalar; None = all.
+
+    Returns:
+        Products [m, c], and what `norm_constants` may be told of them.
+    """
+    s = h if k is None else norm_act(h, k, True, residual)
+    return nn.functional.linear(s, matrix, offset), None
+
+
+def norm_linear_backward(
+    grad: Tensor,
+    h: Tensor,
+    k: Constants,
+    residual: Tensor | None,
+    matrix: Tensor,
+    more: AtCentroids | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `norm_linear`: of h, weight, bias, the normed rows and the matrix.
+
+    Args:
+        grad: Of the products, [m, c].
+        h: As of `norm_linear`, and so `k`, `residual` and `matrix`.
+        k: Scale and shift.
+        residual: What was added.
+        matrix: What the rows were multiplied with.
+        more: A further gradient of the normed rows, with the residual in them.
+
+    Returns:
+        Gradients [m, w], [w], [w], [m, w] and [c, w].
+    """
+    grad_matrix = grad.t() @ norm_act(h, k, True, residual)
+    grad_s = grad @ matrix
+    if more is not None:
+        grad_s.index_add_(0, more.centroid, more.values)
+    return *norm_act_backward(grad_s, h, k, True), grad_s, grad_matrix
 
 
 def gate_pool(

@@ -24,6 +24,30 @@ class Edges(NamedTuple):
     """Edge copies that stand for one edge."""
 
 
+class Moments(NamedTuple):
+    """Statistics of columns, of some rows at a time: those that a product gave."""
+
+    partial: Tensor
+    """[2, p, c]: means, and sums of squares around them, of each part."""
+    rows: int
+    """Rows of each part but the last ones, which may have fewer, or none."""
+
+    def chunk(self, count: int) -> "list[Moments]":
+        """The columns in so many parts."""
+        return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
+
+
+class AtCentroids(NamedTuple):
+    """What is added to the rows of centroids."""
+
+    values: Tensor
+    """[s, w]: for each subgraph."""
+    centroid: Tensor
+    """[s]: the row of its centroid."""
+    subgraph: Tensor
+    """[m]: the subgraph each row is in."""
+
+
 class Constants(NamedTuple):
     """What a norm does to its columns: `scale * h + shift`."""
 

@@ -7,6 +7,8 @@ from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward
 from gnnak.nn.kernels.fast.pna import pair_sum, pna_pool, pna_pool_backward
 from gnnak.nn.kernels.fast.pool import gate_pool
 from gnnak.nn.kernels.fast.pool_backward import gate_pool_backward
+from gnnak.nn.kernels.fast.product import norm_act_at, norm_linear
+from gnnak.nn.kernels.fast.product_backward import norm_linear_backward
 from gnnak.nn.kernels.fast.statistics import norm_constants
 
 __all__ = [
@@ -18,8 +20,11 @@ __all__ = [
     "messages",
     "messages_backward",
     "norm_act",
+    "norm_act_at",
     "norm_act_backward",
     "norm_constants",
+    "norm_linear",
+    "norm_linear_backward",
     "pair_sum",
     "pna_pool",
     "pna_pool_backward",

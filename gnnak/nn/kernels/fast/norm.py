@@ -57,6 +57,22 @@ def norm_act_backward(
         columns(width),
     )
     sums = add_up(partial)
+    return norm_to_rows(grad, h, k, sums, relu), sums[1], sums[0]
+
+
+def norm_to_rows(
+    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, relu: bool
+) -> Tensor:
+    """The gradient of h, [m, c].
+
+    Args:
+        grad: Of what `norm_act` gave, [m, c].
+        h: As of `norm_act`, and so `k` and `relu`.
+        k: Scale and shift.
+        sums: Of the gradient, and of it times the normed rows, [2, c].
+        relu: Whether there was a ReLU.
+    """
+    rows, width = h.shape
     grad_h = h.new_empty(rows, width)
     _to_rows[tiles(rows, BLOCK, width)](
         grad,
@@ -74,7 +90,7 @@ def norm_act_backward(
         BLOCK,
         columns(width),
     )
-    return grad_h, sums[1], sums[0]
+    return grad_h
 
 
 @triton.jit

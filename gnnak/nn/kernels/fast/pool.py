@@ -21,6 +21,7 @@ def gate_pool(
         k.scale,
         k.shift,
         z if gate is None else gate,
+        0 if gate is None else gate.stride(0),
         rows,
         groups.ptr,
         groups.ptr if groups.order is None else groups.order,
@@ -42,6 +43,7 @@ def _gate_pool(
     scale,
     shift,
     gate,
+    gate_stride,
     rows,
     ptr,
     order,
@@ -74,9 +76,8 @@ def _gate_pool(
         value = tl.maximum(value * scale_ + shift_, 0.0)
         if GATED:
             entry = tl.load(rows + copy, mask=live, other=0).to(tl.int64)
-            value *= tl.load(
-                gate + entry[:, None] * width + column[None, :], mask=shown, other=0.0
-            )
+            place = entry[:, None] * gate_stride + column[None, :]
+            value *= tl.load(gate + place, mask=shown, other=0.0)
         total += tl.where(shown, value, 0.0)
         k += 1
     place = group.to(tl.int64)[:, None] * width + column[None, :]

@@ -30,10 +30,12 @@ def gate_pool_backward(
     partial = z.new_empty(count, 2 + size, width)
     shared = (
         grad,
+        grad.stride(0),
         z,
         z.stride(0),
         *k[:4],
         gate if gated else z,
+        gate.stride(0) if gate is not None else 0,
         rows,
         key,
         k.real if padded else z,
@@ -71,6 +73,7 @@ def gate_pool_backward(
 @triton.jit
 def _partial(
     grad,
+    grad_stride,
     z,
     stride,
     scale,
@@ -78,6 +81,7 @@ def _partial(
     mean,
     rstd,
     gate,
+    gate_stride,
     rows,
     key,
     real,
@@ -113,7 +117,7 @@ def _partial(
         place = copy.to(tl.int64)[:, None] * stride + column[None, :]
         value = tl.load(z + place, mask=shown, other=0.0)
         group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
-        place = group[:, None] * width + column[None, :]
+        place = group[:, None] * grad_stride + column[None, :]
         back = tl.load(grad + place, mask=shown, other=0.0)
         y = tl.maximum(value * scale_ + shift_, 0.0)
         if GATED:
@@ -121,7 +125,7 @@ def _partial(
             named = (of[None, :] == entry[:, None]).to(value.dtype)
             share = tl.where(shown, back * y, 0.0)
             of_gate += tl.dot(named, share, input_precision="ieee").to(of_gate.dtype)
-            place = of[:, None] * width + column[None, :]
+            place = of[:, None] * gate_stride + column[None, :]
             back *= tl.load(gate + place, mask=shown, other=0.0)
         back = tl.where(y > 0, back, 0.0)
         plain += tl.sum(back, axis=0)
@@ -139,6 +143,7 @@ def _partial(
 @triton.jit
 def _to_rows(
     grad,
+    grad_stride,
     z,
     stride,
     scale,
@@ -146,6 +151,7 @@ def _to_rows(
     mean,
     rstd,
     gate,
+    gate_stride,
     rows,
     key,
     real,
@@ -171,11 +177,11 @@ def _to_rows(
     scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
     shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
     group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
-    place = group[:, None] * width + column[None, :]
+    place = group[:, None] * grad_stride + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
     if GATED:
         of = tl.load(rows + copy, mask=there, other=0).to(tl.int64)
-        place = of[:, None] * width + column[None, :]
+        place = of[:, None] * gate_stride + column[None, :]
         back *= tl.load(gate + place, mask=shown, other=0.0)
     back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
     if OF_BATCH:

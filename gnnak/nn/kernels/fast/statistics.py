@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from gnnak.nn.kernels import plain
 from gnnak.nn.kernels.fast.tiles import SUMMED, columns, parts
-from gnnak.nn.kernels.records import Constants
+from gnnak.nn.kernels.records import Constants, Moments
 
 NARROW = 16
 """Columns of a tile where partial results are put together."""
@@ -14,36 +14,29 @@ PARTS = 128
 """Partial results put together at a time."""
 
 
-def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Constants:
+def norm_constants(
+    h: Tensor,
+    norm: nn.BatchNorm1d,
+    real: Tensor | None,
+    moments: Moments | None = None,
+) -> Constants:
     """What `norm` does to these rows; in training it also remembers their statistics.
 
     Args:
         h: Rows, [m, c].
         norm: The norm.
         real: How many of the first rows are no padding, a scalar; None = all.
+        moments: What the product that gave the rows knows of them; None = nothing.
     """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
-    count, steps = parts(rows)
-    partial = h.new_empty(2, count, width)
+    partial, rows_a_part = moments or _moments(h, real)
     out = h.new_empty(4, width)
     padded = real is not None
-    _partial[(count, triton.cdiv(width, columns(width)))](
-        h,
-        h.stride(0),
-        real if padded else h,
-        partial,
-        rows,
-        width,
-        count,
-        steps,
-        padded,
-        SUMMED,
-        columns(width),
-    )
     _combine[(triton.cdiv(width, NARROW),)](
         partial,
+        *partial.stride()[:2],
         real if padded else h,
         norm.weight,
         norm.bias,
@@ -53,8 +46,8 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
         out,
         rows,
         width,
-        count,
-        steps * SUMMED,
+        partial.size(1),
+        rows_a_part,
         norm.eps,
         norm.momentum,
         padded,
@@ -63,6 +56,27 @@ def norm_constants(h: Tensor, norm: nn.BatchNorm1d, real: Tensor | None) -> Cons
     )
     scale, shift, mean, rstd = out
     return Constants(scale, shift, mean, rstd, True, real)
+
+
+def _moments(h: Tensor, real: Tensor | None) -> Moments:
+    """Statistics of parts of the rows."""
+    rows, width = h.shape
+    count, steps = parts(rows)
+    partial = h.new_empty(2, count, width)
+    _partial[(count, triton.cdiv(width, columns(width)))](
+        h,
+        h.stride(0),
+        h if real is None else real,
+        partial,
+        rows,
+        width,
+        count,
+        steps,
+        real is not None,
+        SUMMED,
+        columns(width),
+    )
+    return Moments(partial, steps * SUMMED)
 
 
 @triton.jit
@@ -113,6 +127,8 @@ def _partial(
 @triton.jit
 def _combine(
     partial,
+    half,
+    stride,
     real,
     weight,
     bias,
@@ -139,7 +155,7 @@ def _combine(
     while first < count:
         part = first + tl.arange(0, PARTS)
         shown = (part < count)[:, None] & inside[None, :]
-        place = part[:, None] * width + column[None, :]
+        place = part[:, None] * stride + column[None, :]
         size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
         sums += tl.load(partial + place, mask=shown, other=0.0) * size[:, None]
         first += PARTS
@@ -149,11 +165,11 @@ def _combine(
     while first < count:
         part = first + tl.arange(0, PARTS)
         shown = (part < count)[:, None] & inside[None, :]
-        place = part[:, None] * width + column[None, :]
+        place = part[:, None] * stride + column[None, :]
         size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
         off = tl.load(partial + place, mask=shown, other=0.0) - mean[None, :]
         sums += tl.where(shown, off * off, 0.0) * size[:, None]
-        sums += tl.load(partial + count * width + place, mask=shown, other=0.0)
+        sums += tl.load(partial + half + place, mask=shown, other=0.0)
         first += PARTS
     around = tl.sum(sums, axis=0)
     old_mean = tl.load(running_mean + column, mask=inside, other=0.0)

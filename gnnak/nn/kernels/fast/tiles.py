@@ -22,7 +22,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
     return max(triton.cdiv(rows, block), 1), triton.cdiv(width, columns(width))
 
 
-def parts(rows: int) -> tuple[int, int]:
+def parts(rows: int, block: int = SUMMED) -> tuple[int, int]:
     """Into how many parts rows are cut for partial sums, and the tiles of each."""
-    steps = max(triton.cdiv(rows, SUMMED * PARTS), 1)
-    return max(triton.cdiv(rows, SUMMED * steps), 1), steps
+    steps = max(triton.cdiv(rows, block * PARTS), 1)
+    return max(triton.cdiv(rows, block * steps), 1), steps

@@ -1,0 +1,281 @@
+"""Products of rows that are normed as they are read; moments of what is written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.nn.kernels.fast.tiles import BLOCK, columns, parts, tiles
+from gnnak.nn.kernels.records import Constants, Moments
+
+
+class Tile(NamedTuple):
+    """How a product is cut."""
+
+    rows: int
+    """Rows of a tile of the result."""
+    columns: int
+    """Columns of it."""
+    depth: int
+    """How much of what is summed over is read at a time."""
+    warps: int
+    """Warps that compute a tile."""
+
+
+SMALL, LARGE = Tile(64, 64, 32, 4), Tile(128, 128, 32, 8)
+"""Large tiles read less again and again; small ones keep a GPU busy with few rows."""
+MANY_ROWS = 2**16
+"""From how many rows on tiles are large."""
+STAGES = 3
+"""Tiles that are on their way from memory."""
+
+
+def tile_of(rows: int, width: int) -> Tile:
+    """How a product of so many rows, with so many columns in its result, is cut."""
+    return LARGE if rows >= MANY_ROWS and width > SMALL.columns else SMALL
+
+
+def precision(values: Tensor) -> str:
+    """How products round what they read, as PyTorch's are told to."""
+    single = values.dtype == torch.float
+    asked = torch.get_float32_matmul_precision()
+    return "tf32" if single and asked != "highest" else "ieee"
+
+
+def norm_linear(
+    h: Tensor,
+    k: Constants | None,
+    residual: Tensor | None,
+    matrix: Tensor,
+    offset: Tensor | None,
+    real: Tensor | None,
+) -> tuple[Tensor, Moments]:
+    """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
+
+    Args:
+        h: Rows, [m, w].
+        k: What a norm does to them; None = they are multiplied as they are.
+        residual: What is added to the normed rows, [m, w].
+        matrix: [c, w].
+        offset: [c].
+        real: How many of the first rows are no padding, a scalar; None = all.
+    """
+    rows, width = h.size(0), matrix.size(0)
+    tile = tile_of(rows, width)
+    count, steps = parts(rows, tile.rows)
+    out, partial = h.new_empty(rows, width), h.new_empty(2, count, width)
+    masked = k is not None and k.of_batch and k.real is not None
+    _product[(triton.cdiv(width, tile.columns), count)](
+        h,
+        h.stride(0),
+        h if k is None else k.scale,
+        h if k is None else k.shift,
+        h if residual is None else residual.contiguous(),
+        h if real is None else real,
+        matrix,
+        *matrix.stride(),
+        matrix if offset is None else offset,
+        out,
+        partial,
+        rows,
+        h.size(1),
+        width,
+        steps,
+        k is not None,
+        residual is not None,
+        masked,
+        offset is not None,
+        real is not None,
+        precision(h),
+        tile.rows,
+        tile.depth,
+        tile.columns,
+        num_warps=tile.warps,
+        num_stages=STAGES,
+    )
+    return out, Moments(partial, steps * tile.rows)
+
+
+def norm_act_at(
+    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor
+) -> Tensor:
+    """Some rows of `norm_act(h, k, True, residual)`, [s, c]."""
+    rows, width = h.shape
+    masked = k.of_batch and k.real is not None
+    out = h.new_empty(index.numel(), width)
+    _normed_at[tiles(index.numel(), BLOCK, width)](
+        h,
+        h.stride(0),
+        k.scale,
+        k.shift,
+        h if residual is None else residual.contiguous(),
+        k.real if masked else h,
+        index,
+        out,
+        index.numel(),
+        rows,
+        width,
+        residual is not None,
+        masked,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+@triton.jit
+def normed_tile(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    row,
+    column,
+    last,
+    rows,
+    width,
+    NORMED: tl.constexpr,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """A tile of `residual + ReLU(scale h + shift)`, zero outside of the tensor."""
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    from_row = row.to(tl.int64)[:, None]
+    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    if NORMED:
+        value = value * tl.load(scale + column, mask=inside, other=0.0)[None, :]
+        value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
+        value = tl.maximum(value, 0.0)
+        kept = row < last if MASKED else row < rows
+        value = tl.where(kept[:, None], value, 0.0)
+    if ADDS:
+        place = from_row * width + column[None, :]
+        value += tl.load(residual + place, mask=shown, other=0.0)
+    return value
+
+
+@triton.jit
+def _product(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    real,
+    matrix,
+    matrix_row,
+    matrix_column,
+    offset,
+    out,
+    partial,
+    rows,
+    depth,
+    width,
+    steps,
+    NORMED: tl.constexpr,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+    OFFSET: tl.constexpr,
+    PADDED: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BLOCK: tl.constexpr,
+    K: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Products of each part's rows; mean, and squares around it (Chan's update)."""
+    column = tl.program_id(0) * C + tl.arange(0, C)
+    part, count = tl.program_id(1), tl.num_programs(1)
+    inside = column < width
+    last = tl.load(real).to(tl.int32) if PADDED else rows
+    mean = tl.zeros([C], dtype=out.dtype.element_ty)
+    around = tl.zeros([C], dtype=out.dtype.element_ty)
+    seen = 0
+    for step in range(steps):
+        first = (part * steps + step) * BLOCK
+        row = first + tl.arange(0, BLOCK)
+        value = tl.zeros([BLOCK, C], dtype=out.dtype.element_ty)
+        for begin in range(0, depth, K):
+            inner = begin + tl.arange(0, K)
+            left = normed_tile(
+                h,
+                stride,
+                scale,
+                shift,
+                residual,
+                row,
+                inner,
+                last,
+                rows,
+                depth,
+                NORMED,
+                ADDS,
+                MASKED,
+            )
+            right = tl.load(
+                matrix + column[None, :] * matrix_row + inner[:, None] * matrix_column,
+                mask=(inner < depth)[:, None] & inside[None, :],
+                other=0.0,
+            )
+            value += tl.dot(left, right, input_precision=PRECISION).to(value.dtype)
+        if OFFSET:
+            value += tl.load(offset + column, mask=inside, other=0.0)[None, :]
+        place = row.to(tl.int64)[:, None] * width + column[None, :]
+        tl.store(out + place, value, mask=(row < rows)[:, None] & inside[None, :])
+        new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
+        both = tl.maximum(seen + new, 1)
+        shown = (row < last)[:, None]
+        of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
+        off = tl.where(shown, value - of_new[None, :], 0.0)
+        delta = tl.where(new > 0, of_new - mean, 0.0)
+        mean += delta * new / both
+        around += tl.sum(off * off, axis=0) + delta * delta * seen * new / both
+        seen += new
+    tl.store(partial + part * width + column, mean, mask=inside)
+    tl.store(partial + (count + part) * width + column, around, mask=inside)
+
+
+@triton.jit
+def _normed_at(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    real,
+    index,
+    out,
+    size,
+    rows,
+    width,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    last = tl.load(real).to(tl.int32) if MASKED else rows
+    row = tl.load(index + at, mask=at < size, other=rows)
+    value = normed_tile(
+        h,
+        stride,
+        scale,
+        shift,
+        residual,
+        row,
+        column,
+        last,
+        rows,
+        width,
+        True,
+        ADDS,
+        MASKED,
+    )
+    place = at.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, value, mask=(at < size)[:, None] & (column < width)[None, :])
