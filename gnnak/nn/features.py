@@ -126,6 +126,8 @@ class CategoricalEncoder(nn.Module):
                 f"shape {list(shape)}."
             )
         self._check_range(values)
+        if values.size(1) == 1:
+            return lookup(self.tables.weight, values.long().flatten())
         index = (values.long() + self.first).flatten()
         rows = lookup(self.tables.weight, index)
         return rows.view(*shape, rows.size(1)).sum(dim=1)
