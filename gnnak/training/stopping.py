@@ -7,10 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from gnnak.training.workers import is_worker
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AGAIN_AFTER = 0.05
+"""Seconds after which a signal that was lost is sent again."""
 
 
 class Stopped(BaseException):
@@ -24,6 +27,7 @@ class Stopped(BaseException):
     def __init__(self, number: int, advice: str = "") -> None:
         name = signal.Signals(number).name
         super().__init__(f"stopped by {name}{advice and '; '}{advice}.")
+        self.number = number
         self.exit_code = 128 + number
 
 
@@ -42,8 +46,26 @@ def stoppable(advice: str = "") -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
         raise Stopped(number, advice)
 
-    with _answered_by(stop):
-        yield
+    with _answered_by(stop) as answered:
+        if not answered:
+            yield
+            return
+        before = sys.unraisablehook
+
+        def hear(lost: Any) -> None:
+            """Ask again where the exception fell into a finaliser, which drops it."""
+            if not isinstance(lost.exc_value, Stopped):
+                before(lost)
+                return
+            signal.signal(lost.exc_value.number, stop)
+            again = (os.getpid(), lost.exc_value.number)
+            threading.Timer(AGAIN_AFTER, os.kill, again).start()
+
+        sys.unraisablehook = hear
+        try:
+            yield
+        finally:
+            sys.unraisablehook = before
 
 
 @contextmanager
@@ -65,16 +87,16 @@ def loading() -> Iterator[None]:
 
 
 @contextmanager
-def _answered_by(answer: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Inside, signals are answered so; not in workers, and not in threads."""
+def _answered_by(answer: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
+    """Inside, signals are answered so: True; not in workers, nor in threads: False."""
     if threading.current_thread() is not threading.main_thread() or is_worker():
-        yield
+        yield False
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:
         signal.signal(number, answer)
     try:
-        yield
+        yield True
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

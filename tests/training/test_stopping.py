@@ -1,5 +1,7 @@
 import os
 import signal
+import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -34,3 +36,32 @@ def test_stoppable_leaves_a_second_signal_to_the_system():
 
 def test_stopped_is_not_caught_as_a_failure():
     assert not issubclass(Stopped, Exception)
+
+
+def test_stoppable_hears_a_signal_that_falls_into_a_finaliser():
+    class Asks:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.001)
+
+    def lose_a_signal():
+        Asks()
+        time.sleep(10)
+
+    hook = sys.unraisablehook
+    with pytest.raises(Stopped) as stop, stoppable():
+        lose_a_signal()
+    assert stop.value.number == signal.SIGTERM
+    assert sys.unraisablehook is hook
+
+
+def test_stoppable_leaves_other_finalisers_alone(monkeypatch):
+    class Fails:
+        def __del__(self):
+            raise ValueError("lost")
+
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: lost.append(each.exc_value))
+    with stoppable():
+        Fails()
+    assert [str(value) for value in lost] == ["lost"]
