@@ -6,7 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from gnnak.nn.fused.norm import Product, norm_relu_add, norm_rows
+from gnnak.nn.fused.norm import norm_relu_add, norm_rows
+from gnnak.nn.fused.rows import Rows
 from gnnak.nn.kernels import has_fast_kernels
 from gnnak.nn.padding import current_real_rows
 
@@ -124,7 +125,7 @@ class NormReluDropout(nn.Sequential):
         assert isinstance(dropout, nn.Dropout)
         drops = self.training and dropout.p > 0
         if norm.can_fuse(out) and not drops and x.dtype == out.dtype:
-            return norm_relu_add(norm, Product(out), x)
+            return norm_relu_add(norm, Rows(out), x)
         return x + self(out)
 
 

@@ -148,3 +148,34 @@ def test_fused_network_does_not_see_padding(fuses, name, recompute):
 def randomize_same(module):
     torch.manual_seed(5)
     randomize(module)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("gin-ak+", 2), ("gin-ak", 2), ("two convs", 5), ("two products", 4)],
+)
+def test_fused_layer_keeps_few_tensors_with_a_row_for_every_copy(fuses, name, wanted):
+    options, (edge_index, nodes) = LAYERS[name], random_graph()
+    layer = make_layer(**options).train()
+    x, subgraphs, edge_attr = inputs(edge_index, nodes, **hops_of(options))
+    kept = set()
+
+    def note(tensor):
+        if tensor.is_floating_point() and len(tensor) == subgraphs.num_copies:
+            kept.add(tensor.untyped_storage().data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        out = layer(x.requires_grad_(), subgraphs, edge_attr)
+    assert len(kept) == wanted
+    out.sum().backward()
+
+
+def test_fused_layer_says_that_what_it_makes_rows_of_was_changed(fuses):
+    edge_index, nodes = random_graph()
+    layer = make_layer().train()
+    out = layer(*inputs(edge_index, nodes))
+    with torch.no_grad():
+        layer.hop_table.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()

@@ -1,9 +1,12 @@
 """The Triton kernels that gate and pool against the plain ones, as interpreted."""
 
+import copy
+
 import pytest
 import torch
 
 from gnnak.nn.kernels import plain
+from tests.nn.fused_layers import LAYERS, inputs, make_layer, random_graph, set_fused
 from tests.nn.kernel_inputs import (
     GROUPS,
     WIDTHS,
@@ -59,3 +62,17 @@ def test_gate_pool_agrees_in_many_parts(few_parts, fast, of_batch, padding, gate
 
 def test_gate_pool_agrees_on_one_real_row(fast):
     check(fast, [1], 5, 4, padding=40)
+
+
+@pytest.mark.parametrize("name", ["gin-ak+", "two products"])
+def test_fused_encodings_take_gradients_that_are_all_one(fast, name):
+    options, (edge_index, nodes) = LAYERS[name], random_graph()
+    layer = make_layer(**options).train()
+    given = inputs(edge_index, nodes)
+    found = []
+    for fused in (True, False):
+        net = set_fused(copy.deepcopy(layer), fused)
+        encodings = net.encodings_of(*given, "sum")
+        sum(values.sum() for values in encodings.values()).backward()
+        found.append({k: p.grad for k, p in net.named_parameters()})
+    assert_same(*found)

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv
 
-from gnnak.nn.fused.norm import Product, affine, offset_grad
+from gnnak.nn.fused.norm import affine, offset_grad
+from gnnak.nn.fused.rows import Again, Rows, kept, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -29,8 +30,8 @@ def fits_gcn(
 
 
 def run_gcn(
-    conv: GCNConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Product:
+    conv: GCNConv, c: Rows, edge_attr: Tensor | None, edges: Edges, normed: bool
+) -> Rows:
     r"""What `conv` makes of the copies; arguments as of `FusedConv.run`.
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
@@ -40,26 +41,34 @@ def run_gcn(
     self loops, however many, are the one that every copy has, and parallel edges count
     each for itself.
     """
-    h = affine(c, conv.lin.weight, None)
-    return Product(_GcnSum.apply(h, conv.bias, edges, normed))
+    weights = (conv.lin.weight, conv.bias)
+    return Rows(_Gcn.apply(c.values, *weights, edges, normed, c.again))
 
 
-class _GcnSum(torch.autograd.Function):
+class _Gcn(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, bias: Tensor | None, edges: Edges, normed: bool
+        ctx: Any,
+        c: Tensor,
+        matrix: Tensor,
+        bias: Tensor | None,
+        edges: Edges,
+        normed: bool,
+        again: Again | None,
     ) -> Tensor:
-        kernels = kernels_for(h)
+        kernels, h = kernels_for(c), affine(c, matrix, None)
         scale = kernels.gcn_scale(h, edges)
-        ctx.save_for_backward(scale, bias)
-        ctx.edges, ctx.normed = edges, normed
+        ctx.save_for_backward(scale, matrix, bias, *to_keep(c, again))
+        ctx.edges, ctx.normed, ctx.again = edges, normed, again
         return kernels.gcn_sum(h, scale, bias, edges.source, edges.by_target)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        scale, bias = ctx.saved_tensors
+        scale, matrix, bias, *saved = ctx.saved_tensors
         target, groups = ctx.edges.target, ctx.edges.by_source
         grad = grad.contiguous()
         grad_h = kernels_for(grad).gcn_sum(grad, scale, None, target, groups)
-        return grad_h, offset_grad(grad, bias, ctx.normed), None, None
+        grad_matrix = grad_h.t() @ kept(saved, ctx.again)
+        grad_bias = offset_grad(grad, bias, ctx.normed)
+        return grad_h @ matrix, grad_matrix, grad_bias, None, None, None

@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GINEConv
 
-from gnnak.nn.fused.norm import Product, norm_relu_linear, real_of
+from gnnak.nn.fused.norm import norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
+from gnnak.nn.fused.rows import Again, Rows, kept, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges, Moments
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -32,8 +33,8 @@ def fits_gine(
 
 
 def run_gine(
-    conv: GINEConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Product:
+    conv: GINEConv, c: Rows, edge_attr: Tensor | None, edges: Edges, normed: bool
+) -> Rows:
     """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
@@ -42,9 +43,7 @@ def run_gine(
     return norm_relu_linear(parts.norm, h, parts.second, normed)
 
 
-def gine_linear(
-    c: Tensor, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
-) -> Product:
+def gine_linear(c: Rows, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges) -> Rows:
     r"""$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$.
 
     Args:
@@ -54,25 +53,32 @@ def gine_linear(
         matrix: W, [c', w].
         edges: The edge copies.
     """
-    return Product(*_GineLinear.apply(c, e, eps, matrix, edges))
+    return Rows(*_GineLinear.apply(c.values, e, eps, matrix, edges, c.again))
 
 
 class _GineLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, c: Tensor, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges
+        ctx: Any,
+        c: Tensor,
+        e: Tensor,
+        eps: Tensor,
+        matrix: Tensor,
+        edges: Edges,
+        again: Again | None,
     ) -> tuple[Tensor, Moments | None]:
         kernels = kernels_for(c)
-        ctx.save_for_backward(c, e, eps, matrix)
-        ctx.edges = edges
+        ctx.save_for_backward(e, eps, matrix, *to_keep(c, again))
+        ctx.edges, ctx.again = edges, again
         summed = kernels.messages(c, e, eps, edges)
         return kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        c, e, eps, matrix = ctx.saved_tensors
+        e, eps, matrix, *saved = ctx.saved_tensors
+        c = kept(saved, ctx.again)
         kernels = kernels_for(c)
         grad_matrix = grad.t() @ kernels.messages(c, e, eps, ctx.edges)
         back = kernels.messages_backward(grad @ matrix, c, e, eps, ctx.edges)
-        return *back, grad_matrix, None
+        return *back, grad_matrix, None, None

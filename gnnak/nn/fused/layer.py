@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from gnnak.nn.encodings import scaled_up
 from gnnak.nn.fused.lift import lift
-from gnnak.nn.fused.norm import Product, affine, norm_relu_linear
+from gnnak.nn.fused.norm import affine, norm_relu_linear
 from gnnak.nn.fused.parts import Block, blocks_of
-from gnnak.nn.fused.pool import Pool, gate_pools
+from gnnak.nn.fused.pool import Pool, chunk, gate_pools
+from gnnak.nn.fused.rows import Rows
 from gnnak.nn.fused.stack import can_fuse_stack, run_stack
 from gnnak.nn.gates import HopGate
 from gnnak.nn.kernels import has_fast_kernels
@@ -101,7 +102,7 @@ def fused_encodings(
 
 
 def _sums(
-    z: Product,
+    z: Rows,
     transforms: dict[Encoding, list[Block]],
     gates: dict[str, Tensor],
     rows: Tensor,
@@ -113,7 +114,7 @@ def _sums(
     if all(len(blocks) == 1 for blocks in transforms.values()):
         pooled = gate_pools(z, tables, rows, pools)
     else:
-        firsts = z.chunk(len(transforms))
+        firsts = chunk(z, len(transforms))
         parts = map(_further, transforms.values(), firsts)
         pooled = tuple(
             gate_pools(part, [table], rows, [pool])[0]
@@ -143,7 +144,7 @@ def _gates(layer: GNNAK, table: Tensor | None) -> dict[str, Tensor]:
     return dict(zip(layer.gates, values.chunk(len(linears), dim=1), strict=True))
 
 
-def _further(blocks: list[Block], z: Product) -> Product:
+def _further(blocks: list[Block], z: Rows) -> Rows:
     """All products of a transform but the first, whose result is z, [m, c]."""
     for before, block in pairwise(blocks):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from gnnak.nn.fused.rows import Again, Rows
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
@@ -27,9 +28,18 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 
 def lift(
     x: Tensor, table: Tensor | None, rows: Tensor, subgraphs: RootedSubgraphs
-) -> Tensor:
-    """Every copy's node state and table row side by side, [m, c + h]."""
-    return _Lift.apply(x, table, subgraphs.node, rows, subgraphs.by("node"))
+) -> Rows:
+    """Every copy's node state and table row side by side, [m, c + h].
+
+    They are not kept: there are far fewer nodes than copies of them.
+    """
+    node = subgraphs.node
+    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"))
+
+    def make(x: Tensor, table: Tensor | None) -> Tensor:
+        return kernels_for(x).lift(x, table, node, rows)
+
+    return Rows(values, again=Again(make, (x, table)))
 
 
 class _Lift(torch.autograd.Function):

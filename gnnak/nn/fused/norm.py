@@ -4,32 +4,15 @@ What a norm gives is computed again in the backward pass from what came into it:
 pass over memory in place of a tensor that is kept.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from gnnak.nn.fused.rows import Again, Rows, kept, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Moments
-from gnnak.nn.padding import current_real_rows
-
-
-class Product(NamedTuple):
-    """Rows that a norm follows."""
-
-    rows: Tensor
-    """[m, c]."""
-    moments: Moments | None = None
-    """What is known of them; a norm computes what is not."""
-
-    def chunk(self, count: int) -> "list[Product]":
-        """The columns in so many parts."""
-        parts = self.rows.chunk(count, dim=1)
-        if self.moments is None:
-            return [Product(part) for part in parts]
-        moments = self.moments.chunk(count)
-        return [Product(*each) for each in zip(parts, moments, strict=True)]
 
 
 def norm_rows(norm: nn.BatchNorm1d, h: Tensor) -> Tensor:
@@ -37,15 +20,15 @@ def norm_rows(norm: nn.BatchNorm1d, h: Tensor) -> Tensor:
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
-def norm_relu_add(norm: nn.BatchNorm1d, h: Product, residual: Tensor) -> Tensor:
+def norm_relu_add(norm: nn.BatchNorm1d, h: Rows, residual: Tensor) -> Tensor:
     """`residual + ReLU(norm(h))`, [m, c]."""
-    rows, moments = h
-    return _NormAct.apply(rows, norm.weight, norm.bias, residual, norm, True, moments)
+    weights = (norm.weight, norm.bias)
+    return _NormAct.apply(h.values, *weights, residual, norm, True, h.moments)
 
 
 def norm_relu_linear(
-    norm: nn.BatchNorm1d, h: Product, linear: nn.Linear, normed: bool
-) -> Product:
+    norm: nn.BatchNorm1d, h: Rows, linear: nn.Linear, normed: bool
+) -> Rows:
     """`linear(ReLU(norm(h)))`, [m, c'].
 
     Args:
@@ -54,9 +37,8 @@ def norm_relu_linear(
         linear: The product.
         normed: Whether a norm with the statistics of the products follows.
     """
-    rows, moments = h
     weights = (norm.weight, norm.bias, linear.weight, linear.bias)
-    return Product(*_NormLinear.apply(rows, *weights, norm, normed, moments))
+    return Rows(*_NormLinear.apply(h.values, *weights, norm, normed, *h[1:]))
 
 
 class _NormAct(torch.autograd.Function):
@@ -98,31 +80,23 @@ class _NormLinear(torch.autograd.Function):
         norm: nn.BatchNorm1d,
         normed: bool,
         moments: Moments | None,
+        again: Again | None,
     ) -> tuple[Tensor, Moments | None]:
         kernels, real = kernels_for(h), real_of(h)
         k = kernels.norm_constants(h, norm, real, moments)
-        ctx.save_for_backward(h, matrix, offset)
-        ctx.k, ctx.normed = k, normed
+        ctx.save_for_backward(matrix, offset, *to_keep(h, again))
+        ctx.k, ctx.normed, ctx.again = k, normed, again
         return kernels.norm_linear(h, k, None, matrix, offset, real)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        h, matrix, offset = ctx.saved_tensors
+        matrix, offset, *saved = ctx.saved_tensors
+        h = kept(saved, ctx.again)
         back = kernels_for(h).norm_linear_backward(grad, h, ctx.k, None, matrix, None)
         *of_norm, _, grad_matrix = back
         grad_offset = offset_grad(grad, offset, ctx.normed)
-        return *of_norm, grad_matrix, grad_offset, None, None, None
-
-
-def real_of(rows: Tensor) -> Tensor | None:
-    """How many of these rows are no padding, a scalar; None = all."""
-    return current_real_rows().get(rows.size(0))
-
-
-def with_rows(values: Tensor) -> Tensor:
-    """The same numbers, those of a row side by side in memory."""
-    return values if values.stride(1) == 1 else values.contiguous()
+        return *of_norm, grad_matrix, grad_offset, None, None, None, None
 
 
 def affine(x: Tensor, matrix: Tensor, offset: Tensor | None) -> Tensor:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.norm import Product, affine, norm_relu_linear
+from gnnak.nn.fused.norm import affine, norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
+from gnnak.nn.fused.rows import Again, Rows, kept, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.nn.pna import PNAStarConv
@@ -29,22 +30,22 @@ def fits_pna(
 
 
 def run_pna(
-    conv: PNAStarConv, c: Tensor, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Product:
+    conv: PNAStarConv, c: Rows, edge_attr: Tensor | None, edges: Edges, normed: bool
+) -> Rows:
     """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    h = Product(pair_linear(c, edge_attr, message.first.weight, edges))
+    h = Rows(pair_linear(c, edge_attr, message.first.weight, edges))
     sent = norm_relu_linear(message.norm, h, message.second, normed=False)
-    pooled = _PnaPool.apply(sent.rows, edges.by_target)
+    pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
-    blocks = [c, pooled, lookup(conv.degree.weight, degree)]
-    h = Product(affine(torch.cat(blocks, dim=1), update.first.weight, None))
+    blocks = [c.values, pooled, lookup(conv.degree.weight, degree)]
+    h = Rows(affine(torch.cat(blocks, dim=1), update.first.weight, None))
     return norm_relu_linear(update.norm, h, update.second, normed)
 
 
-def pair_linear(c: Tensor, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
+def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
     r"""$W [c_i, c_j, e_{ij}]$ for every edge copy $j \to i$, [f, c'].
 
     Args:
@@ -53,16 +54,21 @@ def pair_linear(c: Tensor, e: Tensor | None, matrix: Tensor, edges: Edges) -> Te
         matrix: W, [c', 2w + w'].
         edges: The edge copies.
     """
-    return _PairLinear.apply(c, e, matrix, edges)
+    return _PairLinear.apply(c.values, e, matrix, edges, c.again)
 
 
 class _PairLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, c: Tensor, e: Tensor | None, matrix: Tensor, edges: Edges
+        ctx: Any,
+        c: Tensor,
+        e: Tensor | None,
+        matrix: Tensor,
+        edges: Edges,
+        again: Again | None,
     ) -> Tensor:
-        ctx.save_for_backward(c, e, matrix)
-        ctx.edges = edges
+        ctx.save_for_backward(e, matrix, *to_keep(c, again))
+        ctx.edges, ctx.again = edges, again
         of_target, of_source, of_edge = _split(matrix, c.size(1))
         return kernels_for(c).pair_sum(
             affine(c, of_target, None),
@@ -74,7 +80,8 @@ class _PairLinear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        c, e, matrix = ctx.saved_tensors
+        e, matrix, *saved = ctx.saved_tensors
+        c = kept(saved, ctx.again)
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
         of_target, of_source, of_edge = _split(matrix, c.size(1))
         back = sum_by(grad, edges.by_target)
@@ -87,7 +94,7 @@ class _PairLinear(torch.autograd.Function):
             back = sum_by(grad, edges.by_edge)
             grad_e = back @ of_edge
             products.append(back.t() @ e)
-        return grad_c, grad_e, torch.cat(products, dim=1), None
+        return grad_c, grad_e, torch.cat(products, dim=1), None, None
 
 
 class _PnaPool(torch.autograd.Function):

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.norm import Product, offset_grad, real_of, with_rows
+from gnnak.nn.fused.norm import offset_grad
+from gnnak.nn.fused.rows import Again, Rows, kept, real_of, side_by_side, to_keep
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import AtCentroids, Moments
+from gnnak.nn.kernels.records import AtCentroids, Constants, Moments
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -26,13 +27,13 @@ class Pool(NamedTuple):
 
 def norm_add_linear(
     norm: nn.BatchNorm1d,
-    h: Product,
-    residual: Tensor,
+    h: Rows,
+    residual: Rows,
     matrix: Tensor,
     offset: Tensor | None,
     subgraphs: RootedSubgraphs,
     normed: bool,
-) -> tuple[Product, Tensor]:
+) -> tuple[Rows, Tensor]:
     """With s = `residual + ReLU(norm(h))`: `s matrix^T + offset`, and s of centroids.
 
     Args:
@@ -43,18 +44,51 @@ def norm_add_linear(
         offset: What is added to the products, [c'].
         subgraphs: Say which rows are centroids.
         normed: Whether norms with the statistics of the products follow.
+
+    Returns:
+        Products, which are not kept but made again; and states of centroids.
     """
-    rows, moments = h
-    tensors = (norm.weight, norm.bias, residual, matrix, offset)
-    at = (subgraphs.centroid, subgraphs.subgraph)
-    z, at_centroid, known = _NormAddLinear.apply(
-        rows, *tensors, norm, *at, normed, moments
+    z, at_centroid, k, moments = _NormAddLinear.apply(
+        h.values,
+        norm.weight,
+        norm.bias,
+        residual.values,
+        matrix,
+        offset,
+        norm,
+        (subgraphs.centroid, subgraphs.subgraph),
+        normed,
+        h.moments,
+        residual.again,
     )
-    return Product(z, known), at_centroid
+
+    def make(
+        matrix: Tensor, offset: Tensor | None, h: Tensor, *saved: Tensor | None
+    ) -> Tensor:
+        s = kept(saved, residual.again)
+        return kernels_for(h).norm_linear(h, k, s, matrix, offset, k.real)[0]
+
+    tensors = (matrix, offset, h.values, *to_keep(residual.values, residual.again))
+    return Rows(z, moments, Again(make, tensors)), at_centroid
+
+
+def chunk(z: Rows, count: int) -> list[Rows]:
+    """The columns of what `norm_add_linear` gave, in so many parts."""
+    assert z.again is not None
+    matrix, offset, *more = z.again.tensors
+    assert matrix is not None
+    values, matrices = z.values.chunk(count, dim=1), matrix.chunk(count)
+    offsets = (None,) * count if offset is None else offset.chunk(count)
+    moments = (None,) * count if z.moments is None else z.moments.chunk(count)
+    parts = zip(values, moments, matrices, offsets, strict=True)
+    return [
+        Rows(part, known, Again(z.again.make, (matrix, offset, *more)))
+        for part, known, matrix, offset in parts
+    ]
 
 
 def gate_pools(
-    z: Product, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
+    z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
     """Norm, ReLU, gate and sum, for every pool its share of the columns of z.
 
@@ -65,8 +99,8 @@ def gate_pools(
         pools: The encodings that are pooled.
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
-    moments = [part.moments for part in z.chunk(len(pools))]
-    return _GatePools.apply(z.rows, rows, pools, moments, *gates, *weights)
+    known = [None] * len(pools) if z.moments is None else z.moments.chunk(len(pools))
+    return _GatePools.apply(z.values, rows, pools, known, z.again, *gates, *weights)
 
 
 class _NormAddLinear(torch.autograd.Function):
@@ -80,29 +114,30 @@ class _NormAddLinear(torch.autograd.Function):
         matrix: Tensor,
         offset: Tensor | None,
         norm: nn.BatchNorm1d,
-        centroid: Tensor,
-        subgraph: Tensor,
+        places: tuple[Tensor, Tensor],
         normed: bool,
         moments: Moments | None,
-    ) -> tuple[Tensor, Tensor, Moments | None]:
+        again: Again | None,
+    ) -> tuple[Tensor, Tensor, Constants, Moments | None]:
         kernels, real = kernels_for(h), real_of(h)
         k = kernels.norm_constants(h, norm, real, moments)
-        ctx.save_for_backward(h, residual, matrix, offset, centroid, subgraph)
-        ctx.k, ctx.normed = k, normed
+        ctx.save_for_backward(h, matrix, offset, *to_keep(residual, again))
+        ctx.k, ctx.normed, ctx.places, ctx.again = k, normed, places, again
         z, known = kernels.norm_linear(h, k, residual, matrix, offset, real)
-        return z, kernels.norm_act_at(h, k, residual, centroid), known
+        return z, kernels.norm_act_at(h, k, residual, places[0]), k, known
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, grad: Tensor, at_centroid: Tensor, _: None
+        ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
-        h, residual, matrix, offset, *at = ctx.saved_tensors
+        h, matrix, offset, *saved = ctx.saved_tensors
+        residual, more = kept(saved, ctx.again), AtCentroids(at_centroid, *ctx.places)
         back = kernels_for(h).norm_linear_backward(
-            grad, h, ctx.k, residual, matrix, AtCentroids(at_centroid, *at)
+            grad, h, ctx.k, residual, matrix, more
         )
         grad_offset = offset_grad(grad, offset, ctx.normed)
-        return *back, grad_offset, *(None,) * 5
+        return *back, grad_offset, None, None, None, None, None
 
 
 class _GatePools(torch.autograd.Function):
@@ -113,6 +148,7 @@ class _GatePools(torch.autograd.Function):
         rows: Tensor,
         pools: list[Pool],
         moments: list[Moments | None],
+        again: Again | None,
         *parameters: Any,
     ) -> tuple[Tensor, ...]:
         kernels, real = kernels_for(z), real_of(z)
@@ -122,8 +158,8 @@ class _GatePools(torch.autograd.Function):
             kernels.norm_constants(part, pool.norm, real, known)
             for part, pool, known in zip(parts, pools, moments, strict=True)
         ]
-        ctx.save_for_backward(z, rows, *gates)
-        ctx.pools, ctx.constants = pools, constants
+        ctx.save_for_backward(*gates, *to_keep(z, again))
+        ctx.rows, ctx.pools, ctx.constants, ctx.again = rows, pools, constants, again
         return tuple(
             kernels.gate_pool(part, k, gate, rows, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)
@@ -132,14 +168,16 @@ class _GatePools(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        z, rows, *gates = ctx.saved_tensors
-        kernels, pools = kernels_for(z), ctx.pools
+        rows, pools = ctx.rows, ctx.pools
+        saved = ctx.saved_tensors
+        gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.again)
+        kernels = kernels_for(z)
         grad_z = torch.empty_like(z)
         of_gates, of_norms = [], []
         for index, (pool, grad) in enumerate(zip(pools, grads, strict=True)):
             part, into = (t.chunk(len(pools), dim=1)[index] for t in (z, grad_z))
             grad_weight, grad_bias, grad_gate = kernels.gate_pool_backward(
-                with_rows(grad),
+                side_by_side(grad),
                 part,
                 ctx.constants[index],
                 gates[index],
@@ -149,4 +187,4 @@ class _GatePools(torch.autograd.Function):
             )
             of_gates.append(grad_gate)
             of_norms += [grad_weight, grad_bias]
-        return grad_z, None, None, None, *of_gates, *of_norms
+        return grad_z, None, None, None, None, *of_gates, *of_norms

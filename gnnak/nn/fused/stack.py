@@ -9,9 +9,10 @@ from torch_geometric.nn import GCNConv, GINEConv
 from gnnak.nn.fused.gcn import fits_gcn, run_gcn
 from gnnak.nn.fused.gine import fits_gine, run_gine
 from gnnak.nn.fused.lift import edges_of
-from gnnak.nn.fused.norm import Product, norm_relu_add
+from gnnak.nn.fused.norm import norm_relu_add
 from gnnak.nn.fused.pna import fits_pna, run_pna
 from gnnak.nn.fused.pool import norm_add_linear
+from gnnak.nn.fused.rows import Rows
 from gnnak.nn.kernels.records import Edges
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.pna import PNAStarConv
@@ -25,7 +26,7 @@ class FusedConv(NamedTuple):
     fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
     """Whether a conv of the kind, with its options, has this form on such edge states
     and subgraphs."""
-    run: Callable[[Any, Tensor, Tensor | None, Edges, bool], Product]
+    run: Callable[[Any, Rows, Tensor | None, Edges, bool], Rows]
     """From the conv, the copies' states [m, w], the edges' states [e, w'] and the edge
     copies to what the conv gives, [m, w]. The last argument says whether a norm with
     the statistics of these rows follows, so that an offset has no gradient."""
@@ -55,13 +56,13 @@ def can_fuse_stack(
 
 def run_stack(
     stack: nn.Module,
-    c: Tensor,
+    c: Rows,
     edge_attr: Tensor | None,
     subgraphs: RootedSubgraphs,
     matrix: Tensor,
     offset: Tensor | None,
     normed: bool,
-) -> tuple[Product, Tensor]:
+) -> tuple[Rows, Tensor]:
     """Products of the base GNN's states, and its states of centroids.
 
     Args:
@@ -81,7 +82,7 @@ def run_stack(
     *before, last = zip(stack.convs, cast("list[BatchNorm]", stack.norms), strict=True)
     for conv, norm in before:
         h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
-        c = norm_relu_add(norm, h, c)
+        c = Rows(norm_relu_add(norm, h, c.values))
     conv, norm = last
     h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
     return norm_add_linear(norm, h, c, matrix, offset, subgraphs, normed)

@@ -1,0 +1,55 @@
+"""Rows of all copies: kept for the backward pass, or made again there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from gnnak.nn.kernels.records import Moments
+from gnnak.nn.padding import current_real_rows
+
+
+class Again(NamedTuple):
+    """How rows are made again from smaller tensors, or from such as are kept anyway."""
+
+    make: Callable[..., Tensor]
+    """Makes them of the tensors."""
+    tensors: tuple[Tensor | None, ...]
+    """What is kept in place of the rows."""
+
+
+class Rows(NamedTuple):
+    """Rows of all copies."""
+
+    values: Tensor
+    """[m, c]."""
+    moments: Moments | None = None
+    """What is known of them; a norm computes what is not."""
+    again: Again | None = None
+    """How they are made again; None = they are kept."""
+
+
+def to_keep(values: Tensor, again: Again | None) -> tuple[Tensor | None, ...]:
+    """What `save_for_backward` is given for rows, the last ones of its arguments."""
+    return (values,) if again is None else again.tensors
+
+
+def kept(saved: Sequence[Tensor | None], again: Again | None) -> Tensor:
+    """The rows, from what `to_keep` said."""
+    if again is not None:
+        return again.make(*saved)
+    (values,) = saved
+    assert values is not None
+    return values
+
+
+def real_of(rows: Tensor) -> Tensor | None:
+    """How many of these rows are no padding, a scalar; None = all."""
+    return current_real_rows().get(rows.size(0))
+
+
+def side_by_side(rows: Tensor) -> Tensor:
+    """The same numbers, those of a row next to each other in memory."""
+    return rows if rows.stride(1) == 1 else rows.contiguous()
