@@ -1,4 +1,4 @@
-"""A step of training, captured once for each shape of batch and then replayed.
+"""A step of training, captured for one shape of batch at a time and then replayed.
 
 On a GPU a step is hundreds of kernels, and launching them takes longer than running
 them; replayed as one CUDA graph they are launched together. A graph reads and writes
@@ -20,8 +20,6 @@ from gnnak.training.recorder import Recorder
 Step = Callable[[Item], Tensor]
 WARM_STEPS = 3
 """Steps of each shape before it is captured: they load kernels and make states."""
-MOST_SHAPES = 6
-"""Shapes that are captured; batches of further ones are trained on as they are."""
 
 
 class CapturedStep:
@@ -30,6 +28,12 @@ class CapturedStep:
     Items that are not padded hardly ever have the same shape: for them, the step is
     simply called, as it is for the first few of each shape. Should a step resist
     capture, it is called from then on.
+
+    The memory of one shape is held at a time: what was captured for another is given
+    back before the first step of a new one. A loader's shape only grows, and one that
+    was outgrown never comes back. If one does come back, its items are trained on as
+    they are: no shape is captured twice, so that shapes by turns end in steps of which
+    some are replayed and the others called.
 
     Args:
         step: Trains on an item and returns the detached loss. All that it reads and
@@ -40,11 +44,12 @@ class CapturedStep:
     def __init__(self, step: Step, recorder: Recorder) -> None:
         self.step, self.recorder = step, recorder
         self.gave_up = False
-        self._places: dict[Hashable, _Place] = {}
+        self._place: _Place | None = None
+        self._forgotten: set[Hashable] = set()
 
     def __call__(self, item: Item) -> Tensor:
         """Train on an item; returns its loss."""
-        place = None if item.real is None or self.gave_up else self._place(item)
+        place = None if item.real is None or self.gave_up else self._place_of(item)
         if place is None:
             return self.step(item)
         fixed = place.put(item)
@@ -54,21 +59,36 @@ class CapturedStep:
         if place.warm_steps <= WARM_STEPS:
             return self.recorder.warm(lambda: self.step(fixed))
         try:
-            place.replay = self.recorder.record(lambda: self.step(place.again(fixed)))
+            place.replay = self.recorder.record(self._again(fixed))
         except Exception as error:
             self._give_up(error)
         return self.step(item) if place.replay is None else place.replay()
 
-    def _place(self, item: Item) -> "_Place | None":
-        """Where items of this shape are put; None if there are too many shapes."""
+    def _place_of(self, item: Item) -> "_Place | None":
+        """Where items of this shape are put; None for a shape that was forgotten."""
         shape = layout(item)
-        if shape not in self._places and len(self._places) < MOST_SHAPES:
-            self._places[shape] = _Place(item)
-        return self._places.get(shape)
+        if shape in self._forgotten:
+            return None
+        if self._place is None or self._place.shape != shape:
+            self._forget()
+            self._place = _Place(item, shape)
+        return self._place
+
+    def _again(self, fixed: Item) -> Callable[[], Tensor]:
+        """The step on an item, each time without what was derived of it before."""
+        tensors = tensors_of(fixed)
+        return lambda: self.step(like(fixed, tensors))
+
+    def _forget(self) -> None:
+        """Give back the memory of the shape there was, if there was one."""
+        if self._place is not None:
+            self._forgotten.add(self._place.shape)
+            self._place = None
+            self.recorder.forget()
 
     def _give_up(self, error: Exception) -> None:
         self.gave_up = True
-        self._places.clear()
+        self._place = None
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         told = "steps are not captured, which is slower: %s"
         logging.getLogger("gnnak").warning(told, reason)
@@ -79,9 +99,11 @@ class _Place:
 
     Args:
         item: An item of this shape.
+        shape: Its layout.
     """
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, shape: Hashable) -> None:
+        self.shape = shape
         self.tensors = [torch.empty_like(tensor) for tensor in tensors_of(item)]
         self.replay: Callable[[], Tensor] | None = None
         self.warm_steps = 0
@@ -98,12 +120,4 @@ class _Place:
         given = tensors_of(item)
         for positions, tensors in self._by_type:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
-        return self.again(item)
-
-    def again(self, item: Item) -> Item:
-        """The item that lies here, without what was derived of the one before it.
-
-        Args:
-            item: Any item of this shape.
-        """
         return like(item, self.tensors)

@@ -169,7 +169,7 @@ class Padding(Cutter):
             behind = behind.view(*behind.shape, *[1] * (value.dim() - 1))
             return found.masked_fill_(behind, padding)
         found -= self.first[counts]
-        return torch.where(behind, self._spread(along, counts), found)
+        return torch.where(behind, self._spread(along, counts), found, out=found)
 
     def _row(self, axis: str) -> Tensor:
         """[b, r]: which row of the window each is; any, for padding."""
@@ -182,4 +182,7 @@ class Padding(Cutter):
         The i-th of p such rows names the (i q / p)-th of q others.
         """
         number = self.place[along] - self.count[along]
-        return number * self.room[counts] // self.room[along] + self.count[counts]
+        number *= self.room[counts]
+        number //= self.room[along]
+        number += self.count[counts]
+        return number

@@ -16,9 +16,11 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
+from gnnak.training.epochs import Epochs, epoch_seed
 from gnnak.training.items import Item
-from gnnak.training.loader import BatchSampler, Loader, Subgraphs, epoch_seed
+from gnnak.training.loader import Loader, Subgraphs
 from gnnak.training.protocols import Parts
+from gnnak.training.sampler import BatchSampler
 
 LARGER = 4
 """How many times larger batches are in evaluation, on a GPU."""
@@ -59,6 +61,7 @@ class GraphData(LightningDataModule):
         self.extractor, self.drop, self.padded = extractor, drop, padded
         self.kept: KeptSubgraphs | None = None
         self.plans: KeptPlan | None = None
+        self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
         """Move the store to the device, and extract there; `stage` does not matter."""
@@ -73,35 +76,50 @@ class GraphData(LightningDataModule):
     def train_dataloader(self) -> Loader:
         """Training batches, in a new order each epoch."""
         assert self.trainer is not None
-        rank, processes = self.trainer.global_rank, self.trainer.world_size
+        self._close()
+        seed, rank = self.train.seed, self.trainer.global_rank
         extracts = self.kept is None and self.store.device.type == "cuda"
         subgraphs = Subgraphs(
             self.kept,
             self.extractor if extracts else None,
             self.drop,
             self.plans,
-            lambda: self._coming_epoch(rank),
+            lambda epoch: epoch_seed(seed, epoch, rank),
         )
         inside = self.extractor is not None and self.kept is None and not extracts
-        plain = inside or processes > 1 or self.store.node_targets
-        return Loader(
+        plain = inside or self.trainer.world_size > 1 or self.store.node_targets
+        self._training = Loader(
             self.store,
-            self._sampler(self.parts.train, self._coming_epoch),
+            self._sampler(self.parts.train, lambda epoch: epoch_seed(seed, epoch)),
             self.clock,
             subgraphs,
             single=self.extractor is not None and self.kept is None,
             padded=self.padded and not plain,
+            epochs=Epochs(self._epoch, self.train.epochs),
         )
+        return self._training
 
-    def _coming_epoch(self, rank: int = 0) -> int:
-        """The seed of the epoch whose batches are about to be cut.
+    def _epoch(self) -> int:
+        """The number of the epoch whose batches are about to be cut.
 
         That epochs are processed is known before that they are complete: a resumed run
         cuts its first batches in between.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
-        return epoch_seed(self.train.seed, progress.processed, rank)
+        return progress.processed
+
+    def teardown(self, stage: str) -> None:
+        """Make no more batches; `stage` does not matter."""
+        self._close()
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Make no more batches."""
+        self._close()
+
+    def _close(self) -> None:
+        if self._training is not None:
+            self._training.close()
 
     def val_dataloader(self) -> Loader:
         """Validation batches."""
@@ -131,7 +149,7 @@ class GraphData(LightningDataModule):
     def _sampler(
         self,
         positions: Tensor,
-        order: Callable[[], int] | None = None,
+        order: Callable[[int], int] | None = None,
         size: int | None = None,
     ) -> BatchSampler:
         assert self.trainer is not None

@@ -1,4 +1,4 @@
-"""Batches of a store, epoch by epoch, each process with its share of every batch."""
+"""Batches of a store, epoch by epoch, with all that a step of training needs."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.utils.data import Sampler
 
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.sampling.drop import SubgraphDrop
@@ -18,58 +17,14 @@ from gnnak.training.ahead import MadeAhead, ahead
 from gnnak.training.budget import into_windows, shares
 from gnnak.training.clock import Clock
 from gnnak.training.cutting import cut, pad
+from gnnak.training.epochs import Begun, Epochs
 from gnnak.training.items import Item
+from gnnak.training.sampler import BatchSampler
 from gnnak.training.shapes import Shapes
 from gnnak.training.windows import open_window
 
-Closable = Generator[list[Item], None, None] | MadeAhead[list[Item]]
-"""Windows, which can be closed early."""
-
-
-class BatchSampler(Sampler[Tensor]):
-    """Positions of the graphs of each batch, [b].
-
-    Every process cuts the same batches and takes its share of each, so that together
-    they see what one process would. A last batch with fewer than two graphs a process
-    joins the one before it: BatchNorm has no statistics of a single graph.
-
-    Args:
-        positions: The graphs, [g].
-        batch_size: Graphs a batch, over all processes.
-        order: Seeds the order of the coming epoch; None = as they stand.
-        rank: Number of this process.
-        processes: How many there are.
-    """
-
-    def __init__(
-        self,
-        positions: Tensor,
-        batch_size: int,
-        order: Callable[[], int] | None = None,
-        rank: int = 0,
-        processes: int = 1,
-    ) -> None:
-        self.positions, self.batch_size = positions, batch_size
-        self.order = order
-        self.rank, self.processes = rank, processes
-        self.sizes = _batch_sizes(positions.numel(), batch_size, 2 * processes)
-
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        positions = self.positions
-        if self.order is not None:
-            generator = torch.Generator().manual_seed(self.order())
-            positions = positions[torch.randperm(len(positions), generator=generator)]
-        for batch in positions.split(self.sizes):
-            yield batch.tensor_split(self.processes)[self.rank]
-
-
-def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """The seed of one epoch in one process: a run can so be taken up at any epoch."""
-    mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
-    return mixed % (2**63 - 1)
+Windows = Generator[list[Item], None, None] | MadeAhead[list[Item]]
+"""The items of one window after the other."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +39,9 @@ class Subgraphs:
     """Which of them are used; None = all."""
     plans: KeptPlan | None = None
     """What draws need of all graphs, where it is kept."""
-    seed: Callable[[], int] | None = None
-    """Seeds what is drawn in the coming epoch; None = nothing is."""
+    seed: Callable[[int], int] | None = None
+    """From the number of an epoch to the seed of what is drawn in it; None = nothing
+    is."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
@@ -106,6 +62,11 @@ class Subgraphs:
 class Loader:
     """`Item`s of a store, put together on its device, a window of batches at a time.
 
+    When the last window of an epoch is taken, those of the next epoch are begun: on a
+    GPU the first of them is made meanwhile. As in the middle of an epoch, one window is
+    in use and one more is there. It stays there through an evaluation between them, and
+    until `close` if the next epoch never comes.
+
     Args:
         store: The graphs.
         sampler: Says which of them come together.
@@ -113,6 +74,8 @@ class Loader:
         subgraphs: Where their rooted subgraphs come from; None = nowhere.
         single: Whether a window is one batch.
         padded: Whether batches of full size are padded, all to one shape.
+        epochs: Which epoch is at hand; None = they are all the same, and none is begun
+            ahead.
     """
 
     def __init__(
@@ -123,10 +86,13 @@ class Loader:
         subgraphs: Subgraphs | None = None,
         single: bool = False,
         padded: bool = False,
+        epochs: Epochs | None = None,
     ) -> None:
         self.store, self.batches, self.clock = store, sampler, clock
         self.subgraphs = subgraphs or Subgraphs()
         self.shapes = Shapes() if padded else None
+        self.epochs = epochs or Epochs(lambda: 0, 1)
+        self._begun = Begun(self._windows)
         self.share = torch.ones(len(store))
         self.max_hop = -1
         if not single:
@@ -136,25 +102,33 @@ class Loader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Item]:
-        windows = self._windows()
+        epoch, left = self.epochs.now(), len(self)
+        windows = self._begun.take(epoch)
         try:
             for items in self._timed(windows):
+                left -= len(items)
+                if not left and epoch + 1 < self.epochs.count:
+                    self._begun.ahead_of(epoch + 1)
                 yield from items
         finally:
             windows.close()
 
-    def _windows(self) -> Closable:
+    def close(self) -> None:
+        """Give up what was begun for an epoch that does not come."""
+        self._begun.close()
+
+    def _windows(self, epoch: int) -> Windows:
         generator = None
         if self.subgraphs.seed is not None:
             generator = torch.Generator(self.store.device)
-            generator.manual_seed(self.subgraphs.seed())
+            generator.manual_seed(self.subgraphs.seed(epoch))
         windows = (
             self._items(batches, generator)
-            for batches in into_windows(self.batches, self.share)
+            for batches in into_windows(self.batches.of_epoch(epoch), self.share)
         )
         return ahead(windows, self.store.device)
 
-    def _timed(self, windows: Closable) -> Iterator[list[Item]]:
+    def _timed(self, windows: Windows) -> Iterator[list[Item]]:
         while True:
             with self.clock.time("data") if self.clock else nullcontext():
                 items = next(windows, None)
@@ -181,11 +155,3 @@ class Loader:
             return cut(window, groups)
         items = pad(window, self.shapes.of(window, full), full)
         return items + cut(window, groups, full) if full < len(sizes) else items
-
-
-def _batch_sizes(count: int, size: int, least: int) -> list[int]:
-    sizes = [size] * (count // size) + [count % size] * bool(count % size)
-    if len(sizes) > 1 and sizes[-1] < least:
-        last = sizes.pop()
-        sizes[-1] += last
-    return sizes

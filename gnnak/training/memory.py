@@ -1,5 +1,7 @@
 """Peak memory of a stretch of code: of the GPU's allocator, or of the process."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -7,16 +9,17 @@ import torch
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 
-_unseen: dict[torch.device, int] = {}
+_unseen: dict[int, int] = {}
 """Bytes of each GPU that its counter of the peak does not see."""
+_before: dict[int, int] = {}
+"""The peak of each GPU until its counter last started anew on the way."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
     """Let the peak start anew at what is in use now."""
     device = torch.device(device)
     if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        _unseen[device] = _held_by_captured(device)
+        _count_from(_index(device), 0)
     elif CLEAR.exists():
         CLEAR.write_text("5")
 
@@ -30,17 +33,44 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
     """
     device = torch.device(device)
     if device.type == "cuda":
-        peak = torch.cuda.max_memory_allocated(device)
-        return (peak + _unseen.get(device, 0)) / 2**20
+        return _peak_bytes(_index(device)) / 2**20
     return _resident("VmHWM")
 
 
-def _held_by_captured(device: torch.device) -> int:
+@contextmanager
+def pools_given_back(device: torch.device) -> Iterator[None]:
+    """Inside, captured graphs give back what they hold: from then on it is not counted.
+
+    The peak until then still counts.
+
+    Args:
+        device: A GPU.
+    """
+    index = _index(device)
+    peak = _peak_bytes(index)
+    yield
+    _count_from(index, peak)
+
+
+def _index(device: torch.device) -> int:
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
+def _peak_bytes(index: int) -> int:
+    peak = torch.cuda.max_memory_allocated(index) + _unseen.get(index, 0)
+    return max(peak, _before.get(index, 0))
+
+
+def _count_from(index: int, before: int) -> None:
+    torch.cuda.reset_peak_memory_stats(index)
+    _unseen[index], _before[index] = _held_by_captured(index), before
+
+
+def _held_by_captured(index: int) -> int:
     """Bytes in the pools of captured graphs that no tensor outside of them takes.
 
     A replay allocates nothing, so that the peak does not see what it computes in.
     """
-    index = torch.cuda.current_device() if device.index is None else device.index
     return sum(
         segment["total_size"] - segment["allocated_size"]
         for segment in torch.cuda.memory_snapshot()

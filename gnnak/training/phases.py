@@ -8,7 +8,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.nn.utils import clip_grad_norm_
 
 from gnnak.training.data import GraphData
-from gnnak.training.loader import Item
+from gnnak.training.items import Item
 from gnnak.training.module import GraphTask
 from gnnak.training.stopwatch import wait
 

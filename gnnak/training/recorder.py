@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.training.ahead import nothing_ahead
+from gnnak.training.memory import pools_given_back
 
 Work = Callable[[], Tensor]
 
@@ -32,6 +33,9 @@ class Recorder(Protocol):
                 would have changed is changed then.
         """
 
+    def forget(self) -> None:
+        """Give back the memory of all that was captured; it is not replayed again."""
+
 
 def make_recorder(device: torch.device) -> Recorder:
     """The recorder for a device."""
@@ -48,6 +52,9 @@ class CallRecorder:
     def record(self, work: Work) -> Work:
         """The work itself."""
         return work
+
+    def forget(self) -> None:
+        """Nothing is held."""
 
 
 class GraphRecorder:
@@ -66,6 +73,7 @@ class GraphRecorder:
         self.stream = torch.cuda.Stream(device)
         self.index = self.stream.device_index
         self.pool = torch.cuda.graph_pool_handle()
+        self.graphs: list[torch.cuda.CUDAGraph] = []
         self.waits: list[str] = []
 
     def warm(self, work: Work) -> Tensor:
@@ -95,12 +103,26 @@ class GraphRecorder:
             self._leave_pool()
             generator.graphsafe_set_state(before)
             raise
+        self.graphs.append(graph)
 
         def replay() -> Tensor:
             graph.replay()
             return result.clone()
 
         return replay
+
+    def forget(self) -> None:
+        """Reset the graphs, whoever holds them, and take another pool for others.
+
+        A pool without graphs is not to be captured in again.
+        """
+        with pools_given_back(torch.device("cuda", self.index)):
+            torch.cuda.synchronize(self.index)
+            for graph in self.graphs:
+                graph.reset()
+            self.graphs.clear()
+            self.pool = torch.cuda.graph_pool_handle()
+            torch.cuda.empty_cache()
 
     def _leave_pool(self) -> None:
         """Give back what PyTorch does not after a capture that CUDA broke off."""

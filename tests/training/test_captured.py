@@ -1,9 +1,10 @@
 import logging
+import weakref
 
 import pytest
 import torch
 
-from gnnak.training.captured import MOST_SHAPES, WARM_STEPS, CapturedStep
+from gnnak.training.captured import WARM_STEPS, CapturedStep
 from gnnak.training.flat import tensors_of
 from gnnak.training.items import Item
 from gnnak.training.recorder import CallRecorder
@@ -33,6 +34,9 @@ class Listener(CallRecorder):
 
         return replay
 
+    def forget(self):
+        self.calls.append("forget")
+
 
 def summed(seen: list[Item]):
     """A step that notes the items it was called with, and adds up their features."""
@@ -58,17 +62,71 @@ def test_captured_step_takes_each_item_once_from_fixed_tensors():
         assert fixed.data_ptr() != last.data_ptr()
 
 
-def test_captured_step_keeps_shapes_apart_and_captures_a_few():
-    plain = fixed_items(fixed_config("gin"), 1)[0]
-    positions = [torch.arange(count) for count in range(1, MOST_SHAPES + 2)]
-    store, seen, listener = edge_counts(8).store, [], Listener()
-    items = [Item(store[few], None, plain.real) for few in positions]
+def items_of_shapes(count: int) -> list[Item]:
+    """One item each of so many shapes."""
+    plain, store = fixed_items(fixed_config("gin"), 1)[0], edge_counts(8).store
+    positions = [torch.arange(few) for few in range(1, count + 1)]
+    return [Item(store[few], None, plain.real) for few in positions]
+
+
+def test_captured_step_captures_one_shape_after_the_other():
+    items, seen, listener = items_of_shapes(8), [], Listener()
     captured = CapturedStep(summed(seen), listener)
-    for _ in range(WARM_STEPS + 2):
-        assert [captured(item) for item in items] == [i.batch.x.sum() for i in items]
-    assert listener.calls.count("record") == MOST_SHAPES
-    assert listener.calls.count("replay") == 2 * MOST_SHAPES
+    for item in items:
+        for _ in range(WARM_STEPS + 2):
+            assert captured(item) == item.batch.x.sum()
+    each = ["warm"] * WARM_STEPS + ["record"] + ["replay"] * 2
+    assert listener.calls == [*each, "forget"] * 7 + each
     assert len(seen) == (WARM_STEPS + 2) * len(items)
+
+
+def test_captured_step_captures_no_shape_twice():
+    items, seen, listener = items_of_shapes(3), [], Listener()
+    captured = CapturedStep(summed(seen), listener)
+    for _ in range(20):
+        assert [captured(item) for item in items] == [i.batch.x.sum() for i in items]
+    assert listener.calls.count("forget") == 2
+    assert listener.calls.count("record") == 1
+    assert listener.calls.count("replay") == 20 - WARM_STEPS
+    assert len(seen) == 20 * len(items)
+
+
+class Holder(CallRecorder):
+    """Counts how much of what it captured is still there, now and again."""
+
+    def __init__(self) -> None:
+        self.held: list[weakref.ref] = []
+        self.alive: list[int] = []
+
+    def warm(self, work):
+        self.alive.append(self.count())
+        return work()
+
+    def record(self, work):
+        self.held.append(weakref.ref(work))
+        return work
+
+    def forget(self):
+        self.alive.append(self.count())
+
+    def count(self):
+        return sum(one() is not None for one in self.held)
+
+
+def test_captured_step_holds_nothing_of_the_shape_before_when_it_warms_up():
+    holder, fixed = Holder(), []
+
+    def step(item: Item) -> torch.Tensor:
+        fixed.append(weakref.ref(item.batch.x))
+        return item.batch.x.sum()
+
+    captured = CapturedStep(step, holder)
+    for item in items_of_shapes(3):
+        for _ in range(WARM_STEPS + 2):
+            captured(item)
+    assert set(holder.alive) == {0}
+    assert holder.count() == 1
+    assert [one() is not None for one in fixed] == [False] * 10 + [True] * 5
 
 
 def test_captured_step_calls_the_step_for_items_that_are_not_padded():

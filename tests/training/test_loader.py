@@ -1,7 +1,5 @@
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gnnak import EgoNets
 from gnnak.sampling.coverage import is_cover
@@ -9,43 +7,13 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import keep_all
 from gnnak.training import budget
 from gnnak.training.clock import Clock
+from gnnak.training.epochs import Epochs
 from gnnak.training.items import Item
-from gnnak.training.loader import BatchSampler, Loader, Subgraphs
+from gnnak.training.loader import Loader, Subgraphs
+from gnnak.training.sampler import BatchSampler
 from tests.graphs.graph_strategies import assert_same
 from tests.training.small import triangles
 from tests.training.test_windows import assert_same_records
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))
-def test_processes_together_see_what_one_sees(count, size, processes):
-    positions = torch.arange(count) + 100
-    shares = [
-        list(BatchSampler(positions, size, lambda: 7, rank, processes))
-        for rank in range(processes)
-    ]
-    assert len({len(share) for share in shares}) == 1
-    together = [torch.cat(parts) for parts in zip(*shares, strict=True)]
-    assert torch.cat(together).sort().values.tolist() == positions.tolist()
-    least = min(2 * processes, count)
-    assert all(len(batch) >= min(least, size) for batch in together)
-    if processes == 1:
-        return
-    sizes = [len(batch) for batch in together]
-    assert sizes == BatchSampler(positions, size, None, 0, processes).sizes
-
-
-def test_a_last_batch_of_one_graph_joins_the_one_before():
-    assert BatchSampler(torch.arange(9), 4).sizes == [4, 5]
-    assert BatchSampler(torch.arange(10), 4).sizes == [4, 4, 2]
-    assert BatchSampler(torch.arange(1), 4).sizes == [1]
-
-
-def test_order_follows_from_its_seed():
-    seeds = iter([1, 1, 2])
-    sampler = BatchSampler(torch.arange(50), 50, lambda: next(seeds))
-    first, again, other = (next(iter(sampler)).tolist() for _ in range(3))
-    assert first == again != other
-    assert next(iter(BatchSampler(torch.arange(5), 5))).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_loader_gives_whole_batches_and_tells_the_seconds():
@@ -79,7 +47,7 @@ def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
     items = list(Loader(store, sampler, None, Subgraphs(kept)))
     assert len(items) == len(Loader(store, sampler)) == 3
-    for item, positions in zip(items, sampler, strict=True):
+    for item, positions in zip(items, sampler.of_epoch(0), strict=True):
         same_items(item, Item(store[positions], kept[positions]))
 
 
@@ -101,14 +69,14 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
     store, seeds = triangles(8).store, iter([1, 1, 2])
     kept, sampler = keep_all(store, EgoNets(1)), BatchSampler(torch.arange(16), 5)
     drop = SubgraphDrop(strategy, 2)
-    drawn = Subgraphs(kept, drop=drop, seed=lambda: next(seeds))
-    loader = Loader(store, sampler, None, drawn)
+    drawn = Subgraphs(kept, drop=drop, seed=lambda epoch: epoch)
+    loader = Loader(store, sampler, None, drawn, epochs=Epochs(seeds.__next__, 0))
     first, again, other = (list(loader) for _ in range(3))
     for one, two in zip(first, again, strict=True):
         same_items(one, two)
     roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
     assert roots[0] != roots[1]
-    for item, positions in zip(first, sampler, strict=True):
+    for item, positions in zip(first, sampler.of_epoch(0), strict=True):
         full = kept[positions]
         chosen = torch.zeros(full.num_subgraphs, dtype=torch.bool)
         chosen[item.subgraphs.root] = True

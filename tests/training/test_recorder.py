@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -19,7 +21,30 @@ def test_make_recorder_calls_where_there_is_nothing_to_capture():
     assert recorder.warm(lambda: count.add_(1)) == 1
     replay = recorder.record(lambda: count.add_(1))
     assert count == 1
+    recorder.forget()
     assert replay() == 2
+
+
+def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):
+    calls = []
+    graph = SimpleNamespace(reset=lambda: calls.append("reset"))
+    stand_ins = {
+        "Stream": lambda _: SimpleNamespace(device_index=0),
+        "graph_pool_handle": object,
+        "synchronize": lambda _: calls.append("synchronize"),
+        "empty_cache": lambda: calls.append("empty_cache"),
+        "max_memory_allocated": lambda _: 0,
+        "reset_peak_memory_stats": lambda _: calls.append("count anew"),
+        "memory_snapshot": list,
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    recorder = GraphRecorder(torch.device("cuda"))
+    pool, recorder.graphs = recorder.pool, [graph, graph]
+    recorder.forget()
+    assert calls == ["synchronize", "reset", "reset", "empty_cache", "count anew"]
+    assert recorder.graphs == []
+    assert recorder.pool is not pool
 
 
 @needs_gpu
@@ -37,6 +62,32 @@ def test_record_does_nothing_and_its_replays_do_it_again_and_again():
     first = replay()
     rate.fill_(10)
     assert [float(first), float(replay())] == [8.0, 48.0]
+
+
+def reserved_after_forgetting(recorder, megabytes):
+    """Bytes reserved once work of this size was captured, replayed and forgotten."""
+    count = torch.zeros((), device="cuda")
+
+    def work():
+        large = torch.ones(megabytes * 2**18, device="cuda")
+        return count.add_(large.max())
+
+    for _ in range(2):
+        recorder.warm(work)
+    replay = recorder.record(work)
+    assert [float(replay()) for _ in range(2)] == [3.0, 4.0]
+    assert torch.cuda.memory_reserved() >= megabytes * 2**20
+    del replay
+    recorder.forget()
+    return torch.cuda.memory_reserved()
+
+
+@needs_gpu
+def test_forget_gives_the_memory_of_graphs_back_and_others_can_be_captured():
+    recorder = make_recorder(torch.device("cuda"))
+    first = reserved_after_forgetting(recorder, 64)
+    others = [reserved_after_forgetting(recorder, size) for size in (128, 256, 64)]
+    assert max(others) <= first + 4 * 2**20
 
 
 @needs_gpu
