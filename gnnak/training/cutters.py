@@ -116,7 +116,7 @@ class Padding(Cutter):
     """
 
     def __init__(self, window: Window, shape: Shape, until: int) -> None:
-        self.shape, self.num_graphs = shape, window.starts["graphs"][1]
+        self.shape = shape
         bounds = {a: first[: until + 1, None] for a, first in window.first.items()}
         self.first = {axis: bound[:-1] for axis, bound in bounds.items()}
         self.end = {axis: bound[1:] for axis, bound in bounds.items()}
@@ -145,7 +145,7 @@ class Padding(Cutter):
         return torch.stack(both, dim=1).unbind()
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Padding rows have no key, but padding nodes are in a graph, the last."""
+        """Padding rows have no key, but all padding nodes are in a graph, the last."""
         key = torch.arange(len(self.place[keys]) + 1, device=value.device)
         found = value[torch.minimum(self.first[keys] + key, self.end[keys])]
         found -= self.first[rows]
@@ -156,7 +156,7 @@ class Padding(Cutter):
     def real(self) -> Sequence[RealRows]:
         """The counts of every batch."""
         counts = torch.cat([self.count[axis] for axis in ROWS], dim=1)
-        return [RealRows(self.num_graphs, self.shape, rows) for rows in counts]
+        return [RealRows(self.shape, rows) for rows in counts]
 
     def _matrix(
         self, value: Tensor, along: str, counts: str | None, padding: int = 0
@@ -179,8 +179,10 @@ class Padding(Cutter):
     def _spread(self, along: str, counts: str) -> Tensor:
         """[b, r]: the padding row that a padding row names.
 
-        The i-th of p such rows names the (i q / p)-th of q others.
+        The i-th of p such rows names the (i q / p)-th of q others, or the last graph.
         """
+        if counts == "graphs":
+            return self.place[along].new_full((), self.shape.graphs - 1)
         number = self.place[along] - self.count[along]
         number *= self.room[counts]
         number //= self.room[along]

@@ -39,12 +39,12 @@ def cut(window: Window, groups: bool = False, since: int = 0) -> list[Item]:
 def pad(window: Window, shape: Shape, until: int | None = None) -> list[Item]:
     """Cut a window into batches of one shape, with centroids and `Groups`.
 
-    Real rows come first on every axis. One more graph, the last, holds the padding
+    Real rows come first on every axis. The last graph, a padding one, holds the padding
     nodes. Padding edges are self loops, and padding copies are of padding nodes, in
     padding subgraphs, in no group; what they fill in has no weight.
 
     Args:
-        window: The batches, of as many graphs each; targets are of graphs.
+        window: The batches; targets are of graphs.
         shape: Sizes to pad to; each must leave room for padding.
         until: The first batch that is not wanted; None = all are.
     """

@@ -20,7 +20,7 @@ class Shape:
     """
 
     graphs: int
-    """Graphs, the one that holds the padding nodes included."""
+    """Graphs, those that are padding included: the last one holds the padding nodes."""
     nodes: int
     """Nodes."""
     edges: int
@@ -43,12 +43,15 @@ ROWS = ("graphs", "nodes", "edges", "subgraphs", "copies", "edge_copies")
 class RealRows:
     """How many rows of a padded batch are real; on every axis they come first."""
 
-    num_graphs: int
-    """Real graphs: all but the last."""
     shape: Shape
     """The padded sizes."""
     rows: Tensor
     """[6], int64, on the batch's device: the real counts, in the order of `ROWS`."""
+
+    @property
+    def graphs(self) -> Tensor:
+        """Real graphs, 0-dim."""
+        return self.rows[0]
 
     @property
     def nodes(self) -> Tensor:

@@ -73,7 +73,7 @@ class Loader:
         clock: Told the seconds it takes; None = nobody is told.
         subgraphs: Where their rooted subgraphs come from; None = nowhere.
         single: Whether a window is one batch.
-        padded: Whether batches of full size are padded, all to one shape.
+        padded: Whether batches are padded, all to one shape, if any is of full size.
         epochs: Which epoch is at hand; None = they are all the same, and none is begun
             ahead.
     """
@@ -151,7 +151,11 @@ class Loader:
         self.max_hop = max(self.max_hop, window.known["max_hop"])
         window.known["max_hop"] = self.max_hop
         full = sizes.count(self.batches.batch_size)
-        if self.shapes is None or not full:
+        if self.shapes is None or not (full or self.shapes.shape):
             return cut(window, groups)
-        items = pad(window, self.shapes.of(window, full), full)
-        return items + cut(window, groups, full) if full < len(sizes) else items
+        # Only the last batch may be larger: what would be too small has joined it.
+        until = len(sizes) - (sizes[-1] > self.batches.batch_size)
+        if not until:
+            return cut(window, groups)
+        items = pad(window, self.shapes.of(window, until, full), until)
+        return items + cut(window, groups, until) if until < len(sizes) else items

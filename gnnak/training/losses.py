@@ -7,6 +7,7 @@ that of one process.
 
 from collections.abc import Callable
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
@@ -15,7 +16,8 @@ from gnnak.datasets.record import DatasetInfo, Task
 from gnnak.errors import OptionError
 from gnnak.training.config import Loss
 
-SumAndWeight = tuple[Tensor, Tensor]
+TermsAndWeights = tuple[Tensor, Tensor]
+"""A term for every target, and what it weighs, of one shape."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
@@ -29,7 +31,9 @@ FOR: dict[Task, tuple[Loss, ...]] = {
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """The loss function of outputs and targets.
+    """The loss function of outputs and targets, and of how many of them are real.
+
+    The first are; those that are not count nothing. None = all are.
 
     Args:
         info: What is asked; says which losses there can be.
@@ -44,56 +48,64 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
             f"train.loss is {name!r}, but {info.name} is a {info.task} task; use one "
             f"of: {', '.join(FOR[info.task])}."
         )
-    terms = _TERMS[name]
+    terms_of = _TERMS[name]
 
-    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-        total, weight = terms(outputs, targets)
-        processes = 1
+    def loss(outputs: Tensor, targets: Tensor, real: Tensor | None = None) -> Tensor:
+        counts = torch.ones_like(outputs[:, 0], dtype=torch.bool)
+        if real is not None:
+            counts = torch.arange(len(outputs), device=outputs.device) < real
+        terms, weights = terms_of(outputs, targets, counts)
+        shown = counts.view(-1, *[1] * (terms.dim() - 1))
+        weights = torch.where(shown, weights, 0)
+        weight, processes = weights.sum(), 1
         if dist.is_available() and dist.is_initialized():
             processes = dist.get_world_size()
             dist.all_reduce(weight)
+        # What padding rows hold does not matter, not even where it is infinite.
+        total = (torch.where(shown, terms, 0) * weights).sum()
         # Gradients are averaged over processes; they are to be summed.
         return total / weight.clamp(min=1e-12) * processes
 
     return loss
 
 
-def _l1(outputs: Tensor, targets: Tensor) -> SumAndWeight:
-    return _all(functional.l1_loss(outputs, targets, reduction="none"))
+def _l1(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
+    terms = functional.l1_loss(outputs, targets, reduction="none")
+    return terms, torch.ones_like(terms)
 
 
-def _mse(outputs: Tensor, targets: Tensor) -> SumAndWeight:
-    return _all(functional.mse_loss(outputs, targets, reduction="none"))
+def _mse(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
+    terms = functional.mse_loss(outputs, targets, reduction="none")
+    return terms, torch.ones_like(terms)
 
 
-def _cross_entropy(outputs: Tensor, targets: Tensor) -> SumAndWeight:
-    return _all(functional.cross_entropy(outputs, targets, reduction="none"))
+def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
+    terms = functional.cross_entropy(outputs, targets, reduction="none")
+    return terms, torch.ones_like(terms)
 
 
-def _weighted_cross_entropy(outputs: Tensor, targets: Tensor) -> SumAndWeight:
+def _weighted_cross_entropy(
+    outputs: Tensor, targets: Tensor, counts: Tensor
+) -> TermsAndWeights:
     """Each class weighs 1 minus its share of the batch (over all processes)."""
-    counts = functional.one_hot(targets, outputs.size(1)).sum(dim=0).to(outputs.dtype)
+    named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
+    found = named.sum(dim=0).to(outputs.dtype)
     if dist.is_available() and dist.is_initialized():
-        dist.all_reduce(counts)
-    weights = 1 - counts / counts.sum()
-    total = functional.cross_entropy(outputs, targets, weights, reduction="sum")
-    return total, weights.index_select(0, targets).sum()
+        dist.all_reduce(found)
+    weights = 1 - found / found.sum()
+    terms = functional.cross_entropy(outputs, targets, reduction="none")
+    return terms, weights.index_select(0, targets)
 
 
-def _bce(outputs: Tensor, targets: Tensor) -> SumAndWeight:
+def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
     """Over the answers that are known."""
-    known = ~targets.isnan()
     terms = functional.binary_cross_entropy_with_logits(
         outputs, targets.nan_to_num(), reduction="none"
     )
-    return (terms * known).sum(), known.sum().to(terms.dtype)
+    return terms, (~targets.isnan()).to(terms.dtype)
 
 
-def _all(terms: Tensor) -> SumAndWeight:
-    return terms.sum(), terms.new_full((), terms.numel())
-
-
-_TERMS: dict[Loss, Callable[[Tensor, Tensor], SumAndWeight]] = {
+_TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {
     "l1": _l1,
     "mse": _mse,
     "cross-entropy": _cross_entropy,

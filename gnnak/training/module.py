@@ -110,9 +110,7 @@ class GraphTask(LightningModule):
             )
         outputs = _widened(outputs)
         targets = self._targets(batch, outputs)
-        if real is not None:
-            outputs, targets = outputs[: real.num_graphs], targets[: real.num_graphs]
-        return self.loss(outputs, targets)
+        return self.loss(outputs, targets, None if real is None else real.graphs)
 
     def validation_step(self, item: Item, _: int) -> None:
         """Take one batch into the score."""

@@ -56,15 +56,21 @@ class Shapes:
         self.shape: Shape | None = None
         self.most: dict[str, int] = {}
 
-    def of(self, window: Window, until: int) -> Shape:
-        """A shape that the batches up to number `until` of a window fit in."""
+    def of(self, window: Window, until: int, full: int) -> Shape:
+        """A shape that the batches up to number `until` of a window fit in.
+
+        Args:
+            window: The batches.
+            until: The first batch that need not fit.
+            full: How many of them, the first ones, are of full size.
+        """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         for axis, rows in counts.items():
             self.most[axis] = max(*rows, self.most.get(axis, 0))
         if self.shape is None or not fits(self.most, self.shape):
             self.shape = choose_shape(
                 {
-                    axis: _expected(rows, self.most[axis])
+                    axis: _expected(rows[:full], self.most[axis])
                     for axis, rows in counts.items()
                 }
                 | {"graphs": self.most["graphs"]}

@@ -43,7 +43,7 @@ def fixed_items(config: RunConfig, count: int, device: str = "cpu") -> list[Item
         sizes += (subgraphs.num_subgraphs, subgraphs.num_copies, len(subgraphs.edge))
     sizes += (0,) * (6 - len(sizes))
     # A batch norm knows rows by their number: no two axes may have the same.
-    real = RealRows(batch.num_graphs, Shape(*sizes), torch.tensor(sizes))
+    real = RealRows(Shape(*sizes), torch.tensor(sizes))
     first = Item(batch, subgraphs, real)
     draw = torch.Generator().manual_seed(1)
     return [_another(first, draw, config, device) for _ in range(count)]

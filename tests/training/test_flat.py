@@ -12,7 +12,7 @@ def item() -> Item:
     batch = triangles(2).store[torch.arange(3)]
     subgraphs = EgoNets(1)(batch.edge_index, batch.num_nodes)
     shape = Shape(3, batch.num_nodes, batch.num_edges)
-    return Item(batch, subgraphs, RealRows(3, shape, torch.arange(6)))
+    return Item(batch, subgraphs, RealRows(shape, torch.arange(6)))
 
 
 def test_tensors_of_an_item_are_all_of_its_tensors_and_those_it_keeps():
@@ -45,7 +45,7 @@ def test_layout_tells_sizes_types_and_numbers_apart():
     others = [
         replace(here, batch=batch),
         replace(here, subgraphs=None),
-        replace(here, real=replace(here.real, num_graphs=2)),
+        replace(here, real=replace(here.real, shape=Shape(9, 9, 9))),
     ]
     assert len({layout(other) for other in [here, item(), *others]}) == 4
 

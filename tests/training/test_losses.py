@@ -56,3 +56,28 @@ def test_make_loss_refuses_a_loss_of_another_task():
         OptionError, match="d is a regression task; use one of: l1, mse"
     ):
         make_loss(info("regression"), "bce")
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        ("regression", "l1"),
+        ("regression", "mse"),
+        ("classification", "cross-entropy"),
+        ("classification", "weighted-cross-entropy"),
+        ("multilabel", "bce"),
+    ],
+)
+def test_losses_are_blind_to_padding(task, name):
+    loss, real = make_loss(info(task), name), torch.tensor(4)
+    outputs, targets = torch.randn(6, 3, requires_grad=True), torch.rand(6, 3)
+    if task == "classification":
+        targets = torch.tensor([0, 2, 1, 0, 0, 0])
+    with torch.no_grad():
+        outputs[4:] = torch.inf
+    found = loss(outputs, targets, real)
+    (grad,) = torch.autograd.grad(found, outputs)
+    wanted = loss(outputs[:4], targets[:4])
+    torch.testing.assert_close(found, wanted)
+    (wanted_grad,) = torch.autograd.grad(wanted, outputs)
+    torch.testing.assert_close(grad[:4], wanted_grad[:4])

@@ -51,8 +51,8 @@ def window_of(store, sizes, sampled=False, extractor=NEAR):
 def padded_and_plain(sampled=False, extractor=NEAR):
     store = molecule_store(2)
     count = len(store) // 2
-    window = window_of(store, [count, count], sampled, extractor)
-    shape = Shapes().of(window, 2)
+    window = window_of(store, [count, count - 2, 2], sampled, extractor)
+    shape = Shapes().of(window, until=3, full=1)
     return pad(window, shape), cut(window, groups=extractor is not None)
 
 
@@ -60,7 +60,7 @@ def padded_and_plain(sampled=False, extractor=NEAR):
 def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
     for item, plain in zip(*padded_and_plain(sampled), strict=True):
         ours, theirs, real = item.subgraphs, plain.subgraphs, item.real
-        assert real.num_graphs == plain.batch.num_graphs
+        assert real.graphs == plain.batch.num_graphs
         sizes = [
             plain.batch.num_graphs,
             plain.batch.num_nodes,
@@ -92,14 +92,14 @@ def test_padding_names_padding_alone(sampled):
     for item in padded_and_plain(sampled)[0]:
         item.batch.check()
         real, subs, shape = item.real, item.subgraphs, item.real.shape
-        assert item.batch.num_graphs == real.num_graphs + 1 == shape.graphs
+        assert real.graphs < item.batch.num_graphs == shape.graphs
+        assert (item.batch.batch[real.nodes :] == shape.graphs - 1).all()
         assert item.batch.num_nodes == subs.num_nodes == shape.nodes
         assert item.batch.num_edges == subs.num_edges == shape.edges
         assert subs.num_subgraphs == shape.subgraphs
         assert subs.num_copies == shape.copies
         assert subs.num_edge_copies == shape.edge_copies
         spread = [
-            (item.batch.batch, "nodes", "graphs"),
             (item.batch.edge_index[0], "edges", "nodes"),
             (subs.root, "subgraphs", "nodes"),
             (subs.centroid, "subgraphs", "copies"),
@@ -164,7 +164,7 @@ def test_a_network_does_not_see_padding(name, recompute):
     for item, alone in zip(items, plain_items, strict=True):
         with real_rows(item.real.counts()):
             got = blind(item.batch, subgraphs=item.subgraphs)
-        got = got[: item.real.num_graphs]
+        got = got[: item.real.graphs]
         wanted = plain(alone.batch, subgraphs=alone.subgraphs)
         torch.testing.assert_close(got, wanted, **exact)
         weights = torch.randn_like(wanted)
@@ -176,14 +176,14 @@ def test_a_network_does_not_see_padding(name, recompute):
         torch.testing.assert_close(ours, theirs, **exact)
 
 
-def test_pad_leaves_a_smaller_last_batch_to_cut():
+def test_pad_leaves_a_larger_last_batch_to_cut():
     store = molecule_store()
-    window = window_of(store, [3, 3, 1])
-    shape = Shapes().of(window, 2)
+    window = window_of(store, [2, 2, 3])
+    shape = Shapes().of(window, until=2, full=2)
     padded, rest = pad(window, shape, 2), cut(window, since=2)
-    assert [item.batch.num_graphs for item in padded] == [4, 4]
-    assert [item.batch.num_graphs for item in rest] == [1]
-    assert torch.equal(rest[0].batch.x, store[6].x)
+    assert [item.batch.num_graphs for item in padded] == [3, 3]
+    assert [item.batch.num_graphs for item in rest] == [3]
+    assert torch.equal(rest[0].batch.x, store[4:7].x)
 
 
 def test_a_choice_that_keeps_every_subgraph_is_padded_like_any_other():
@@ -192,6 +192,6 @@ def test_a_choice_that_keeps_every_subgraph_is_padded_like_any_other():
     everything = SubgraphDrop("random", 50)(full, graphs.edge_index)
     assert everything.num_subgraphs == graphs.num_nodes
     window = open_window(graphs, everything, [len(store)])
-    shape = Shapes().of(window, 1)
+    shape = Shapes().of(window, 1, 1)
     assert shape.subgraphs != shape.nodes
     assert not pad(window, shape)[0].subgraphs.in_order

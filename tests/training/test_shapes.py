@@ -36,17 +36,24 @@ def test_choose_shape_of_all_subgraphs_has_as_many_as_nodes():
 
 def test_shapes_grow_when_a_batch_does_not_fit():
     shapes, small = Shapes(), window_of(molecule_store(1), [7])
-    first = shapes.of(small, 1)
-    assert shapes.of(small, 1) is first
-    large = shapes.of(window_of(molecule_store(8), [56]), 1)
+    first = shapes.of(small, 1, 1)
+    assert shapes.of(small, 1, 1) is first
+    large = shapes.of(window_of(molecule_store(8), [56]), 1, 1)
     assert large.copies > first.copies
-    assert shapes.of(small, 1) is large
+    assert shapes.of(small, 1, 1) is large
 
 
 def test_shapes_have_room_for_batches_that_are_a_little_larger():
     window = window_of(molecule_store(4), [2] * 14)
-    shape = Shapes().of(window, 14)
+    shape = Shapes().of(window, 14, 14)
     for axis in ("nodes", "edges", "copies", "edge_copies"):
         assert max(window.counts(axis)) < getattr(shape, axis)
     copies = window.counts("copies")
     assert mean(copies) + 4 * pstdev(copies) < shape.copies
+
+
+def test_shapes_judge_by_batches_of_full_size():
+    store = molecule_store(4)
+    window = window_of(store, [3] * 9 + [1])
+    wanted = Shapes().of(window, 9, 9)
+    assert Shapes().of(window, 10, 9) == wanted

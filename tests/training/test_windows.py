@@ -142,7 +142,7 @@ def test_an_open_window_is_cut_and_padded_without_a_question_to_the_device(sampl
     if sampled:
         subgraphs = SubgraphDrop("random", 1)(subgraphs, graphs.edge_index)
     window = open_window(graphs, subgraphs, [3, 3])
-    shape = Shapes().of(window, 2)
+    shape = Shapes().of(window, 2, 2)
     with FakeTensorMode() as mode:
         unknown = faked(window, mode)
         items = pad(unknown, shape) + cut(unknown, groups=True)
