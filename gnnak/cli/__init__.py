@@ -4,7 +4,7 @@ import sys
 from typing import NoReturn
 
 from gnnak.errors import GnnakError
-from gnnak.training.stopping import Stopped, loading, stoppable
+from gnnak.training.stopping import Stopped, stoppable, stoppable_at_once
 from gnnak.training.workers import follow_main, is_worker, main_is_gone
 
 
@@ -23,7 +23,7 @@ def _answer() -> int | None:
     """Run the command; what it is not meant to do ends in a line and exit code 2."""
     try:
         # Here, for loading it takes seconds, in which Ctrl-C is answered, too.
-        with loading():
+        with stoppable_at_once():
             from gnnak.cli.program import app
 
         return app(standalone_mode=False)

@@ -69,7 +69,7 @@ def stoppable(advice: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def loading() -> Iterator[None]:
+def stoppable_at_once() -> Iterator[None]:
     """Inside, SIGINT and SIGTERM end the program at once, with their sentence.
 
     Nothing is lost while libraries are loaded, and their native code, which may call

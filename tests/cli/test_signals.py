@@ -158,11 +158,11 @@ def test_train_of_two_processes_runs_every_fold_once(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_loading_ends_at_once_where_exceptions_are_swallowed(number, tmp_path):
+def test_stoppable_at_once_ends_where_exceptions_are_swallowed(number, tmp_path):
     code = """
         import time
-        from gnnak.training.stopping import loading
-        with loading():
+        from gnnak.training.stopping import stoppable_at_once
+        with stoppable_at_once():
             print("ready", flush=True)
             try:
                 time.sleep(60)
