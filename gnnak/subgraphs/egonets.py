@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.adjacency import check_edge_index, incoming
-from gnnak.subgraphs.induce import induced_edges
+from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
+from gnnak.subgraphs.induce import with_edges
 from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
@@ -39,12 +39,17 @@ def egonets(
     check_edge_index(edge_index, num_nodes)
     root = _check_roots(roots, num_nodes, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
+    return with_edges(_balls(root, neighbors, num_hops), neighbors)
+
+
+def _balls(root: Tensor, neighbors: Neighbors, num_hops: int) -> RootedSubgraphs:
+    """The egonets' nodes, without an edge."""
     key, hop = reach(root, neighbors, num_hops)
-    size = max(num_nodes, 1)
-    subgraph, node = key // size, key % size
-    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors)
-    num_edges = edge_index.size(1)
-    return RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
+    size = max(neighbors.num_nodes, 1)
+    none = key.new_empty(2, 0)
+    num_edges = neighbors.edge.numel()
+    copies = (root, key % size, key // size, hop)
+    return RootedSubgraphs(*copies, none, none[0], neighbors.num_nodes, num_edges)
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -90,3 +95,12 @@ class EgoNets:
     ) -> RootedSubgraphs:
         """Extract every node's egonet; `generator` is accepted and not used."""
         return egonets(edge_index, num_nodes, self.num_hops)
+
+    def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
+        """The nodes of every node's egonet: `with_edges` gives those that stay edges.
+
+        Args:
+            neighbors: The incoming edges of a graph.
+        """
+        root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
+        return _balls(root, neighbors, self.num_hops)

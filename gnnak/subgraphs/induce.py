@@ -1,14 +1,17 @@
 """From the nodes of rooted subgraphs to their induced edges."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
+Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
 """Candidate pairs looked at in one go: bounds the memory beyond the output."""
 
@@ -55,6 +58,19 @@ def induced_edges(
     )
     order = torch.argsort(torch.cat(ends, dim=1)[1], stable=True)
     return torch.cat(ends, dim=1)[:, order], torch.cat(edge)[order]
+
+
+def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
+    """The same subgraphs with all edges between their copies, whatever they have.
+
+    Args:
+        subgraphs: Rooted subgraphs, whole or some of them.
+        neighbors: The graph's incoming edges.
+    """
+    ends, edge = induced_edges(
+        subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors
+    )
+    return replace(subgraphs, edge_index=ends, edge=edge)
 
 
 class _Copies(NamedTuple):

@@ -10,6 +10,8 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.kept_plan import KeptPlan
+from gnnak.sampling.late_edges import draw_egonets
+from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -47,16 +49,20 @@ class Subgraphs:
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs | None:
         """The subgraphs of a batch; None if the network is to make them."""
+        edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
         if self.kept is not None:
             subgraphs = self.kept[positions]
-        elif self.extractor is not None:
-            subgraphs = self.extractor(graphs.edge_index, graphs.num_nodes, generator)
-        else:
+        elif self.extractor is None:
             return None
+        elif self.drop is not None and isinstance(self.extractor, EgoNets):
+            given = (edge_index, num_nodes, generator)
+            return draw_egonets(self.drop, self.extractor, *given)
+        else:
+            subgraphs = self.extractor(edge_index, num_nodes, generator)
         if self.drop is None:
             return subgraphs
         plan = None if self.plans is None else self.plans[positions]
-        return self.drop(subgraphs, graphs.edge_index, generator, plan)
+        return self.drop(subgraphs, edge_index, generator, plan)
 
 
 class Loader:
