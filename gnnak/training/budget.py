@@ -1,16 +1,25 @@
 """How many batches make a window: as many as fit into a share of the memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
+import torch
 from torch import Tensor
 
-from gnnak.graphs import GraphStore
+from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import KeptSubgraphs
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+Count = TypeVar("Count", int, Tensor)
 
 WINDOW_BYTES = {"cuda": 2**26, "cpu": 1}
 """Bytes of indices in a window, by kind of device: many small steps are what a GPU is
 slow at; elsewhere one batch at a time is as fast."""
+EXTRACTED = 2
+"""How many times as many there may be where extraction, slow by itself, is a part."""
+SAMPLE = 32
+"""Graphs that tell how large subgraphs are."""
 WINDOW_PAIRS = 2**24
 """Pairs of nodes in a window, where their distances are wanted."""
 
@@ -30,9 +39,45 @@ def shares(
     """
     numbers = 4 * (store.num_nodes + store.num_edges)
     if kept is not None:
-        numbers = numbers + 6 * kept.num_copies + 5 * kept.num_edge_copies
-    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
-    share = 8 * numbers.double() / limit
+        numbers = numbers + _numbers(kept.num_copies, kept.num_edge_copies)
+    share = 8 * numbers.double() / _limit(store)
+    return _with_pairs(share, store, drop)
+
+
+def expected_shares(
+    store: GraphStore,
+    subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
+    drop: SubgraphDrop | None = None,
+) -> Tensor:
+    """The same where subgraphs are not kept: every graph counts as the mean of a few.
+
+    Args:
+        store: The graphs.
+        subgraphs_of: Makes the subgraphs of a batch, given with its positions.
+        drop: Which of all subgraphs these are; None = all.
+    """
+    count = min(SAMPLE, len(store))
+    positions = torch.arange(count, device=store.device) * len(store) // max(count, 1)
+    graphs = store[positions]
+    numbers = 4 * (graphs.num_nodes + graphs.num_edges)
+    subgraphs = subgraphs_of(graphs, positions)
+    if subgraphs is not None:
+        numbers += _numbers(subgraphs.num_copies, subgraphs.num_edge_copies)
+    mean = 8 * numbers / max(count, 1) / (EXTRACTED * _limit(store))
+    share = torch.full((len(store),), mean, dtype=torch.double, device=store.device)
+    return _with_pairs(share, store, drop)
+
+
+def _numbers(copies: Count, edge_copies: Count) -> Count:
+    """How many the fields and groups of rooted subgraphs have."""
+    return 6 * copies + 5 * edge_copies
+
+
+def _limit(store: GraphStore) -> int:
+    return WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
+
+
+def _with_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()

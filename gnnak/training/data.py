@@ -93,7 +93,7 @@ class GraphData(LightningDataModule):
             self._sampler(self.parts.train, lambda epoch: epoch_seed(seed, epoch)),
             self.clock,
             subgraphs,
-            single=self.extractor is not None and self.kept is None,
+            single=inside,
             padded=self.padded and not plain,
             epochs=Epochs(self._epoch, self.train.epochs),
         )

@@ -16,7 +16,7 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.ahead import MadeAhead, ahead
-from gnnak.training.budget import into_windows, shares
+from gnnak.training.budget import expected_shares, into_windows, shares
 from gnnak.training.clock import Clock
 from gnnak.training.cutting import cut, pad
 from gnnak.training.epochs import Begun, Epochs
@@ -99,10 +99,8 @@ class Loader:
         self.shapes = Shapes() if padded else None
         self.epochs = epochs or Epochs(lambda: 0, 1)
         self._begun = Begun(self._windows)
-        self.share = torch.ones(len(store))
         self.max_hop = -1
-        if not single:
-            self.share = shares(store, self.subgraphs.kept, self.subgraphs.drop)
+        self.share = torch.ones(len(store)) if single else self._shares()
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -118,6 +116,17 @@ class Loader:
                 yield from items
         finally:
             windows.close()
+
+    def _shares(self) -> Tensor:
+        """What share of a window each graph takes, [g]."""
+        if self.subgraphs.extractor is None:
+            return shares(self.store, self.subgraphs.kept, self.subgraphs.drop)
+        draw = torch.Generator(self.store.device).manual_seed(0)
+        return expected_shares(
+            self.store,
+            lambda graphs, positions: self.subgraphs.of(graphs, positions, draw),
+            self.subgraphs.drop,
+        )
 
     def close(self) -> None:
         """Give up what was begun for an epoch that does not come."""

@@ -124,3 +124,32 @@ def test_loader_extracts_where_nothing_is_kept():
     for item in Loader(store, sampler, None, made, single=True):
         wanted = extractor(item.batch.edge_index, item.batch.num_nodes)
         assert_same_records(item.subgraphs, wanted, groups=False)
+
+
+@pytest.mark.usefixtures("window_bytes")
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_loader_extracts_for_several_batches_at_once(drop):
+    store = triangles(8).store
+    extractor, sampler = EgoNets(1), BatchSampler(torch.arange(16), 6)
+    subgraphs = Subgraphs(extractor=extractor, drop=drop, seed=lambda epoch: epoch)
+    items = list(Loader(store, sampler, None, subgraphs))
+    assert len(items) == 3
+    for item, positions in zip(items, sampler.of_epoch(0), strict=True):
+        batch = store[positions]
+        full = extractor(batch.edge_index, batch.num_nodes)
+        if drop is None:
+            same_items(item, Item(batch, full))
+            continue
+        chosen = torch.zeros(full.num_subgraphs, dtype=torch.bool)
+        chosen[item.subgraphs.root] = True
+        assert is_cover(full, item.batch.num_nodes, chosen, 2)
+
+
+def test_expected_shares_are_those_of_graphs_of_one_size(monkeypatch):
+    monkeypatch.setattr(budget, "EXTRACTED", 1)
+    store, extractor = triangles(8).store, EgoNets(2)
+    wanted = budget.shares(store, keep_all(store, extractor)).mean()
+    found = budget.expected_shares(
+        store, lambda graphs, _: extractor(graphs.edge_index, graphs.num_nodes)
+    )
+    torch.testing.assert_close(found, wanted.expand(len(store)))
