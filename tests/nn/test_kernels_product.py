@@ -121,3 +121,18 @@ def at_centroids(count, width):
     subgraph = torch.arange(count) // 4
     centroid = torch.arange(0, count, 4)
     return AtCentroids(rows(len(centroid), width, strided=True), centroid, subgraph)
+
+
+def test_products_round_as_pytorchs_do(fast):
+    from gnnak.nn.kernels.fast.product import precision
+
+    asked = torch.backends.cuda.matmul
+    before = asked.fp32_precision
+    try:
+        asked.fp32_precision = "tf32"
+        assert precision(torch.ones(1)) == "tf32"
+        assert precision(torch.ones(1).double()) == "ieee"
+        asked.fp32_precision = "ieee"
+        assert precision(torch.ones(1)) == "ieee"
+    finally:
+        asked.fp32_precision = before

@@ -9,7 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.tiles import BLOCK, columns, parts, tiles
+from gnnak.nn.kernels.fast.normed import normed_tile
+from gnnak.nn.kernels.fast.tiles import parts
 from gnnak.nn.kernels.records import Constants, Moments
 
 
@@ -41,9 +42,8 @@ def tile_of(rows: int, width: int) -> Tile:
 
 def precision(values: Tensor) -> str:
     """How products round what they read, as PyTorch's are told to."""
-    single = values.dtype == torch.float
-    asked = torch.get_float32_matmul_precision()
-    return "tf32" if single and asked != "highest" else "ieee"
+    single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
+    return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
 
 
 def norm_linear(
@@ -98,66 +98,6 @@ def norm_linear(
         num_stages=STAGES,
     )
     return out, Moments(partial, steps * tile.rows)
-
-
-def norm_act_at(
-    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor
-) -> Tensor:
-    """Some rows of `norm_act(h, k, True, residual)`, [s, c]."""
-    rows, width = h.shape
-    masked = k.of_batch and k.real is not None
-    out = h.new_empty(index.numel(), width)
-    _normed_at[tiles(index.numel(), BLOCK, width)](
-        h,
-        h.stride(0),
-        k.scale,
-        k.shift,
-        h if residual is None else residual.contiguous(),
-        k.real if masked else h,
-        index,
-        out,
-        index.numel(),
-        rows,
-        width,
-        residual is not None,
-        masked,
-        BLOCK,
-        columns(width),
-    )
-    return out
-
-
-@triton.jit
-def normed_tile(
-    h,
-    stride,
-    scale,
-    shift,
-    residual,
-    row,
-    column,
-    last,
-    rows,
-    width,
-    NORMED: tl.constexpr,
-    ADDS: tl.constexpr,
-    MASKED: tl.constexpr,
-):
-    """A tile of `residual + ReLU(scale h + shift)`, zero outside of the tensor."""
-    inside = column < width
-    shown = (row < rows)[:, None] & inside[None, :]
-    from_row = row.to(tl.int64)[:, None]
-    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-    if NORMED:
-        value = value * tl.load(scale + column, mask=inside, other=0.0)[None, :]
-        value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
-        value = tl.maximum(value, 0.0)
-        kept = row < last if MASKED else row < rows
-        value = tl.where(kept[:, None], value, 0.0)
-    if ADDS:
-        place = from_row * width + column[None, :]
-        value += tl.load(residual + place, mask=shown, other=0.0)
-    return value
 
 
 @triton.jit
@@ -238,44 +178,3 @@ def _product(
         seen += new
     tl.store(partial + part * width + column, mean, mask=inside)
     tl.store(partial + (count + part) * width + column, around, mask=inside)
-
-
-@triton.jit
-def _normed_at(
-    h,
-    stride,
-    scale,
-    shift,
-    residual,
-    real,
-    index,
-    out,
-    size,
-    rows,
-    width,
-    ADDS: tl.constexpr,
-    MASKED: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    column = tl.program_id(1) * C + tl.arange(0, C)
-    last = tl.load(real).to(tl.int32) if MASKED else rows
-    row = tl.load(index + at, mask=at < size, other=rows)
-    value = normed_tile(
-        h,
-        stride,
-        scale,
-        shift,
-        residual,
-        row,
-        column,
-        last,
-        rows,
-        width,
-        True,
-        ADDS,
-        MASKED,
-    )
-    place = at.to(tl.int64)[:, None] * width + column[None, :]
-    tl.store(out + place, value, mask=(at < size)[:, None] & (column < width)[None, :])

@@ -5,12 +5,8 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.norm import norm_to_rows
-from gnnak.nn.kernels.fast.product import (
-    STAGES,
-    normed_tile,
-    precision,
-    tile_of,
-)
+from gnnak.nn.kernels.fast.normed import normed_tile
+from gnnak.nn.kernels.fast.product import STAGES, precision, tile_of
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import parts
 from gnnak.nn.kernels.records import AtCentroids, Constants

@@ -1,0 +1,109 @@
+"""Rows that are normed where they are read: a tile of them, and some of them."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.nn.kernels.fast.tiles import BLOCK, columns, tiles
+from gnnak.nn.kernels.records import Constants
+
+
+def norm_act_at(
+    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor
+) -> Tensor:
+    """Some rows of `norm_act(h, k, True, residual)`, [s, c]."""
+    rows, width = h.shape
+    masked = k.of_batch and k.real is not None
+    out = h.new_empty(index.numel(), width)
+    _normed_at[tiles(index.numel(), BLOCK, width)](
+        h,
+        h.stride(0),
+        k.scale,
+        k.shift,
+        h if residual is None else residual.contiguous(),
+        k.real if masked else h,
+        index,
+        out,
+        index.numel(),
+        rows,
+        width,
+        residual is not None,
+        masked,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+@triton.jit
+def normed_tile(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    row,
+    column,
+    last,
+    rows,
+    width,
+    NORMED: tl.constexpr,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+):
+    """A tile of `residual + ReLU(scale h + shift)`, zero outside of the tensor."""
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    from_row = row.to(tl.int64)[:, None]
+    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    if NORMED:
+        value = value * tl.load(scale + column, mask=inside, other=0.0)[None, :]
+        value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
+        value = tl.maximum(value, 0.0)
+        kept = row < last if MASKED else row < rows
+        value = tl.where(kept[:, None], value, 0.0)
+    if ADDS:
+        place = from_row * width + column[None, :]
+        value += tl.load(residual + place, mask=shown, other=0.0)
+    return value
+
+
+@triton.jit
+def _normed_at(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    real,
+    index,
+    out,
+    size,
+    rows,
+    width,
+    ADDS: tl.constexpr,
+    MASKED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    last = tl.load(real).to(tl.int32) if MASKED else rows
+    row = tl.load(index + at, mask=at < size, other=rows)
+    value = normed_tile(
+        h,
+        stride,
+        scale,
+        shift,
+        residual,
+        row,
+        column,
+        last,
+        rows,
+        width,
+        True,
+        ADDS,
+        MASKED,
+    )
+    place = at.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, value, mask=(at < size)[:, None] & (column < width)[None, :])
