@@ -7,7 +7,8 @@ import torch
 
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
-from gnnak.nn.kernels import has_fast_kernels
+from gnnak.nn.kernels import has_fast_kernels, plain
+from gnnak.nn.kernels.records import AtCentroids
 from gnnak.subgraphs import EgoNets
 from tests.gpu import needs_gpu
 from tests.nn.fused_layers import (
@@ -18,6 +19,7 @@ from tests.nn.fused_layers import (
     randomize,
     state,
 )
+from tests.nn.kernel_inputs import constants, norm_of, rows
 
 CLOSE = 2e-3
 FLAT = 1e-3
@@ -53,7 +55,9 @@ def assert_near(ours, theirs):
 
 
 @needs_gpu
-@pytest.mark.parametrize("name", ["gin-ak", "gin-ak+", "gin-ak+-s"])
+@pytest.mark.parametrize(
+    "name", ["gin-ak", "gin-ak+", "gin-ak+-s", "gcn-ak+", "pna*-ak+"]
+)
 @pytest.mark.parametrize("channels", [24, 128])
 def test_fused_network_on_a_gpu_equals_the_general_one(name, channels):
     pytest.importorskip("triton")
@@ -69,6 +73,48 @@ def test_fused_layer_on_a_gpu_gives_the_same_bits_again():
     given = x.float().cuda(), subgraphs.to("cuda"), edge_attr.float().cuda()
     first, second = (computed(copy.deepcopy(layer), *given) for _ in range(2))
     assert all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+@needs_gpu
+@pytest.mark.parametrize("rounding", ["ieee", "tf32"])
+@pytest.mark.parametrize(
+    ("count", "inner", "outer"),
+    [(3000, 144, 256), (70_000, 144, 144), (70_000, 5, 130)],
+)
+def test_products_on_a_gpu_are_the_plain_ones(
+    count, inner, outer, rounding, monkeypatch
+):
+    pytest.importorskip("triton")
+    from gnnak.nn.kernels import fast
+
+    monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", rounding)
+    real = torch.tensor(count - 7)
+    h, residual, grad = (rows(count, width) for width in (inner, inner, outer))
+    k, matrix, offset = constants(h, True, real), rows(outer, inner), rows(1, outer)[0]
+    subgraph, norm = torch.arange(count) // 4, norm_of(outer)
+    more = AtCentroids(rows(count // 4, inner), subgraph.unique() * 4, subgraph)
+    given = (h, k, residual, matrix)
+    wanted = plain.norm_linear(*given, offset, real)[0]
+    of_norm = plain.norm_constants(wanted, copy.deepcopy(norm), real)[:4]
+    back = plain.norm_linear_backward(grad, *given, more)
+    given, grad, offset, more = (_on_gpu(part) for part in (given, grad, offset, more))
+    found, moments = fast.norm_linear(*given, offset, real.cuda())
+    found_norm = fast.norm_constants(found, norm.float().cuda(), real.cuda(), moments)
+    ours = [found, *found_norm[:4], *fast.norm_linear_backward(grad, *given, more)]
+    close = 1e-5 if rounding == "ieee" else 5e-3
+    for mine, theirs in zip(ours, [wanted, *of_norm, *back], strict=True):
+        off = (mine.double().cpu() - theirs).norm() / theirs.norm()
+        assert off <= close
+
+
+def _on_gpu(part):
+    """Tensors of a record of tensors on the GPU, real numbers in float32."""
+    if isinstance(part, torch.Tensor):
+        return part.float().cuda() if part.is_floating_point() else part.cuda()
+    if not isinstance(part, tuple):
+        return part
+    parts = [_on_gpu(each) for each in part]
+    return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
 
 
 def test_has_fast_kernels_for_float32_on_a_gpu_alone(monkeypatch):
