@@ -1,7 +1,9 @@
 """SubgraphDrop: what is kept, what sampling costs and what a training step saves.
 
-Every strategy and R is measured step by step in turns with full mode, on the same
-batches, with extraction, sampling, forward, backward and optimiser inside the step. Run
+On a CPU every strategy and R is measured step by step in turns with full mode, on the
+same batches, with extraction, sampling, forward, backward and optimiser inside the
+step. On a GPU a step is what `gnnak train` takes for one: the seconds of an epoch, all
+that is drawn in it included, by its number of batches. Run
 
     python -m benchmarks.subgraph_drop [--device cuda] [--record]
 """
@@ -11,22 +13,30 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from benchmarks.data import molecules, real_file, superpixels
+from benchmarks.gpu_data import full_size
 from gnnak import PUBLISHED, Departures, EgoNets, SubgraphDrop
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.sampling import coverage
+from gnnak.training.bench import BenchOptions, bench
+from gnnak.training.experiment import load_experiment
+from gnnak.training.machine import Machine
 from gnnak.training.memory import PeakMemory
+from gnnak.training.options import change
 from gnnak.training.results import append_record, environment
 
 RESULTS = Path("results/subgraph_drop.jsonl")
 Figures = tuple[float, float]
+TRAINED = 12
+"""Batches of an epoch of training on a GPU."""
 STRATEGIES = ("random", "farthest", "min-set-cover")
 
 
@@ -35,6 +45,7 @@ class Case:
     """A data set and the settings of its GIN-AK+."""
 
     make: Callable[[int], GraphStore]
+    experiment: str
     file: str
     num_hops: int
     num_layers: int
@@ -44,10 +55,11 @@ class Case:
 
 CASES = {
     "ZINC molecules": Case(
-        molecules, "zinc12k.npz", 3, 6, PUBLISHED, {"cpu": 128, "cuda": 128}
+        molecules, "zinc", "zinc12k.npz", 3, 6, PUBLISHED, {"cpu": 128, "cuda": 128}
     ),
     "superpixels": Case(
         superpixels,
+        "cifar10",
         "cifar10-superpixels.npz",
         2,
         4,
@@ -129,6 +141,29 @@ def measure_steps(nets: list[Network], batches: list[GraphBatch]) -> list[Figure
     ]
 
 
+load = cache(full_size)
+
+
+def measure_training(
+    case: Case, drop: SubgraphDrop | None, accelerator: str = "gpu"
+) -> Figures:
+    """Seconds and peak memory of a step as training takes it."""
+    options: dict[str, object] = {"model.name": "gin-ak+"}
+    if drop is not None:
+        options = {
+            "model.name": "gin-ak+-s",
+            "model.drop.strategy": drop.strategy,
+            "model.drop.min_coverage": drop.min_coverage,
+        }
+    config = change(load_experiment(case.experiment).config, options)
+    size = config.train.batch_size
+    asked = BenchOptions(graphs=TRAINED * size)
+    machine = Machine(accelerator=accelerator)
+    record = bench(config, load(case.experiment), machine, asked)
+    steps = record["graphs_an_epoch"] / size
+    return record["seconds"]["epoch"] / steps, record["peak_memory_mb"]
+
+
 def measure_sampling(
     drop: SubgraphDrop, case: Case, batches: list[GraphBatch], device: torch.device
 ) -> dict[str, float]:
@@ -165,12 +200,19 @@ def measure(
         store[slice(first, first + size)].to(device)
         for first in range(0, size * repeats, size)
     ]
+    trained = device.type == "cuda"
+    full = measure_training(case, None) if trained else None
     for strategy in strategies:
         for min_coverage in range(1, 6):
             drop = SubgraphDrop(strategy, min_coverage)
-            nets = [network(case, store, None), network(case, store, drop)]
-            full, few = measure_steps(nets, batches)
+            if trained:
+                few = measure_training(case, drop)
+            else:
+                nets = [network(case, store, None), network(case, store, drop)]
+                full, few = measure_steps(nets, batches)
+            assert full is not None
             yield {
+                "trained": trained,
                 "case": name,
                 "real": real_file(case.file) is not None,
                 "batch_size": size,
