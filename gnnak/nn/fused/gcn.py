@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch_geometric.nn import GCNConv
 
 from gnnak.nn.fused.norm import affine, offset_grad
-from gnnak.nn.fused.rows import Again, Rows, kept, to_keep
+from gnnak.nn.fused.rows import Again, Rows, kept, maker, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -59,7 +59,7 @@ class _Gcn(torch.autograd.Function):
         kernels, h = kernels_for(c), affine(c, matrix, None)
         scale = kernels.gcn_scale(h, edges)
         ctx.save_for_backward(scale, matrix, bias, *to_keep(c, again))
-        ctx.edges, ctx.normed, ctx.again = edges, normed, again
+        ctx.edges, ctx.normed, ctx.make = edges, normed, maker(again)
         return kernels.gcn_sum(h, scale, bias, edges.source, edges.by_target)
 
     @staticmethod
@@ -69,6 +69,6 @@ class _Gcn(torch.autograd.Function):
         target, groups = ctx.edges.target, ctx.edges.by_source
         grad = grad.contiguous()
         grad_h = kernels_for(grad).gcn_sum(grad, scale, None, target, groups)
-        grad_matrix = grad_h.t() @ kept(saved, ctx.again)
+        grad_matrix = grad_h.t() @ kept(saved, ctx.make)
         grad_bias = offset_grad(grad, bias, ctx.normed)
         return grad_h @ matrix, grad_matrix, grad_bias, None, None, None

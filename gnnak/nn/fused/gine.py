@@ -9,7 +9,7 @@ from torch_geometric.nn import GINEConv
 
 from gnnak.nn.fused.norm import norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
-from gnnak.nn.fused.rows import Again, Rows, kept, real_of, to_keep
+from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges, Moments
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -69,7 +69,7 @@ class _GineLinear(torch.autograd.Function):
     ) -> tuple[Tensor, Moments | None]:
         kernels = kernels_for(c)
         ctx.save_for_backward(e, eps, matrix, *to_keep(c, again))
-        ctx.edges, ctx.again = edges, again
+        ctx.edges, ctx.make = edges, maker(again)
         summed = kernels.messages(c, e, eps, edges)
         return kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
 
@@ -77,7 +77,7 @@ class _GineLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         e, eps, matrix, *saved = ctx.saved_tensors
-        c = kept(saved, ctx.again)
+        c = kept(saved, ctx.make)
         kernels = kernels_for(c)
         grad_matrix = grad.t() @ kernels.messages(c, e, eps, ctx.edges)
         back = kernels.messages_backward(grad @ matrix, c, e, eps, ctx.edges)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.rows import Again, Rows, kept, real_of, to_keep
+from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Moments
 
@@ -85,14 +85,14 @@ class _NormLinear(torch.autograd.Function):
         kernels, real = kernels_for(h), real_of(h)
         k = kernels.norm_constants(h, norm, real, moments)
         ctx.save_for_backward(matrix, offset, *to_keep(h, again))
-        ctx.k, ctx.normed, ctx.again = k, normed, again
+        ctx.k, ctx.normed, ctx.make = k, normed, maker(again)
         return kernels.norm_linear(h, k, None, matrix, offset, real)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         matrix, offset, *saved = ctx.saved_tensors
-        h = kept(saved, ctx.again)
+        h = kept(saved, ctx.make)
         back = kernels_for(h).norm_linear_backward(grad, h, ctx.k, None, matrix, None)
         *of_norm, _, grad_matrix = back
         grad_offset = offset_grad(grad, offset, ctx.normed)

@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from gnnak.nn.fused.norm import affine, norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
-from gnnak.nn.fused.rows import Again, Rows, kept, to_keep
+from gnnak.nn.fused.rows import Again, Rows, kept, maker, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.nn.pna import PNAStarConv
@@ -68,7 +68,7 @@ class _PairLinear(torch.autograd.Function):
         again: Again | None,
     ) -> Tensor:
         ctx.save_for_backward(e, matrix, *to_keep(c, again))
-        ctx.edges, ctx.again = edges, again
+        ctx.edges, ctx.make = edges, maker(again)
         of_target, of_source, of_edge = _split(matrix, c.size(1))
         return kernels_for(c).pair_sum(
             affine(c, of_target, None),
@@ -81,7 +81,7 @@ class _PairLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         e, matrix, *saved = ctx.saved_tensors
-        c = kept(saved, ctx.again)
+        c = kept(saved, ctx.make)
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
         of_target, of_source, of_edge = _split(matrix, c.size(1))
         back = sum_by(grad, edges.by_target)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gnnak.nn.fused.norm import offset_grad
-from gnnak.nn.fused.rows import Again, Rows, kept, real_of, side_by_side, to_keep
+from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, side_by_side, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import AtCentroids, Constants, Moments
 from gnnak.subgraphs.groups import Groups
@@ -62,11 +62,13 @@ def norm_add_linear(
         residual.again,
     )
 
+    make_residual = maker(residual.again)
+
     def make(
         matrix: Tensor, offset: Tensor | None, h: Tensor, *saved: Tensor | None
     ) -> Tensor:
-        s = kept(saved, residual.again)
-        return kernels_for(h).norm_linear(h, k, s, matrix, offset, k.real)[0]
+        added = kept(saved, make_residual)
+        return kernels_for(h).norm_linear(h, k, added, matrix, offset, k.real)[0]
 
     tensors = (matrix, offset, h.values, *to_keep(residual.values, residual.again))
     return Rows(z, moments, Again(make, tensors)), at_centroid
@@ -122,7 +124,7 @@ class _NormAddLinear(torch.autograd.Function):
         kernels, real = kernels_for(h), real_of(h)
         k = kernels.norm_constants(h, norm, real, moments)
         ctx.save_for_backward(h, matrix, offset, *to_keep(residual, again))
-        ctx.k, ctx.normed, ctx.places, ctx.again = k, normed, places, again
+        ctx.k, ctx.normed, ctx.places, ctx.make = k, normed, places, maker(again)
         z, known = kernels.norm_linear(h, k, residual, matrix, offset, real)
         return z, kernels.norm_act_at(h, k, residual, places[0]), k, known
 
@@ -132,7 +134,7 @@ class _NormAddLinear(torch.autograd.Function):
         ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
         h, matrix, offset, *saved = ctx.saved_tensors
-        residual, more = kept(saved, ctx.again), AtCentroids(at_centroid, *ctx.places)
+        residual, more = kept(saved, ctx.make), AtCentroids(at_centroid, *ctx.places)
         back = kernels_for(h).norm_linear_backward(
             grad, h, ctx.k, residual, matrix, more
         )
@@ -159,7 +161,12 @@ class _GatePools(torch.autograd.Function):
             for part, pool, known in zip(parts, pools, moments, strict=True)
         ]
         ctx.save_for_backward(*gates, *to_keep(z, again))
-        ctx.rows, ctx.pools, ctx.constants, ctx.again = rows, pools, constants, again
+        ctx.rows, ctx.pools, ctx.constants, ctx.make = (
+            rows,
+            pools,
+            constants,
+            maker(again),
+        )
         return tuple(
             kernels.gate_pool(part, k, gate, rows, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)
@@ -170,7 +177,7 @@ class _GatePools(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         rows, pools = ctx.rows, ctx.pools
         saved = ctx.saved_tensors
-        gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.again)
+        gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.make)
         kernels = kernels_for(z)
         grad_z = torch.empty_like(z)
         of_gates, of_norms = [], []

@@ -10,12 +10,14 @@ from torch import Tensor
 from gnnak.nn.kernels.records import Moments
 from gnnak.nn.padding import current_real_rows
 
+Make = Callable[..., Tensor]
+
 
 class Again(NamedTuple):
     """How rows are made again from smaller tensors, or from such as are kept anyway."""
 
-    make: Callable[..., Tensor]
-    """Makes them of the tensors."""
+    make: Make
+    """Makes them of the tensors; it holds no rows itself."""
     tensors: tuple[Tensor | None, ...]
     """What is kept in place of the rows."""
 
@@ -36,10 +38,15 @@ def to_keep(values: Tensor, again: Again | None) -> tuple[Tensor | None, ...]:
     return (values,) if again is None else again.tensors
 
 
-def kept(saved: Sequence[Tensor | None], again: Again | None) -> Tensor:
+def maker(again: Again | None) -> Make | None:
+    """What `kept` is given: a context that had the tensors, too, would keep them."""
+    return None if again is None else again.make
+
+
+def kept(saved: Sequence[Tensor | None], make: Make | None) -> Tensor:
     """The rows, from what `to_keep` said."""
-    if again is not None:
-        return again.make(*saved)
+    if make is not None:
+        return make(*saved)
     (values,) = saved
     assert values is not None
     return values
