@@ -42,6 +42,8 @@ def _grad_rows(
     tile = tile_of(rows, width)
     count, steps = parts(rows, tile.rows)
     grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
+    # Side by side in memory, what is summed over is read in larger pieces.
+    matrix = matrix.t().contiguous().t()
     added = (grad, grad, grad) if more is None else more
     _to_rows[(triton.cdiv(width, tile.columns), count)](
         grad,
