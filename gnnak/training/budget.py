@@ -48,6 +48,7 @@ def expected_shares(
     store: GraphStore,
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     drop: SubgraphDrop | None = None,
+    most: int = SAMPLE,
 ) -> Tensor:
     """The same where subgraphs are not kept: every graph counts as the mean of a few.
 
@@ -55,8 +56,9 @@ def expected_shares(
         store: The graphs.
         subgraphs_of: Makes the subgraphs of a batch, given with its positions.
         drop: Which of all subgraphs these are; None = all.
+        most: How many graphs there may be in a batch.
     """
-    count = min(SAMPLE, len(store))
+    count = min(SAMPLE, most, len(store))
     positions = torch.arange(count, device=store.device) * len(store) // max(count, 1)
     graphs = store[positions]
     numbers = 4 * (graphs.num_nodes + graphs.num_edges)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -122,10 +122,15 @@ class Loader:
         if self.subgraphs.extractor is None:
             return shares(self.store, self.subgraphs.kept, self.subgraphs.drop)
         draw = torch.Generator(self.store.device).manual_seed(0)
+        made = self.subgraphs
+        if not isinstance(made.extractor, EgoNets):
+            # All of them are there, with their edges, before some are dropped.
+            made = replace(made, drop=None)
         return expected_shares(
             self.store,
-            lambda graphs, positions: self.subgraphs.of(graphs, positions, draw),
+            lambda graphs, positions: made.of(graphs, positions, draw),
             self.subgraphs.drop,
+            self.batches.batch_size,
         )
 
     def close(self) -> None:

@@ -54,15 +54,15 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
         counts = torch.ones_like(outputs[:, 0], dtype=torch.bool)
         if real is not None:
             counts = torch.arange(len(outputs), device=outputs.device) < real
+        # What padding rows hold does not matter, not even where it is infinite.
+        outputs = torch.where(counts[:, None], outputs, 0)
         terms, weights = terms_of(outputs, targets, counts)
-        shown = counts.view(-1, *[1] * (terms.dim() - 1))
-        weights = torch.where(shown, weights, 0)
+        weights = weights * counts.view(-1, *[1] * (terms.dim() - 1))
         weight, processes = weights.sum(), 1
         if dist.is_available() and dist.is_initialized():
             processes = dist.get_world_size()
             dist.all_reduce(weight)
-        # What padding rows hold does not matter, not even where it is infinite.
-        total = (torch.where(shown, terms, 0) * weights).sum()
+        total = (terms * weights).sum()
         # Gradients are averaged over processes; they are to be summed.
         return total / weight.clamp(min=1e-12) * processes
 

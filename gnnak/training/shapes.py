@@ -50,7 +50,10 @@ def _rounded(rows: int) -> int:
 
 
 class Shapes:
-    """The shape that batches are padded to; it grows when a batch does not fit."""
+    """The shape that batches are padded to; it grows when a batch does not fit.
+
+    No axis ever shrinks.
+    """
 
     def __init__(self) -> None:
         self.shape: Shape | None = None
@@ -68,9 +71,13 @@ class Shapes:
         for axis, rows in counts.items():
             self.most[axis] = max(*rows, self.most.get(axis, 0))
         if self.shape is None or not fits(self.most, self.shape):
+            old = self.shape
             self.shape = choose_shape(
                 {
-                    axis: _expected(rows[:full], self.most[axis])
+                    axis: max(
+                        _expected(rows[:full], self.most[axis]),
+                        0 if old is None else getattr(old, axis) - 1,
+                    )
                     for axis, rows in counts.items()
                 }
                 | {"graphs": self.most["graphs"]}

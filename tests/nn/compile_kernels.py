@@ -10,17 +10,26 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak.nn.kernels import fast
+from gnnak.nn.kernels.fast import product
 from gnnak.nn.kernels.records import AtCentroids
 from tests.nn.kernel_inputs import constants, edges_of, groups_of, norm_of, rows
 
-HOPPER = GPUTarget("cuda", 90, 32)
+ROOM = {90: 232_448, 89: 101_376}
+"""Bytes of memory that programs may share, by generation of GPU."""
 
 
 class NoGpu:
-    """As much of a driver as a compiler asks for."""
+    """As much of a driver as a compiler asks for.
+
+    Args:
+        generation: Of the GPU that there is not.
+    """
+
+    def __init__(self, generation):
+        self.generation = generation
 
     def get_current_target(self):
-        return HOPPER
+        return GPUTarget("cuda", self.generation, 32)
 
     def get_current_device(self):
         return 0
@@ -65,16 +74,25 @@ def call_all(width, padded, gated):
     fast.norm_constants(h, norm_of(width).float(), real)
     fast.norm_act(h, k, gated, h if gated else None)
     fast.norm_act_backward(h, c, k, gated)
-    known = k if padded or gated else None
-    residual = c if gated else None
-    matrix, offset = rows(2 * width, width).float(), k.shift.repeat(2)
-    fast.norm_linear(h, known, residual, matrix, offset if gated else None, real)
-    more = AtCentroids(c, key, key) if gated else None
-    fast.norm_linear_backward(rows(m, 2 * width).float(), h, k, residual, matrix, more)
-    fast.norm_act_at(h, k, residual, key)
+    call_products(width, padded, gated)
     fast.gate_pool(h, k, gate, index, groups)
     fast.gate_pool_backward(rows(3, width).float(), h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
+
+
+def call_products(width, padded=True, gated=True):
+    """The same for products of normed rows."""
+    m, real = 40, torch.tensor(20) if padded else None
+    h, residual = rows(m, width).float(), rows(m, width).float() if gated else None
+    k = constants(h, of_batch=padded, real=real)
+    k = type(k)(*(part.float() for part in k[:4]), *k[4:])
+    matrix, grad = rows(2 * width, width).float(), rows(m, 2 * width).float()
+    known, offset = k if padded or gated else None, k.shift.repeat(2)
+    fast.norm_linear(h, known, residual, matrix, offset if gated else None, real)
+    key = torch.arange(m)
+    more = AtCentroids(h, key, key) if gated else None
+    fast.norm_linear_backward(grad, h, k, residual, matrix, more)
+    fast.norm_act_at(h, k, residual, key)
 
 
 def call_for_other_convs(c, e, edges):
@@ -90,7 +108,6 @@ def call_for_other_convs(c, e, edges):
 
 def main() -> None:
     """Print which kernels there are, and the bytes of code made of each."""
-    driver.set_active(NoGpu())
     torch.set_float32_matmul_precision("high")
     known, made = kernels(), {}
     names = {id(kernel): name for name, kernel in known.items()}
@@ -99,14 +116,22 @@ def main() -> None:
         def launch(*arguments, **options):
             code = kernel.warmup(*arguments, grid=grid, **options)
             assert all(size > 0 for size in grid)
+            generation = driver.active.get_current_target().arch
+            assert code.metadata.shared <= ROOM[generation], names[id(kernel)]
             made.setdefault(names[id(kernel)], []).append(len(code.asm["cubin"]))
 
         return launch
 
     JITFunction.__getitem__ = compile_only
+    driver.set_active(NoGpu(90))
     for width in (64, 144):
         call_all(width, padded=True, gated=True)
     call_all(64, padded=False, gated=False)
+    product.MANY_ROWS = 0
+    call_products(144)
+    driver.set_active(NoGpu(89))
+    product._stages = lambda device: 2
+    call_products(144)
     print(json.dumps({"known": sorted(known), "made": made}))  # noqa: T201
 
 

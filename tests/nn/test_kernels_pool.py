@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from gnnak.nn.kernels import plain
-from tests.nn.fused_layers import LAYERS, inputs, make_layer, random_graph, set_fused
+from tests.nn.fused_layers import (
+    HOPS,
+    LAYERS,
+    inputs,
+    make_layer,
+    random_graph,
+    set_fused,
+)
 from tests.nn.kernel_inputs import (
     GROUPS,
     WIDTHS,
@@ -64,11 +71,11 @@ def test_gate_pool_agrees_on_one_real_row(fast):
     check(fast, [1], 5, 4, padding=40)
 
 
-@pytest.mark.parametrize("name", ["gin-ak+", "two products"])
+@pytest.mark.parametrize("name", ["gin-ak+", "two products", "gin-ak, one width"])
 def test_fused_encodings_take_gradients_that_are_all_one(fast, name):
     options, (edge_index, nodes) = LAYERS[name], random_graph()
     layer = make_layer(**options).train()
-    given = inputs(edge_index, nodes)
+    given = inputs(edge_index, nodes, options.get("hop_channels", HOPS))
     found = []
     for fused in (True, False):
         net = set_fused(copy.deepcopy(layer), fused)

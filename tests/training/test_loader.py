@@ -153,3 +153,13 @@ def test_expected_shares_are_those_of_graphs_of_one_size(monkeypatch):
         store, lambda graphs, _: extractor(graphs.edge_index, graphs.num_nodes)
     )
     torch.testing.assert_close(found, wanted.expand(len(store)))
+
+
+def test_expected_shares_extract_no_more_than_a_batch():
+    store, seen = triangles(8).store, []
+
+    def note(graphs, _):
+        seen.append(graphs.num_graphs)
+
+    budget.expected_shares(store, note, most=2)
+    assert seen == [2]

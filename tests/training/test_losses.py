@@ -80,4 +80,4 @@ def test_losses_are_blind_to_padding(task, name):
     wanted = loss(outputs[:4], targets[:4])
     torch.testing.assert_close(found, wanted)
     (wanted_grad,) = torch.autograd.grad(wanted, outputs)
-    torch.testing.assert_close(grad[:4], wanted_grad[:4])
+    torch.testing.assert_close(grad, wanted_grad)

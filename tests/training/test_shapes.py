@@ -57,3 +57,12 @@ def test_shapes_judge_by_batches_of_full_size():
     window = window_of(store, [3] * 9 + [1])
     wanted = Shapes().of(window, 9, 9)
     assert Shapes().of(window, 10, 9) == wanted
+
+
+def test_shapes_never_shrink_on_an_axis():
+    shapes = Shapes()
+    old = shapes.of(window_of(molecule_store(8), [7] * 8), 8, 8)
+    shapes.most["nodes"] = old.nodes
+    new = shapes.of(window_of(molecule_store(1), [7]), 1, 1)
+    assert new.nodes > old.nodes
+    assert all(getattr(new, axis) >= getattr(old, axis) for axis in ROWS)

@@ -134,7 +134,10 @@ class _NormAddLinear(torch.autograd.Function):
         ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
         h, matrix, offset, *saved = ctx.saved_tensors
-        residual, more = kept(saved, ctx.make), AtCentroids(at_centroid, *ctx.places)
+        residual, more = (
+            kept(saved, ctx.make),
+            AtCentroids(side_by_side(at_centroid), *ctx.places),
+        )
         back = kernels_for(h).norm_linear_backward(
             grad, h, ctx.k, residual, matrix, more
         )

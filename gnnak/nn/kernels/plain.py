@@ -3,6 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from gnnak.nn.kernels.composed import (
+    compose_norm_linear,
+    compose_norm_linear_backward,
+)
 from gnnak.nn.kernels.members import members
 from gnnak.nn.kernels.plain_gcn import gcn_scale as gcn_scale
 from gnnak.nn.kernels.plain_gcn import gcn_sum as gcn_sum
@@ -144,8 +148,7 @@ def norm_linear(
     Returns:
         Products [m, c], and what `norm_constants` may be told of them.
     """
-    s = h if k is None else norm_act(h, k, True, residual)
-    return nn.functional.linear(s, matrix, offset), None
+    return compose_norm_linear(norm_act, h, k, residual, matrix, offset), None
 
 
 def norm_linear_backward(
@@ -169,11 +172,8 @@ def norm_linear_backward(
     Returns:
         Gradients [m, w], [w], [w], [m, w] and [c, w].
     """
-    grad_matrix = grad.t() @ norm_act(h, k, True, residual)
-    grad_s = grad @ matrix
-    if more is not None:
-        grad_s.index_add_(0, more.centroid, more.values)
-    return *norm_act_backward(grad_s, h, k, True), grad_s, grad_matrix
+    given = (grad, h, k, residual, matrix, more)
+    return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
 
 
 def gate_pool(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.runtime import driver
 
+from gnnak.nn.kernels.composed import compose_norm_linear
+from gnnak.nn.kernels.fast.norm import norm_act
 from gnnak.nn.kernels.fast.normed import normed_tile
 from gnnak.nn.kernels.fast.tiles import parts
 from gnnak.nn.kernels.records import Constants, Moments
@@ -31,13 +35,33 @@ SMALL, LARGE = Tile(64, 64, 32, 4), Tile(128, 128, 32, 8)
 """Large tiles read less again and again; small ones keep a GPU busy with few rows."""
 MANY_ROWS = 2**16
 """From how many rows on tiles are large."""
-STAGES = 3
-"""Tiles that are on their way from memory."""
+SHARED_MEMORY = 2**17
+"""Bytes that a program may have on a GPU where three tiles can be on their way."""
 
 
 def tile_of(rows: int, width: int) -> Tile:
     """How a product of so many rows, with so many columns in its result, is cut."""
     return LARGE if rows >= MANY_ROWS and width > SMALL.columns else SMALL
+
+
+@cache
+def _stages(device: torch.device) -> int:
+    """Tiles that are on their way from memory."""
+    if device.type != "cuda":
+        return 3
+    index = torch.cuda.current_device() if device.index is None else device.index
+    found = driver.active.utils.get_device_properties(index)["max_shared_mem"]
+    return 3 if found >= SHARED_MEMORY else 2
+
+
+def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
+    """What a launch is given beside its arguments."""
+    return {"num_warps": tile.warps, "num_stages": _stages(device)}
+
+
+def is_exact(values: Tensor) -> bool:
+    """Whether these products are not for tensor cores: PyTorch's are faster then."""
+    return values.is_cuda and precision(values) == "ieee"
 
 
 def precision(values: Tensor) -> str:
@@ -53,7 +77,7 @@ def norm_linear(
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,
-) -> tuple[Tensor, Moments]:
+) -> tuple[Tensor, Moments | None]:
     """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
 
     Args:
@@ -64,6 +88,8 @@ def norm_linear(
         offset: [c].
         real: How many of the first rows are no padding, a scalar; None = all.
     """
+    if is_exact(h):
+        return compose_norm_linear(norm_act, h, k, residual, matrix, offset), None
     rows, width = h.size(0), matrix.size(0)
     tile = tile_of(rows, width)
     count, steps = parts(rows, tile.rows)
@@ -94,8 +120,7 @@ def norm_linear(
         tile.rows,
         tile.depth,
         tile.columns,
-        num_warps=tile.warps,
-        num_stages=STAGES,
+        **launch_options(tile, h.device),
     )
     return out, Moments(partial, steps * tile.rows)
 

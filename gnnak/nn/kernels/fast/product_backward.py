@@ -4,9 +4,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.norm import norm_to_rows
+from gnnak.nn.kernels.composed import compose_norm_linear_backward
+from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward, norm_to_rows
 from gnnak.nn.kernels.fast.normed import normed_tile
-from gnnak.nn.kernels.fast.product import STAGES, precision, tile_of
+from gnnak.nn.kernels.fast.product import is_exact, launch_options, precision, tile_of
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import parts
 from gnnak.nn.kernels.records import AtCentroids, Constants
@@ -27,6 +28,9 @@ def norm_linear_backward(
 
     Arguments as of the plain kernel.
     """
+    if is_exact(h):
+        given = (grad, h, k, residual, matrix, more)
+        return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
     grad = grad.contiguous()
     grad_s, sums = _grad_rows(grad, h, k, matrix, more)
     grad_matrix = _grad_matrix(grad, h, k, residual)
@@ -65,8 +69,7 @@ def _grad_rows(
         tile.rows,
         tile.depth,
         tile.columns,
-        num_warps=tile.warps,
-        num_stages=STAGES,
+        **launch_options(tile, h.device),
     )
     return grad_s, add_up(partial)
 
@@ -101,8 +104,7 @@ def _grad_matrix(
         tile.depth,
         tile.rows,
         tile.columns,
-        num_warps=tile.warps,
-        num_stages=STAGES,
+        **launch_options(tile, h.device),
     )
     return add_up(partial)
 
