@@ -20,10 +20,10 @@ from pathlib import Path
 from benchmarks.goals import ROWS
 from benchmarks.gpu_data import full_size
 from gnnak.errors import GnnakError
-from gnnak.training.bench import BenchOptions, bench, bench_both
 from gnnak.training.experiment import load_experiment
-from gnnak.training.growth import RANGES, grow
 from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench, bench_both
+from gnnak.training.measure.growth import RANGES, grow
 from gnnak.training.options import change
 from gnnak.training.results import Record, append_record, read_records
 

@@ -26,9 +26,9 @@ from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.sampling import coverage
-from gnnak.training.bench import BenchOptions, bench
 from gnnak.training.experiment import load_experiment
 from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.memory import PeakMemory
 from gnnak.training.options import change
 from gnnak.training.results import append_record, environment

@@ -19,17 +19,17 @@ from gnnak.cli.options import (
     Recompute,
 )
 from gnnak.errors import OptionError
-from gnnak.training.bench import BenchOptions, bench_both
-from gnnak.training.bench import bench as bench_one
 from gnnak.training.config import RunConfig
 from gnnak.training.experiment import load_experiment
-from gnnak.training.growth import RANGES, check_growing, grow
 from gnnak.training.launch import Places, find_dataset
 from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench_both
+from gnnak.training.measure.bench import bench as bench_one
+from gnnak.training.measure.growth import RANGES, check_growing, grow
+from gnnak.training.measure.stopwatch import Tell
 from gnnak.training.options import change, parse_settings
 from gnnak.training.results import Record, append_record, check_appendable
 from gnnak.training.run import run_title
-from gnnak.training.stopwatch import Tell
 from gnnak.typing import check_choice
 
 EXAMPLES = """

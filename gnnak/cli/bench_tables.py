@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from rich.table import Table
 
-from gnnak.training.phases import PHASES
+from gnnak.training.measure.phases import PHASES
 from gnnak.training.results import Record
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
+from gnnak.training.batches.items import Item
 from gnnak.training.flat import layout, like, tensors_of
-from gnnak.training.items import Item
 from gnnak.training.recorder import Recorder
 
 Step = Callable[[Item], Tensor]

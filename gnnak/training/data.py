@@ -14,13 +14,13 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.kept_plan import KeptPlan, keep_plan
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
+from gnnak.training.batches.epochs import Epochs, epoch_seed
+from gnnak.training.batches.items import Item
+from gnnak.training.batches.loader import Loader, Subgraphs
+from gnnak.training.batches.sampler import BatchSampler
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
-from gnnak.training.epochs import Epochs, epoch_seed
-from gnnak.training.items import Item
-from gnnak.training.loader import Loader, Subgraphs
 from gnnak.training.protocols import Parts
-from gnnak.training.sampler import BatchSampler
 
 LARGER = 4
 """How many times larger batches are in evaluation, on a GPU."""

@@ -15,10 +15,10 @@ from gnnak.models.network import Network
 from gnnak.nn.padding import real_rows
 from gnnak.nn.recompute import norms_without_memory
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.training.batches.epochs import epoch_seed
+from gnnak.training.batches.items import Item
 from gnnak.training.captured import CapturedStep
 from gnnak.training.config import RunConfig
-from gnnak.training.epochs import epoch_seed
-from gnnak.training.items import Item
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gnnak.training.ahead import nothing_ahead
+from gnnak.training.batches.ahead import nothing_ahead
 from gnnak.training.memory import pools_given_back
 
 Work = Callable[[], Tensor]

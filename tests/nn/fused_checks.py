@@ -15,7 +15,7 @@ from gnnak.nn.fused.layer import can_fuse, fused_encodings
 from gnnak.nn.padding import real_rows
 from gnnak.subgraphs import EgoNets, RootedSubgraphs
 from tests.models.zoo import small_network
-from tests.training.test_padding import NEAR, padded_and_plain
+from tests.training.batches.test_padding import NEAR, padded_and_plain
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 CHANNELS, HOP_CHANNELS = 4, 3

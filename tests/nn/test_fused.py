@@ -23,7 +23,7 @@ from tests.nn.fused_layers import (
 )
 from tests.nn.kernel_inputs import assert_same
 from tests.strategies import graphs
-from tests.training.test_padding import padded_and_plain
+from tests.training.batches.test_padding import padded_and_plain
 
 TRAINING = pytest.mark.parametrize("training", [True, False])
 NETWORKS = ["gin-ak", "gin-ak+", "gin-ak+-s"]

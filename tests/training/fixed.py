@@ -9,10 +9,10 @@ from torch.optim import Adam
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.training.batches.items import Item, RealRows, Shape
 from gnnak.training.captured import CapturedStep
 from gnnak.training.config import RunConfig
 from gnnak.training.flat import like, tensors_of
-from gnnak.training.items import Item, RealRows, Shape
 from gnnak.training.module import GraphTask
 from gnnak.training.optimizer import make_optimizer, make_ready
 from gnnak.training.recorder import make_recorder

@@ -4,9 +4,9 @@ import weakref
 import pytest
 import torch
 
+from gnnak.training.batches.items import Item
 from gnnak.training.captured import WARM_STEPS, CapturedStep
 from gnnak.training.flat import tensors_of
-from gnnak.training.items import Item
 from gnnak.training.recorder import CallRecorder
 from tests.training.fixed import MODELS, fixed_config, fixed_items, trained
 from tests.training.small import edge_counts

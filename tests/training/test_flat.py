@@ -3,8 +3,8 @@ from dataclasses import replace
 import torch
 
 from gnnak import EgoNets
+from gnnak.training.batches.items import Item, RealRows, Shape
 from gnnak.training.flat import layout, like, tensors_of
-from gnnak.training.items import Item, RealRows, Shape
 from tests.training.small import triangles
 
 

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from gnnak.training.ahead import MadeAhead
+from gnnak.training.batches.ahead import MadeAhead
 from gnnak.training.recorder import waits_noted
 from tests.training.beside import Beside
 

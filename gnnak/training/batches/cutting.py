@@ -9,10 +9,10 @@ from gnnak.graphs import GraphBatch
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
-from gnnak.training.cutters import Cutter, Padding, Slices
-from gnnak.training.items import Item, Shape
-from gnnak.training.shapes import fits
-from gnnak.training.windows import Window
+from gnnak.training.batches.cutters import Cutter, Padding, Slices
+from gnnak.training.batches.items import Item, Shape
+from gnnak.training.batches.shapes import fits
+from gnnak.training.batches.windows import Window
 
 GROUPS: dict[Axis, tuple[str, str]] = {
     "subgraph": ("subgraphs", "copies"),

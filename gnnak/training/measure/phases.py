@@ -7,10 +7,10 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.nn.utils import clip_grad_norm_
 
+from gnnak.training.batches.items import Item
 from gnnak.training.data import GraphData
-from gnnak.training.items import Item
+from gnnak.training.measure.stopwatch import wait
 from gnnak.training.module import GraphTask
-from gnnak.training.stopwatch import wait
 
 PHASES = ("data", "forward", "backward", "optimiser")
 WARM_UP, MOST = 2, 20

@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.training.items import ROWS
+from gnnak.training.batches.items import ROWS
 
 AXES = (*ROWS, "fillings")
 """What a window has rows of, each batch's together."""

@@ -15,15 +15,15 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.training.ahead import MadeAhead, ahead
-from gnnak.training.budget import expected_shares, into_windows, shares
+from gnnak.training.batches.ahead import MadeAhead, ahead
+from gnnak.training.batches.budget import expected_shares, into_windows, shares
+from gnnak.training.batches.cutting import cut, pad
+from gnnak.training.batches.epochs import Begun, Epochs
+from gnnak.training.batches.items import Item
+from gnnak.training.batches.sampler import BatchSampler
+from gnnak.training.batches.shapes import Shapes
+from gnnak.training.batches.windows import open_window
 from gnnak.training.clock import Clock
-from gnnak.training.cutting import cut, pad
-from gnnak.training.epochs import Begun, Epochs
-from gnnak.training.items import Item
-from gnnak.training.sampler import BatchSampler
-from gnnak.training.shapes import Shapes
-from gnnak.training.windows import open_window
 
 Windows = Generator[list[Item], None, None] | MadeAhead[list[Item]]
 """The items of one window after the other."""

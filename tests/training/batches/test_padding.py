@@ -10,10 +10,10 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets
 from gnnak.subgraphs.kept import keep_all
-from gnnak.training.cutting import GROUPS, cut, pad
-from gnnak.training.items import ROWS
-from gnnak.training.shapes import Shapes
-from gnnak.training.windows import open_window
+from gnnak.training.batches.cutting import GROUPS, cut, pad
+from gnnak.training.batches.items import ROWS
+from gnnak.training.batches.shapes import Shapes
+from gnnak.training.batches.windows import open_window
 from tests.models.zoo import ATOMS, molecules, small_network
 
 NEAR = EgoNets(2)

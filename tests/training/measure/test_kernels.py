@@ -3,12 +3,17 @@ from types import SimpleNamespace
 import pytest
 from torch.autograd import DeviceType
 
-from gnnak.training.kernels import KernelTime, KernelTimes, kernel_times, kernels_share
 from gnnak.training.machine import Machine
-from gnnak.training.phases import PHASES, PhaseTimes
+from gnnak.training.measure.kernels import (
+    KernelTime,
+    KernelTimes,
+    kernel_times,
+    kernels_share,
+)
+from gnnak.training.measure.phases import PHASES, PhaseTimes
+from gnnak.training.measure.rehearsal import Gauges, rehearse
+from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.protocols import choose_parts
-from gnnak.training.rehearsal import Gauges, rehearse
-from gnnak.training.stopwatch import Stopwatch
 from tests.training.small import small_config, triangles
 
 SUM = "void at::native::(anonymous namespace)::sum<float>(float*, int)"

@@ -5,15 +5,15 @@ from gnnak import EgoNets
 from gnnak.sampling.coverage import is_cover
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import keep_all
-from gnnak.training import budget
+from gnnak.training.batches import budget
+from gnnak.training.batches.epochs import Epochs
+from gnnak.training.batches.items import Item
+from gnnak.training.batches.loader import Loader, Subgraphs
+from gnnak.training.batches.sampler import BatchSampler
 from gnnak.training.clock import Clock
-from gnnak.training.epochs import Epochs
-from gnnak.training.items import Item
-from gnnak.training.loader import Loader, Subgraphs
-from gnnak.training.sampler import BatchSampler
 from tests.graphs.graph_strategies import assert_same
+from tests.training.batches.test_windows import assert_same_records
 from tests.training.small import triangles
-from tests.training.test_windows import assert_same_records
 
 
 def test_loader_gives_whole_batches_and_tells_the_seconds():
@@ -52,7 +52,7 @@ def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
 
 
 def test_loader_of_single_batches_has_no_windows(monkeypatch):
-    monkeypatch.delattr("gnnak.training.loader.open_window")
+    monkeypatch.delattr("gnnak.training.batches.loader.open_window")
     sampler = BatchSampler(torch.arange(8), 3)
     assert len(list(Loader(triangles(4).store, sampler, single=True))) == 3
 

@@ -4,7 +4,7 @@ import time
 import pytest
 import torch
 
-from gnnak.training.ahead import MadeAhead, ahead, nothing_ahead
+from gnnak.training.batches.ahead import MadeAhead, ahead, nothing_ahead
 from tests.gpu import needs_gpu
 from tests.training.beside import Beside
 

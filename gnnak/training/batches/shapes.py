@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from statistics import mean, pstdev
 
-from gnnak.training.items import Shape
-from gnnak.training.windows import Window
+from gnnak.training.batches.items import Shape
+from gnnak.training.batches.windows import Window
 
 SLACK = 1.05
 """How much larger than the largest batch seen a shape is, where few were seen."""

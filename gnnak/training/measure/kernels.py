@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.autograd import DeviceType
 from torch.profiler import profile
 
-from gnnak.training.stopwatch import wait
+from gnnak.training.measure.stopwatch import wait
 
 STEPS, TOP, WIDTH = 10, 12, 60
 """Steps that are profiled, kernels that are listed, letters of their names."""

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from gnnak.errors import OptionError, TrainingError
-from gnnak.training import rehearsal
-from gnnak.training.bench import BenchOptions, bench, bench_both
 from gnnak.training.machine import Machine
-from gnnak.training.phases import PHASES
+from gnnak.training.measure import rehearsal
+from gnnak.training.measure.bench import BenchOptions, bench, bench_both
+from gnnak.training.measure.phases import PHASES
 from tests.training.small import edge_counts, small_config, triangles
 
 CPU = Machine("cpu")

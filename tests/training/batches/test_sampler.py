@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gnnak.training.sampler import BatchSampler
+from gnnak.training.batches.sampler import BatchSampler
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))

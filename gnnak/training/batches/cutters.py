@@ -9,8 +9,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from gnnak.training.items import ROWS, RealRows, Shape
-from gnnak.training.windows import Window
+from gnnak.training.batches.items import ROWS, RealRows, Shape
+from gnnak.training.batches.windows import Window
 
 
 class Cutter(ABC):

@@ -5,9 +5,9 @@ from statistics import mean, pstdev
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnak.training.items import ROWS
-from gnnak.training.shapes import Shapes, choose_shape, fits
-from tests.training.test_padding import molecule_store, window_of
+from gnnak.training.batches.items import ROWS
+from gnnak.training.batches.shapes import Shapes, choose_shape, fits
+from tests.training.batches.test_padding import molecule_store, window_of
 
 AXIS_COUNTS = st.fixed_dictionaries(
     {axis: st.integers(0, 5000) for axis in (*ROWS, "fillings")}

@@ -11,14 +11,14 @@ from lightning.pytorch import Callback, Trainer
 from gnnak.datasets.record import Dataset
 from gnnak.training.clock import Clock
 from gnnak.training.config import RunConfig
-from gnnak.training.kernels import KernelTimes
 from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.measure.kernels import KernelTimes
+from gnnak.training.measure.phases import PhaseTimes
+from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.options import change
 from gnnak.training.own_signals import OwnSignals
-from gnnak.training.phases import PhaseTimes
 from gnnak.training.prepared import prepare
 from gnnak.training.protocols import Parts
-from gnnak.training.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,20 @@ import torch
 from gnnak import EgoNets
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.kept import keep_all
-from gnnak.training import budget, keeper, loader
-from gnnak.training.ahead import MadeAhead
-from gnnak.training.bench import BenchOptions, bench
-from gnnak.training.epochs import Epochs
-from gnnak.training.loader import Loader, Subgraphs
+from gnnak.training import keeper
+from gnnak.training.batches import budget, loader
+from gnnak.training.batches.ahead import MadeAhead
+from gnnak.training.batches.epochs import Epochs
+from gnnak.training.batches.loader import Loader, Subgraphs
+from gnnak.training.batches.sampler import BatchSampler
 from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
 from gnnak.training.run import run
-from gnnak.training.sampler import BatchSampler
+from tests.training.batches.test_ahead import ended
+from tests.training.batches.test_loader import same_items
 from tests.training.beside import Beside
 from tests.training.small import edge_counts, small_config
-from tests.training.test_ahead import ended
-from tests.training.test_loader import same_items
 
 CPU = Machine("cpu")
 

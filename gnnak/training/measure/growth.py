@@ -11,12 +11,12 @@ from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import OptionError
 from gnnak.graphs import from_networkx
 from gnnak.nn.features import Categorical
-from gnnak.training.bench import BenchOptions, bench
 from gnnak.training.config import DataConfig, RunConfig
 from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench
+from gnnak.training.measure.stopwatch import Tell
 from gnnak.training.options import change
 from gnnak.training.results import Record
-from gnnak.training.stopwatch import Tell
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
 RANGES: dict[Growing, tuple[int, ...]] = {

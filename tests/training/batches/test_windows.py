@@ -16,9 +16,9 @@ from gnnak.sampling.drop import SubgraphDrop, keep_subgraphs
 from gnnak.sampling.estimate import Filling
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.kept import keep_all
-from gnnak.training.cutting import GROUPS, cut, pad
-from gnnak.training.shapes import Shapes
-from gnnak.training.windows import open_window
+from gnnak.training.batches.cutting import GROUPS, cut, pad
+from gnnak.training.batches.shapes import Shapes
+from gnnak.training.batches.windows import open_window
 from tests.graphs.graph_strategies import assert_same, stores
 from tests.training.small import triangles
 

@@ -1,4 +1,4 @@
-from gnnak.training.epochs import Begun
+from gnnak.training.batches.epochs import Begun
 
 
 class Work:

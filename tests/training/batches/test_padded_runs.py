@@ -2,7 +2,7 @@
 
 import pytest
 
-from gnnak.training.items import Item
+from gnnak.training.batches.items import Item
 from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
 from gnnak.training.run import run

@@ -1,0 +1,1 @@
+"""Batches of graphs and their subgraphs: cut, padded, and made ahead of the steps."""

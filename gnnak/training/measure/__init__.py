@@ -1,0 +1,1 @@
+"""What training costs: seconds by phase, memory, kernels, and how they grow."""
