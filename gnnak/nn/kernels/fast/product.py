@@ -80,13 +80,7 @@ def norm_linear(
 ) -> tuple[Tensor, Moments | None]:
     """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
 
-    Args:
-        h: Rows, [m, w].
-        k: What a norm does to them; None = they are multiplied as they are.
-        residual: What is added to the normed rows, [m, w].
-        matrix: [c, w].
-        offset: [c].
-        real: How many of the first rows are no padding, a scalar; None = all.
+    Arguments as of the plain kernel.
     """
     if is_exact(h):
         return compose_norm_linear(norm_act, h, k, residual, matrix, offset), None

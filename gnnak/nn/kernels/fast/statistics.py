@@ -22,11 +22,7 @@ def norm_constants(
 ) -> Constants:
     """What `norm` does to these rows; in training it also remembers their statistics.
 
-    Args:
-        h: Rows, [m, c].
-        norm: The norm.
-        real: How many of the first rows are no padding, a scalar; None = all.
-        moments: What the product that gave the rows knows of them; None = nothing.
+    Arguments as of the plain kernel; moments that are not given are computed.
     """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
