@@ -1,0 +1,112 @@
+"""Products of normed rows: one kernel each, against a norm and a product.
+
+Sizes are those of a training step of ZINC and of CIFAR10. Both ways are measured in
+turns, in one run, with TF32 products; a GPU is needed. The gradient "of rows alone" is
+one pass short of what it is compared with. Run
+
+    python -m benchmarks.products
+"""
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.nn.kernels import composed, fast
+from gnnak.nn.kernels.fast import product, product_backward
+from gnnak.nn.kernels.records import Constants
+
+REPEATS = 30
+
+
+class Case(NamedTuple):
+    """A product of one of the layers."""
+
+    name: str
+    rows: int
+    inner: int
+    outer: int
+    adds: bool
+
+
+CASES = [
+    Case("ZINC, inside of GINE", 29_700, 144, 144, False),
+    Case("ZINC, before pooling", 29_700, 144, 256, True),
+    Case("CIFAR10, inside of GINE", 441_000, 144, 144, False),
+    Case("CIFAR10, before pooling", 441_000, 144, 256, True),
+    Case("CIFAR10, second transform", 441_000, 128, 128, False),
+]
+
+
+def milliseconds(works: list[Callable[[], Any]]) -> list[float]:
+    """The median time of each, taken in turns."""
+    taken: list[list[float]] = [[] for _ in works]
+    for _ in range(REPEATS + 3):
+        for work, times in zip(works, taken, strict=True):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            work()
+            end.record()
+            end.synchronize()
+            times.append(begin.elapsed_time(end))
+    return [median(times[3:]) for times in taken]
+
+
+def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
+    """What is compared: by name, the fused kernels and what they stand for."""
+    rows, inner, outer = case.rows, case.inner, case.outer
+    real = torch.tensor(rows - 5, device="cuda")
+    norm = torch.nn.BatchNorm1d(outer, device="cuda")
+    k = Constants(*torch.rand(4, inner, device="cuda"), True, real)
+    h, grad = (torch.randn(rows, width, device="cuda") for width in (inner, outer))
+    residual = torch.randn_like(h) if case.adds else None
+    matrix = torch.randn(outer, inner, device="cuda")
+
+    def separately() -> Tensor:
+        out = composed.compose_norm_linear(fast.norm_act, h, k, residual, matrix, None)
+        return fast.norm_constants(out, norm, real).scale
+
+    def together() -> Tensor:
+        out, moments = fast.norm_linear(h, k, residual, matrix, None, real)
+        return fast.norm_constants(out, norm, real, moments).scale
+
+    given: Any = (grad, h, k, residual, matrix, None)
+    kernels: Any = (fast.norm_act, fast.norm_act_backward)
+    return {
+        "forward": [together, separately],
+        "backward": [
+            lambda: fast.norm_linear_backward(*given),
+            lambda: composed.compose_norm_linear_backward(*kernels, *given),
+        ],
+        "of rows alone": [
+            lambda: product_backward._grad_rows(grad, h, k, matrix, None),
+            lambda: fast.norm_act_backward(grad @ matrix, h, k, True),
+        ],
+        "of the matrix alone": [
+            lambda: product_backward._grad_matrix(grad, h, k, residual),
+            lambda: grad.t() @ fast.norm_act(h, k, True, residual),
+        ],
+    }
+
+
+def main() -> None:
+    """Print a line for every case, tile and way."""
+    torch.set_float32_matmul_precision("high")
+    for case in CASES:
+        tiles = {"tiles as chosen": product.MANY_ROWS, "large": 0, "small": 2**40}
+        for title, least in tiles.items():
+            product.MANY_ROWS = least
+            for name, works in ways(case).items():
+                one, two = milliseconds(works)
+                print(
+                    f"{case.name:26} {title:16} {name:20}"
+                    f" {one:7.3f} ms, apart {two:7.3f} ms ({one / two:4.2f})",
+                    flush=True,
+                )
+        product.MANY_ROWS = tiles["tiles as chosen"]
+
+
+if __name__ == "__main__":
+    main()
