@@ -59,7 +59,8 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
     rows, inner, outer = case.rows, case.inner, case.outer
     real = torch.tensor(rows - 5, device="cuda")
     norm = torch.nn.BatchNorm1d(outer, device="cuda")
-    k = Constants(*torch.rand(4, inner, device="cuda"), True, real)
+    scale, shift, mean, rstd = torch.rand(4, inner, device="cuda")
+    k = Constants(scale, shift, mean, rstd, True, real)
     h, grad = (torch.randn(rows, width, device="cuda") for width in (inner, outer))
     residual = torch.randn_like(h) if case.adds else None
     matrix = torch.randn(outer, inner, device="cuda")
