@@ -5,7 +5,6 @@ import json
 import pkgutil
 
 import torch
-from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
@@ -13,32 +12,10 @@ from gnnak.nn.kernels import fast
 from gnnak.nn.kernels.fast import product
 from gnnak.nn.kernels.records import AtCentroids
 from tests.nn.kernel_inputs import constants, edges_of, groups_of, norm_of, rows
+from tests.no_gpu import NoGpu
 
 ROOM = {90: 232_448, 89: 101_376}
 """Bytes of memory that programs may share, by generation of GPU."""
-
-
-class NoGpu:
-    """As much of a driver as a compiler asks for.
-
-    Args:
-        generation: Of the GPU that there is not.
-    """
-
-    def __init__(self, generation):
-        self.generation = generation
-
-    def get_current_target(self):
-        return GPUTarget("cuda", self.generation, 32)
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device=None):
-        return 0
-
-    def get_active_torch_device(self):
-        return torch.device("cpu")
 
 
 def kernels():

@@ -1,31 +1,15 @@
 """A program that compiles the kernels of sampling for a GPU where there is none."""
 
 import torch
-from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.sampling.fast.draw import draw_greedily
 from gnnak.sampling.fast.fill import fast_filling
+from tests.no_gpu import NoGpu
 
 SIZES = (5, 40, 250)
-
-
-class NoGpu:
-    """As much of a driver as a compiler asks for."""
-
-    def get_current_target(self):
-        return GPUTarget("cuda", 90, 32)
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device=None):
-        return 0
-
-    def get_active_torch_device(self):
-        return torch.device("cpu")
 
 
 def compile_only(kernel, grid):
@@ -38,7 +22,7 @@ def compile_only(kernel, grid):
 
 def main() -> None:
     """Print the bytes of code of each kernel."""
-    driver.set_active(NoGpu())
+    driver.set_active(NoGpu(90))
     JITFunction.__getitem__ = compile_only
     for size in SIZES:
         path = torch.stack([torch.arange(size - 1), torch.arange(1, size)])

@@ -61,7 +61,6 @@ def norm_add_linear(
         h.moments,
         residual.again,
     )
-
     make_residual = maker(residual.again)
 
     def make(
@@ -134,13 +133,9 @@ class _NormAddLinear(torch.autograd.Function):
         ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
         h, matrix, offset, *saved = ctx.saved_tensors
-        residual, more = (
-            kept(saved, ctx.make),
-            AtCentroids(side_by_side(at_centroid), *ctx.places),
-        )
-        back = kernels_for(h).norm_linear_backward(
-            grad, h, ctx.k, residual, matrix, more
-        )
+        more = AtCentroids(side_by_side(at_centroid), *ctx.places)
+        given = (grad, h, ctx.k, kept(saved, ctx.make), matrix, more)
+        back = kernels_for(h).norm_linear_backward(*given)
         grad_offset = offset_grad(grad, offset, ctx.normed)
         return *back, grad_offset, None, None, None, None, None
 
@@ -164,12 +159,8 @@ class _GatePools(torch.autograd.Function):
             for part, pool, known in zip(parts, pools, moments, strict=True)
         ]
         ctx.save_for_backward(*gates, *to_keep(z, again))
-        ctx.rows, ctx.pools, ctx.constants, ctx.make = (
-            rows,
-            pools,
-            constants,
-            maker(again),
-        )
+        ctx.rows, ctx.pools = rows, pools
+        ctx.constants, ctx.make = constants, maker(again)
         return tuple(
             kernels.gate_pool(part, k, gate, rows, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)
@@ -178,8 +169,7 @@ class _GatePools(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        rows, pools = ctx.rows, ctx.pools
-        saved = ctx.saved_tensors
+        rows, pools, saved = ctx.rows, ctx.pools, ctx.saved_tensors
         gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.make)
         kernels = kernels_for(z)
         grad_z = torch.empty_like(z)

@@ -14,6 +14,7 @@ from triton.runtime import driver
 from gnnak.nn.kernels.composed import compose_norm_linear
 from gnnak.nn.kernels.fast.norm import norm_act
 from gnnak.nn.kernels.fast.normed import normed_tile
+from gnnak.nn.kernels.fast.statistics import with_rows
 from gnnak.nn.kernels.fast.tiles import parts
 from gnnak.nn.kernels.records import Constants, Moments
 
@@ -147,7 +148,7 @@ def _product(
     K: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Products of each part's rows; mean, and squares around it (Chan's update)."""
+    """Products of each part's rows; their mean, and sum of squares around it."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, count = tl.program_id(1), tl.num_programs(1)
     inside = column < width
@@ -187,13 +188,8 @@ def _product(
         place = row.to(tl.int64)[:, None] * width + column[None, :]
         tl.store(out + place, value, mask=(row < rows)[:, None] & inside[None, :])
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
-        both = tl.maximum(seen + new, 1)
         shown = (row < last)[:, None]
-        of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
-        off = tl.where(shown, value - of_new[None, :], 0.0)
-        delta = tl.where(new > 0, of_new - mean, 0.0)
-        mean += delta * new / both
-        around += tl.sum(off * off, axis=0) + delta * delta * seen * new / both
+        mean, around = with_rows(mean, around, seen, value, shown, new)
         seen += new
     tl.store(partial + part * width + column, mean, mask=inside)
     tl.store(partial + (count + part) * width + column, around, mask=inside)

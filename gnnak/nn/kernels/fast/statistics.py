@@ -89,7 +89,7 @@ def _partial(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Mean, and sum of squares around it, of each part's rows (Chan's update)."""
+    """Mean, and sum of squares around it, of each part's rows."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -108,16 +108,25 @@ def _partial(
             other=0.0,
         )
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
-        both = tl.maximum(seen + new, 1)
-        of_new = tl.sum(value, axis=0) / tl.maximum(new, 1)
-        off = tl.where(shown, value - of_new[None, :], 0.0)
-        delta = tl.where(new > 0, of_new - mean, 0.0)
-        mean += delta * new / both
-        around += tl.sum(off * off, axis=0) + delta * delta * seen * new / both
+        mean, around = with_rows(mean, around, seen, value, shown, new)
         seen += new
         step += 1
     tl.store(partial + part * width + column, mean, mask=inside)
     tl.store(partial + (count + part) * width + column, around, mask=inside)
+
+
+@triton.jit
+def with_rows(mean, around, seen, value, shown, new):
+    """Mean, and sum of squares around it, of more rows than those seen (Chan's update).
+
+    Of the tile `value` the `new` first rows count, which are `shown`.
+    """
+    both = tl.maximum(seen + new, 1)
+    of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
+    off = tl.where(shown, value - of_new[None, :], 0.0)
+    delta = tl.where(new > 0, of_new - mean, 0.0)
+    more = tl.sum(off * off, axis=0) + delta * delta * seen * new / both
+    return mean + delta * new / both, around + more
 
 
 @triton.jit
