@@ -53,10 +53,10 @@ def test_shapes_have_room_for_batches_that_are_a_little_larger():
 
 
 def test_shapes_judge_by_batches_of_full_size():
-    store = molecule_store(4)
-    window = window_of(store, [3] * 9 + [1])
+    window = window_of(molecule_store(40), [30] * 9 + [10])
     wanted = Shapes().of(window, 9, 9)
     assert Shapes().of(window, 10, 9) == wanted
+    assert Shapes().of(window, 10, 10) != wanted
 
 
 def test_shapes_never_shrink_on_an_axis():
