@@ -46,6 +46,8 @@ def remark(record: Record) -> str:
     told = f"{record['parameters']:,} weights"
     if some != total:
         told += f"; scaled from {some:,} to {total:,} graphs"
+    if record["ratio"] is not None and record["accelerator"] != "cuda":
+        told += "; without a GPU both paths are the same, and their ratio is noise"
     return told
 
 

@@ -43,6 +43,11 @@ def test_bench_plain_and_compare(place):
     assert fast["ratio"] > 0
 
 
+def test_bench_compare_says_that_without_a_gpu_there_is_one_path(place):
+    assert "their ratio is noise" in bench("--compare").stdout
+    assert "their ratio is noise" not in bench().stdout
+
+
 def test_bench_grow_records_a_value_a_line(place):
     shown = bench("--grow", "hops", "--record").stdout
     lines = (place / "results" / "bench.jsonl").read_text().splitlines()
