@@ -36,7 +36,8 @@ def farthest_roots(
 
     def score(covered: Tensor, last: Tensor) -> Tensor:
         newest = last.index_select(0, plan.component)
-        far = distances.between(newest.clamp(min=0), nodes)
+        # A component of which none is kept, or all are, has no newest: any of its own.
+        far = distances.between(torch.where(newest < 0, nodes, newest), nodes)
         far = far.masked_fill(newest < 0, plan.num_nodes)
         torch.minimum(nearest, far, out=nearest)
         return nearest.index_select(0, subgraphs.root)

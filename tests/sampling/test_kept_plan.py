@@ -66,6 +66,20 @@ def test_kept_plan_equals_the_plan_of_every_batch(strategy, parts, data):
     assert torch.equal(*drawn)
 
 
+def test_kept_plan_of_a_small_graph_at_the_end_serves_a_batch_that_begins_with_it():
+    triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]), 3
+    path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 5
+    alone = torch.empty(2, 0, dtype=torch.long), 1
+    drop, positions = SubgraphDrop("farthest", 1), torch.tensor([2, 0, 1])
+    kept = keep_all(store_of([triangle, path, alone]), EgoNets(1))
+    plan = keep_plan(kept, drop)[positions]
+    # The triangle is covered, and has no newest root, while the path is not.
+    chosen = drop.choose(kept[positions], plan, torch.Generator().manual_seed(0))
+    assert chosen[0]
+    assert chosen[1:4].sum() == 1
+    assert chosen[4:].sum() >= 2
+
+
 def test_kept_plan_is_none_where_there_are_too_many_pairs():
     path = torch.tensor([[0, 1], [1, 2]]), 3
     kept = keep_all(store_of([path, path]), EgoNets(1))
