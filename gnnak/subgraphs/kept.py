@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.indices import Indices, as_indices
+from gnnak.graphs.narrow import narrow
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
 from gnnak.subgraphs.extractors import Extractor
@@ -28,7 +29,7 @@ class KeptSubgraphs:
 
     `kept[indices]` is what extraction from `store[indices]` gives, put together
     without a loop over graphs and without extracting anything. All counts inside a
-    graph start at 0 and are int32: half the memory.
+    graph start at 0 and are `narrow`: a fraction of the memory.
     """
 
     store: GraphStore
@@ -119,11 +120,11 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
     return (
         copies,
         counts_of(of_edge, len(store)),
-        (subs.node - shift).int(),
-        (subs.subgraph - shift).int(),
-        subs.hop.int(),
-        (subs.edge_index - pointers(copies)[of_edge]).int(),
-        (subs.edge - store.edge_ptr[of_edge]).int(),
+        narrow(subs.node - shift),
+        narrow(subs.subgraph - shift),
+        narrow(subs.hop),
+        narrow(subs.edge_index - pointers(copies)[of_edge]),
+        narrow(subs.edge - store.edge_ptr[of_edge]),
     )
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
+from gnnak.graphs.narrow import narrow_store
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.kept_plan import KeptPlan, keep_plan
 from gnnak.subgraphs.extractors import Extractor
@@ -66,7 +67,9 @@ class GraphData(LightningDataModule):
     def setup(self, stage: str) -> None:
         """Move the store to the device, and extract there; `stage` does not matter."""
         assert self.trainer is not None
-        self.store = self.store.to(self.trainer.strategy.root_device)
+        device = self.trainer.strategy.root_device
+        if self.store.device != device:
+            self.store = narrow_store(self.store).to(device)
         if self.extractor is not None and self.kept is None:
             with self.clock.time("data"):
                 self.kept = keep_if_small(self.store, self.extractor)

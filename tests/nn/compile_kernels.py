@@ -9,7 +9,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from gnnak.nn.kernels import fast
-from gnnak.nn.kernels.fast import product
+from gnnak.nn.kernels.fast import multiply, product
 from gnnak.nn.kernels.records import AtCentroids
 from tests.nn.kernel_inputs import constants, edges_of, groups_of, norm_of, rows
 from tests.no_gpu import NoGpu
@@ -107,7 +107,9 @@ def main() -> None:
     product.MANY_ROWS = 0
     call_products(144)
     driver.set_active(NoGpu(89))
-    product._stages = lambda device: 2
+    multiply._most_stages = lambda device: 2
+    call_products(144)
+    product.MANY_ROWS = 2**16
     call_products(144)
     print(json.dumps({"known": sorted(known), "made": made}))  # noqa: T201
 

@@ -15,7 +15,7 @@ from tests.nn.kernel_inputs import (
     rows,
 )
 
-SIZES = [(1, 1), (5, 16), (144, 65), (64, 144), (33, 130)]
+SIZES = [(1, 1), (5, 16), (144, 65), (64, 144), (33, 130), (16, 200), (17, 272)]
 """Columns that are read, and columns that are written."""
 NORMS = [None, (True, None), (True, 30), (False, None), (False, 30)]
 """Whether statistics are of the batch, and how many of its rows are real."""
@@ -30,10 +30,10 @@ def product_inputs(count, inner, outer, norm, adds, strided=False):
     return h, k, rows(count, inner) if adds else None, matrix
 
 
-@pytest.fixture(params=["small", "large"])
+@pytest.fixture(params=["few", "many"])
 def tiles(request, fast, monkeypatch):
-    """Tiles as of small or of large tensors."""
-    least = 0 if request.param == "large" else 2**30
+    """Tiles as of few or of many rows."""
+    least = 0 if request.param == "many" else 2**30
     monkeypatch.setattr("gnnak.nn.kernels.fast.product.MANY_ROWS", least)
 
 
@@ -94,7 +94,7 @@ def test_norm_linear_backward_agrees(few_parts, fast, norm, adds, strided):
 
 
 @pytest.mark.parametrize(("inner", "outer"), SIZES)
-def test_norm_linear_backward_agrees_at_every_width(tiles, fast, inner, outer):
+def test_norm_linear_backward_agrees_at_every_width(fast, inner, outer):
     h, k, residual, matrix = product_inputs(70, inner, outer, (True, None), True)
     more = at_centroids(70, inner)
     arguments = (rows(70, outer), h, k, residual, matrix, more)
@@ -123,8 +123,21 @@ def at_centroids(count, width):
     return AtCentroids(rows(len(centroid), width, strided=True), centroid, subgraph)
 
 
+@pytest.mark.parametrize("most", [64, 128])
+@pytest.mark.parametrize("width", [*range(1, 300, 3), 512, 1000])
+def test_tiles_cover_every_column_once(width, most):
+    pytest.importorskip("triton")
+    from gnnak.nn.kernels.fast.multiply import cut_columns
+
+    programs, wide, narrow, has_narrow = cut_columns(width, most)
+    covered = programs * wide + (narrow if has_narrow else 0)
+    assert covered >= width
+    assert not has_narrow or programs * wide < width
+    assert covered < 2 * max(width, 16)
+
+
 def test_products_round_as_pytorchs_do(fast):
-    from gnnak.nn.kernels.fast.product import precision
+    from gnnak.nn.kernels.fast.multiply import precision
 
     asked = torch.backends.cuda.matmul
     before = asked.fp32_precision

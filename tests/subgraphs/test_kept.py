@@ -46,7 +46,7 @@ def test_keep_if_small_keeps_no_random_and_no_large_ones():
     assert keep_if_small(store, EgoNets(2), limit=10) is None
     kept = keep_if_small(store, EgoNets(2))
     assert kept is not None
-    assert kept.num_bytes == 4 * (3 * kept.node.numel() + 3 * kept.edge.numel())
+    assert kept.num_bytes == 3 * kept.node.numel() + 3 * kept.edge.numel()
 
 
 def test_keep_if_small_of_an_empty_store_keeps_nothing():

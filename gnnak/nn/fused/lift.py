@@ -31,13 +31,17 @@ def lift(
 ) -> Rows:
     """Every copy's node state and table row side by side, [m, c + h].
 
-    They are not kept: there are far fewer nodes than copies of them.
+    They are not kept: there are far fewer nodes than copies of them. In the backward
+    pass they are made once, and last until the gradient comes here.
     """
     node = subgraphs.node
-    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"))
+    made: list[Tensor] = []
+    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), made)
 
     def make(x: Tensor, table: Tensor | None) -> Tensor:
-        return kernels_for(x).lift(x, table, node, rows)
+        if not made:
+            made.append(kernels_for(x).lift(x, table, node, rows))
+        return made[0]
 
     return Rows(values, again=Again(make, (x, table)))
 
@@ -51,9 +55,10 @@ class _Lift(torch.autograd.Function):
         node: Tensor,
         rows: Tensor,
         by_node: Groups,
+        made: list[Tensor],
     ) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.by_node, ctx.width = by_node, x.size(1)
+        ctx.by_node, ctx.width, ctx.made = by_node, x.size(1), made
         ctx.size = None if table is None else table.size(0)
         return kernels_for(x).lift(x, table, node, rows)
 
@@ -61,9 +66,10 @@ class _Lift(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
+        ctx.made.clear()
         kernels = kernels_for(grad)
         grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node)
         grad_table = None
         if ctx.size is not None:
             grad_table = kernels.table_sum(grad[:, ctx.width :], rows, ctx.size)
-        return grad_x, grad_table, None, None, None
+        return grad_x, grad_table, None, None, None, None

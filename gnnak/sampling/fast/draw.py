@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.sampling.fast import rooted_at
+from gnnak.sampling.fast import block_of, rooted_at
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -33,7 +33,7 @@ def draw_greedily(
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
         return kept
-    groups, block = plan.by_component, max(triton.next_power_of_2(plan.largest), 16)
+    groups, block = plan.by_component, block_of(plan)
     if farthest:
         assert plan.distances is not None, "a plan for farthest sampling has distances"
         table, row = plan.distances.hop, plan.distances.start
@@ -59,7 +59,21 @@ def draw_greedily(
     return kept
 
 
-@triton.jit(do_not_specialize=["s", "min_coverage"])
+@triton.jit(
+    do_not_specialize=["s", "min_coverage"],
+    do_not_specialize_on_alignment=[
+        "component_ptr",
+        "order",
+        "rooted_at",
+        "rank",
+        "held",
+        "copy_ptr",
+        "member",
+        "table",
+        "row",
+        "kept",
+    ],
+)
 def _draw(
     component_ptr,
     order,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gnnak.graphs.ragged import pointers
 from gnnak.sampling.estimate import Filling
-from gnnak.sampling.fast import rooted_at
+from gnnak.sampling.fast import block_of, rooted_at
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -34,7 +34,7 @@ def fast_filling(
     node, subgraph = nodes.new_empty(2, total)
     weight = torch.empty_like(node, dtype=torch.double)
     if plan.num_components:
-        block = max(triton.next_power_of_2(plan.largest), 16)
+        block = block_of(plan)
         _fill[(plan.num_components,)](
             groups.ptr,
             groups.order,
@@ -56,7 +56,23 @@ def fast_filling(
     return Filling(*(part.index_select(0, taken) for part in (node, subgraph, weight)))
 
 
-@triton.jit
+@triton.jit(
+    do_not_specialize_on_alignment=[
+        "component_ptr",
+        "order",
+        "rooted_at",
+        "kept",
+        "number",
+        "near_start",
+        "near_count",
+        "near",
+        "first",
+        "layers",
+        "out_node",
+        "out_subgraph",
+        "weight",
+    ]
+)
 def _fill(
     component_ptr,
     order,

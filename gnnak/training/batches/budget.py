@@ -13,10 +13,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Count = TypeVar("Count", int, Tensor)
 
-WINDOW_BYTES = {"cuda": 2**26, "cpu": 1}
+WINDOW_BYTES = {"cuda": 2**25, "cpu": 1}
 """Bytes of indices in a window, by kind of device: many small steps are what a GPU is
 slow at; elsewhere one batch at a time is as fast."""
-EXTRACTED = 2
+EXTRACTED = 4
 """How many times as many there may be where extraction, slow by itself, is a part."""
 SAMPLE = 32
 """Graphs that tell how large subgraphs are."""

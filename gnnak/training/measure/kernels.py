@@ -48,14 +48,14 @@ class KernelTimes(Callback):
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Wake the profiler: it must know of graphs before they are captured."""
-        with profile():
+        with profile(acc_events=True):
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Begin, if it is time."""
         if trainer.current_epoch == self.epoch:
             wait(trainer.strategy.root_device)
-            self._profile = profile().__enter__()
+            self._profile = profile(acc_events=True).__enter__()
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any

@@ -72,6 +72,26 @@ def norm_to_rows(
         sums: Of the gradient, and of it times the normed rows, [2, c].
         relu: Whether there was a ReLU.
     """
+    return _to_h(grad, h, k, sums, relu, None, None)
+
+
+def norm_both_ways(
+    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, residual: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """What `norm_to_rows` and `norm_act` give, with a ReLU, in one pass, [m, c]."""
+    s = h.new_empty(h.shape)
+    return _to_h(grad, h, k, sums, True, s, residual), s
+
+
+def _to_h(
+    grad: Tensor,
+    h: Tensor,
+    k: Constants,
+    sums: Tensor,
+    relu: bool,
+    s: Tensor | None,
+    residual: Tensor | None,
+) -> Tensor:
     rows, width = h.shape
     grad_h = h.new_empty(rows, width)
     _to_rows[tiles(rows, BLOCK, width)](
@@ -80,13 +100,17 @@ def norm_to_rows(
         h.stride(0),
         *k[:4],
         sums,
+        h if residual is None else residual.contiguous(),
         h if k.real is None else k.real,
         grad_h,
+        h if s is None else s,
         rows,
         width,
         relu,
         k.of_batch,
         k.real is not None,
+        s is not None,
+        residual is not None,
         BLOCK,
         columns(width),
     )
@@ -181,13 +205,17 @@ def _to_rows(
     mean,
     rstd,
     sums,
+    residual,
     real,
     grad_h,
+    s,
     rows,
     width,
     RELU: tl.constexpr,
     OF_BATCH: tl.constexpr,
     PADDED: tl.constexpr,
+    FORWARD: tl.constexpr,
+    ADDS: tl.constexpr,
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -195,6 +223,7 @@ def _to_rows(
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
+    last = tl.load(real).to(tl.int32) if PADDED else rows
     from_row = row.to(tl.int64)[:, None]
     scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
     shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
@@ -202,9 +231,16 @@ def _to_rows(
     place = from_row * width + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
     if RELU:
-        back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+        y = value * scale_ + shift_
+        back = tl.where(y > 0, back, 0.0)
+        if FORWARD:
+            y = tl.maximum(y, 0.0)
+            if PADDED and OF_BATCH:
+                y = tl.where((row < last)[:, None], y, 0.0)
+            if ADDS:
+                y += tl.load(residual + place, mask=shown, other=0.0)
+            tl.store(s + place, y, mask=shown)
     if OF_BATCH:
-        last = tl.load(real).to(tl.int32) if PADDED else rows
         mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
         rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
         plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]

@@ -2,73 +2,29 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import NamedTuple
-
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.runtime import driver
 
 from gnnak.nn.kernels.composed import compose_norm_linear
+from gnnak.nn.kernels.fast.multiply import (
+    Tile,
+    columns_of,
+    cut_columns,
+    cut_rows,
+    is_exact,
+    launch_options,
+    multiply,
+    precision,
+)
 from gnnak.nn.kernels.fast.norm import norm_act
-from gnnak.nn.kernels.fast.normed import normed_tile
 from gnnak.nn.kernels.fast.statistics import with_rows
-from gnnak.nn.kernels.fast.tiles import parts
 from gnnak.nn.kernels.records import Constants, Moments
 
-
-class Tile(NamedTuple):
-    """How a product is cut."""
-
-    rows: int
-    """Rows of a tile of the result."""
-    columns: int
-    """Columns of it."""
-    depth: int
-    """How much of what is summed over is read at a time."""
-    warps: int
-    """Warps that compute a tile."""
-
-
-SMALL, LARGE = Tile(64, 64, 32, 4), Tile(128, 128, 32, 8)
-"""Large tiles read less again and again; small ones keep a GPU busy with few rows."""
+FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
+"""Tiles for few and for many rows: with many, programs run side by side anyway."""
 MANY_ROWS = 2**16
-"""From how many rows on tiles are large."""
-SHARED_MEMORY = 2**17
-"""Bytes that a program may have on a GPU where three tiles can be on their way."""
-
-
-def tile_of(rows: int, width: int) -> Tile:
-    """How a product of so many rows, with so many columns in its result, is cut."""
-    return LARGE if rows >= MANY_ROWS and width > SMALL.columns else SMALL
-
-
-@cache
-def _stages(device: torch.device) -> int:
-    """Tiles that are on their way from memory."""
-    if device.type != "cuda":
-        return 3
-    index = torch.cuda.current_device() if device.index is None else device.index
-    found = driver.active.utils.get_device_properties(index)["max_shared_mem"]
-    return 3 if found >= SHARED_MEMORY else 2
-
-
-def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
-    """What a launch is given beside its arguments."""
-    return {"num_warps": tile.warps, "num_stages": _stages(device)}
-
-
-def is_exact(values: Tensor) -> bool:
-    """Whether these products are not for tensor cores: PyTorch's are faster then."""
-    return values.is_cuda and precision(values) == "ieee"
-
-
-def precision(values: Tensor) -> str:
-    """How products round what they read, as PyTorch's are told to."""
-    single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
-    return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
+"""From how many rows on there are many."""
 
 
 def norm_linear(
@@ -81,21 +37,22 @@ def norm_linear(
 ) -> tuple[Tensor, Moments | None]:
     """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
 
-    Arguments as of the plain kernel.
+    Arguments as of the plain kernel. Where a residual is added, PyTorch's product is
+    faster, and there are no moments.
     """
-    if is_exact(h):
+    if is_exact(h) or residual is not None:
         return compose_norm_linear(norm_act, h, k, residual, matrix, offset), None
     rows, width = h.size(0), matrix.size(0)
-    tile = tile_of(rows, width)
-    count, steps = parts(rows, tile.rows)
+    tile = MANY if rows >= MANY_ROWS else FEW
+    programs, *tiles = cut_columns(width, tile.columns)
+    count, steps = cut_rows(rows, tile.rows)
     out, partial = h.new_empty(rows, width), h.new_empty(2, count, width)
     masked = k is not None and k.of_batch and k.real is not None
-    _product[(triton.cdiv(width, tile.columns), count)](
+    _product[(programs, count)](
         h,
         h.stride(0),
         h if k is None else k.scale,
         h if k is None else k.shift,
-        h if residual is None else residual.contiguous(),
         h if real is None else real,
         matrix,
         *matrix.stride(),
@@ -107,14 +64,13 @@ def norm_linear(
         width,
         steps,
         k is not None,
-        residual is not None,
         masked,
         offset is not None,
         real is not None,
         precision(h),
         tile.rows,
         tile.depth,
-        tile.columns,
+        *tiles,
         **launch_options(tile, h.device),
     )
     return out, Moments(partial, steps * tile.rows)
@@ -126,7 +82,6 @@ def _product(
     stride,
     scale,
     shift,
-    residual,
     real,
     matrix,
     matrix_row,
@@ -139,57 +94,74 @@ def _product(
     width,
     steps,
     NORMED: tl.constexpr,
-    ADDS: tl.constexpr,
     MASKED: tl.constexpr,
     OFFSET: tl.constexpr,
     PADDED: tl.constexpr,
     PRECISION: tl.constexpr,
     BLOCK: tl.constexpr,
     K: tl.constexpr,
-    C: tl.constexpr,
+    WIDE: tl.constexpr,
+    NARROW: tl.constexpr,
+    HAS_NARROW: tl.constexpr,
 ):
     """Products of each part's rows; their mean, and sum of squares around it."""
-    column = tl.program_id(0) * C + tl.arange(0, C)
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
     part, count = tl.program_id(1), tl.num_programs(1)
-    inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
-    mean = tl.zeros([C], dtype=out.dtype.element_ty)
-    around = tl.zeros([C], dtype=out.dtype.element_ty)
+    mean = tl.zeros([WIDE], dtype=out.dtype.element_ty)
+    around = tl.zeros([WIDE], dtype=out.dtype.element_ty)
+    narrow_mean = tl.zeros([NARROW], dtype=out.dtype.element_ty)
+    narrow_around = tl.zeros([NARROW], dtype=out.dtype.element_ty)
     seen = 0
     for step in range(steps):
         first = (part * steps + step) * BLOCK
         row = first + tl.arange(0, BLOCK)
-        value = tl.zeros([BLOCK, C], dtype=out.dtype.element_ty)
-        for begin in range(0, depth, K):
-            inner = begin + tl.arange(0, K)
-            left = normed_tile(
-                h,
-                stride,
-                scale,
-                shift,
-                residual,
-                row,
-                inner,
-                last,
-                rows,
-                depth,
-                NORMED,
-                ADDS,
-                MASKED,
-            )
-            right = tl.load(
-                matrix + column[None, :] * matrix_row + inner[:, None] * matrix_column,
-                mask=(inner < depth)[:, None] & inside[None, :],
-                other=0.0,
-            )
-            value += tl.dot(left, right, input_precision=PRECISION).to(value.dtype)
-        if OFFSET:
-            value += tl.load(offset + column, mask=inside, other=0.0)[None, :]
-        place = row.to(tl.int64)[:, None] * width + column[None, :]
-        tl.store(out + place, value, mask=(row < rows)[:, None] & inside[None, :])
+        value, of_narrow = multiply(
+            h,
+            stride,
+            scale,
+            shift,
+            matrix,
+            matrix_row,
+            matrix_column,
+            row,
+            wide,
+            narrow,
+            last,
+            rows,
+            depth,
+            width,
+            NORMED,
+            MASKED,
+            HAS_NARROW,
+            PRECISION,
+            K,
+        )
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
         shown = (row < last)[:, None]
+        value = written(value, offset, out, row, wide, rows, width, OFFSET)
         mean, around = with_rows(mean, around, seen, value, shown, new)
+        if HAS_NARROW:
+            value = written(of_narrow, offset, out, row, narrow, rows, width, OFFSET)
+            narrow_mean, narrow_around = with_rows(
+                narrow_mean, narrow_around, seen, value, shown, new
+            )
         seen += new
-    tl.store(partial + part * width + column, mean, mask=inside)
-    tl.store(partial + (count + part) * width + column, around, mask=inside)
+    means, arounds = partial + part * width, partial + (count + part) * width
+    tl.store(means + wide, mean, mask=wide < width)
+    tl.store(arounds + wide, around, mask=wide < width)
+    if HAS_NARROW:
+        tl.store(means + narrow, narrow_mean, mask=narrow < width)
+        tl.store(arounds + narrow, narrow_around, mask=narrow < width)
+
+
+@triton.jit
+def written(value, offset, out, row, column, rows, width, OFFSET: tl.constexpr):
+    """A tile, with the offset, that is now written."""
+    inside = column < width
+    if OFFSET:
+        value += tl.load(offset + column, mask=inside, other=0.0)[None, :]
+    place = row.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, value, mask=(row < rows)[:, None] & inside[None, :])
+    return value

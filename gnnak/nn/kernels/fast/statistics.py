@@ -10,7 +10,7 @@ from gnnak.nn.kernels.records import Constants, Moments
 
 NARROW = 16
 """Columns of a tile where partial results are put together."""
-PARTS = 128
+PARTS = 256
 """Partial results put together at a time."""
 
 
@@ -155,28 +155,25 @@ def _combine(
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
+    # Around the first part's mean, which is near that of all: one pass is enough.
+    near = tl.load(partial + column, mask=inside, other=0.0)
     sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    squares = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     first = 0
     while first < count:
         part = first + tl.arange(0, PARTS)
         shown = (part < count)[:, None] & inside[None, :]
         place = part[:, None] * stride + column[None, :]
         size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
-        sums += tl.load(partial + place, mask=shown, other=0.0) * size[:, None]
+        off = tl.load(partial + place, mask=shown, other=0.0) - near[None, :]
+        off = tl.where(shown, off, 0.0)
+        sums += off * size[:, None]
+        squares += off * off * size[:, None]
+        squares += tl.load(partial + half + place, mask=shown, other=0.0)
         first += PARTS
-    mean = tl.sum(sums, axis=0) / total
-    sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
-    first = 0
-    while first < count:
-        part = first + tl.arange(0, PARTS)
-        shown = (part < count)[:, None] & inside[None, :]
-        place = part[:, None] * stride + column[None, :]
-        size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
-        off = tl.load(partial + place, mask=shown, other=0.0) - mean[None, :]
-        sums += tl.where(shown, off * off, 0.0) * size[:, None]
-        sums += tl.load(partial + half + place, mask=shown, other=0.0)
-        first += PARTS
-    around = tl.sum(sums, axis=0)
+    off = tl.sum(sums, axis=0) / total
+    mean = near + off
+    around = tl.maximum(tl.sum(squares, axis=0) - off * off * total, 0.0)
     old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
     old_var = tl.load(running_var + column, mask=inside, other=1.0)
     several = last > 1
