@@ -8,6 +8,8 @@ before it comes here.
 import torch
 from torch import Tensor
 
+from gnnak.nn.fused.fill import fused_fill
+from gnnak.nn.kernels import has_fast_kernels
 from gnnak.nn.segment import gather, segment_reduce
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -62,10 +64,13 @@ def at_nodes(
         and subgraphs.in_order
     ):
         return encodings
-    values = torch.cat(list(encodings.values()), dim=1)
     if isinstance(subgraphs, SampledSubgraphs):
+        if all(map(has_fast_kernels, encodings.values())):
+            return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
+        values = torch.cat(list(encodings.values()), dim=1)
         placed = fill(values, subgraphs.filling, num_nodes)
     else:
+        values = torch.cat(list(encodings.values()), dim=1)
         placed = values.new_zeros(num_nodes, values.size(1))
         placed = placed.index_copy(0, subgraphs.root, values)
     return dict(zip(encodings, placed.chunk(len(encodings), dim=1), strict=True))

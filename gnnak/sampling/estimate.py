@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gnnak.graphs.ragged import counts_of, ragged_ranges
 from gnnak.subgraphs.distances import hops_to_root
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,13 @@ class SampledSubgraphs(RootedSubgraphs):
     """[n]: how many of those that were kept hold it; at least one."""
     filling: Filling = field(kw_only=True)
     """What every node takes of the values of kept roots."""
+
+    def _group(self, axis: Axis) -> Groups:
+        if axis == "taker":
+            return group(self.filling.node, self.held.numel())
+        if axis == "giver":
+            return group(self.filling.subgraph, self.num_subgraphs)
+        return super()._group(axis)
 
     def to(self, device: torch.device | str) -> Self:
         """Return this record on another device."""

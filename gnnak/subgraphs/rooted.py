@@ -15,7 +15,8 @@ from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
-Axis = Literal["subgraph", "node", "target", "source", "edge"]
+Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
+"""What rows may share; the last two are of subgraphs that were sampled."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

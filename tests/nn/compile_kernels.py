@@ -40,6 +40,7 @@ def call_all(width, padded, gated):
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
     fast.lift(c, gate, key, index)
     fast.sum_by(h, groups)
+    fast.weighted_sum(h, key, key.double(), groups)
     fast.table_sum(h, index, 4)
     fast.messages(c, e, torch.zeros(1), edges)
     fast.messages_backward(h, c, e, torch.zeros(1), edges)

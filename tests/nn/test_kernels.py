@@ -43,6 +43,15 @@ def test_sum_by_agrees(fast, case, padding, shuffled):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_weighted_sum_agrees_at_every_width(fast, width):
+    for shuffled in (False, True):
+        groups, key = groups_of([3, 0, 1, 12], shuffled, padding=2)
+        values = rows(7, width, strided=True)
+        index, weight = torch.randint(7, (len(key),)), torch.rand(len(key)).double()
+        assert_agree(fast, "weighted_sum", values, index, weight, groups)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_sum_by_agrees_at_every_width(fast, width):
     groups, key = groups_of([3, 0, 2], shuffled=True)
     assert_agree(fast, "sum_by", rows(len(key), width), groups)

@@ -32,6 +32,14 @@ def sum_by(values: Tensor, groups: Groups) -> Tensor:
     return out.index_add(0, key, values.index_select(0, row))
 
 
+def weighted_sum(
+    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
+) -> Tensor:
+    """Sum of `weight[q] * values[index[q]]` over the entries q of a group, [k, c]."""
+    share = weight.to(values.dtype)[:, None] * values.index_select(0, index)
+    return sum_by(share, groups)
+
+
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     """Sum of the rows of `values` [m, c] for each row of a small table, [size, c]."""
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)

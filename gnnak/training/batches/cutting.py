@@ -22,6 +22,11 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "edge": ("edges", "edge_copies"),
 }
 """Of every kind of `Groups`, what its keys and its rows are."""
+SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
+    "taker": ("nodes", "fillings"),
+    "giver": ("subgraphs", "fillings"),
+}
+"""Those that only sampled subgraphs have."""
 
 
 def cut(window: Window, groups: bool = False, since: int = 0) -> list[Item]:
@@ -117,8 +122,10 @@ def _sampled(whole: SampledSubgraphs, cutter: Cutter) -> Iterator[dict]:
 
 def _derived(whole: RootedSubgraphs, cutter: Cutter) -> Iterator[dict]:
     """By batch, what `RootedSubgraphs.know` takes."""
-    kinds = []
-    for axis, (keys, rows) in GROUPS.items():
+    kinds, of = [], GROUPS
+    if isinstance(whole, SampledSubgraphs):
+        of = GROUPS | SAMPLED_GROUPS
+    for axis, (keys, rows) in of.items():
         found = whole.by(axis)
         order = found.order
         kinds.append(
@@ -130,4 +137,4 @@ def _derived(whole: RootedSubgraphs, cutter: Cutter) -> Iterator[dict]:
         )
     centroid = cutter.rows(whole.centroid, "subgraphs", "copies")
     for place, *groups in zip(centroid, *kinds, strict=True):
-        yield {"centroid": place, "by": dict(zip(GROUPS, groups, strict=True))}
+        yield {"centroid": place, "by": dict(zip(of, groups, strict=True))}

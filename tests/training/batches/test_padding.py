@@ -10,7 +10,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets
 from gnnak.subgraphs.kept import keep_all
-from gnnak.training.batches.cutting import GROUPS, cut, pad
+from gnnak.training.batches.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
 from gnnak.training.batches.items import ROWS
 from gnnak.training.batches.shapes import Shapes
 from gnnak.training.batches.windows import open_window
@@ -77,6 +77,9 @@ def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
         pairs += [(ours.by(axis).ptr, theirs.by(axis).ptr) for axis in GROUPS]
         pairs += [(ours.by(a).order, theirs.by(a).order) for a in ("node", "edge")]
         if sampled:
+            found = [(ours.by(axis), theirs.by(axis)) for axis in SAMPLED_GROUPS]
+            pairs += [(one.ptr, other.ptr) for one, other in found]
+            pairs += [(one.order, other.order) for one, other in found]
             pairs += [
                 (getattr(ours.filling, f), getattr(theirs.filling, f)) for f in FILLING
             ]

@@ -11,6 +11,7 @@ from gnnak.nn.kernels.fast.pool_backward import gate_pool_backward
 from gnnak.nn.kernels.fast.product import norm_linear
 from gnnak.nn.kernels.fast.product_backward import norm_linear_backward
 from gnnak.nn.kernels.fast.statistics import norm_constants
+from gnnak.nn.kernels.fast.weighted import weighted_sum
 
 __all__ = [
     "gate_pool",
@@ -31,4 +32,5 @@ __all__ = [
     "pna_pool_backward",
     "sum_by",
     "table_sum",
+    "weighted_sum",
 ]
