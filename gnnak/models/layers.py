@@ -1,11 +1,13 @@
 """One outer layer of the network, plain or uplifted."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
+from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -59,17 +61,25 @@ class Kernel(nn.Module):
             batch: The graph each node is in, [n].
             subgraphs: Rooted subgraphs, for a `GNNAK` layer.
         """
-        edges = None
-        if self.edge_encoder is not None:
-            edges = self.edge_encoder(edge_attr, edge_index.size(1))
-        if self.calling is not None:
-            return self.calling(self.gnn, x, edge_index, edges, batch)
-        if subgraphs is None:
-            raise SubgraphError(
-                "an uplifted layer got no rooted subgraphs; build the network with an "
-                "extractor, or hand subgraphs in."
-            )
-        return self.gnn(x, subgraphs, edges)
+        with self._edge_states(edge_attr, edge_index.size(1)) as edges:
+            if self.calling is not None:
+                return self.calling(self.gnn, x, edge_index, edges, batch)
+            if subgraphs is None:
+                raise SubgraphError(
+                    "an uplifted layer got no rooted subgraphs; build the network with "
+                    "an extractor, or hand subgraphs in."
+                )
+            return self.gnn(x, subgraphs, edges)
+
+    def _edge_states(
+        self, edge_attr: Tensor | None, num_edges: int
+    ) -> AbstractContextManager[Tensor | None]:
+        """The states of the edges, [e, c]; None for GNNs that read none."""
+        if self.edge_encoder is None:
+            return nullcontext()
+        if isinstance(self.edge_encoder, ContinuousEncoder):
+            return self.edge_encoder.states(edge_attr, num_edges)
+        return nullcontext(self.edge_encoder(edge_attr, num_edges))
 
 
 class OuterLayer(nn.Module):

@@ -1,11 +1,15 @@
 """From raw node and edge features to states, sized from the data."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
+from gnnak.nn.fused.encoder import can_make_again, encoded
+from gnnak.nn.fused.parts import blocks_of
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
@@ -165,6 +169,20 @@ class ContinuousEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of values [num_rows, columns]."""
+        return self.block(self._checked(values, num_rows))
+
+    @contextmanager
+    def states(self, values: Tensor | None, num_rows: int) -> Iterator[Tensor]:
+        """The same, for a `with`: what is computed inside it need not keep them."""
+        values = self._checked(values, num_rows)
+        (block,) = blocks_of(nn.Sequential(self.block))
+        if can_make_again(block, values):
+            with encoded(block, values) as made:
+                yield made
+        else:
+            yield self.block(values)
+
+    def _checked(self, values: Tensor | None, num_rows: int) -> Tensor:
         shape = (num_rows, self.in_channels)
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_complex():
@@ -172,7 +190,7 @@ class ContinuousEncoder(nn.Module):
                 f"continuous features are {_shown(values)}; give real numbers of shape "
                 f"{list(shape)}."
             )
-        return self.block(values.to(next(self.block.parameters()).dtype))
+        return values.to(next(self.block.parameters()).dtype)
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:

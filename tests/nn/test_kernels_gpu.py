@@ -27,7 +27,7 @@ FLAT = 1e-3
 
 
 def both(name, channels, device):
-    """Everything that a network computes and changes, fused and not."""
+    """Everything that a network computes and changes: fused, not, and in float64."""
     torch.manual_seed(0)
     options = ModelOptions(2, 2, channels, hop_channels=8, extractor=EgoNets(2))
     first = build_model(name, Categorical((5,)), Categorical((3,)), 2, options)
@@ -37,21 +37,29 @@ def both(name, channels, device):
     x, edge_attr, edge_index, batch = (
         t.to(device) for t in (*features, edge_index, torch.arange(nodes) // 10)
     )
-    for fused in (True, False):
-        network = copy.deepcopy(first).to(device).train()
+    kinds = (True, torch.float), (False, torch.float), (False, torch.double)
+    for fused, dtype in kinds:
+        network = copy.deepcopy(first).to(device, dtype).train()
         network.use_fused(fused)
         draw = torch.Generator(device).manual_seed(1)
         out = network(x, edge_index, edge_attr, batch, generator=draw)
-        weights = torch.linspace(-1, 2, out.numel(), device=device).view_as(out)
+        weights = torch.linspace(-1, 2, out.numel(), device=device, dtype=dtype)
+        weights = weights.view_as(out)
         (out * weights).sum().backward()
         yield {"out": out.detach()} | state(network)
 
 
-def assert_near(ours, theirs):
-    least = FLAT * max(float(value.double().norm()) for value in theirs.values())
-    for name, wanted in theirs.items():
+def assert_near(ours, theirs, true):
+    """As near to each other, or to the truth, as float32 allows.
+
+    A standard deviation of messages that are nearly alike, as of PNA*, blows rounding
+    up: there neither is nearer to the other than both are to the truth.
+    """
+    least = FLAT * max(float(value.double().norm()) for value in true.values())
+    for name, wanted in true.items():
+        near = CLOSE * max(wanted.double().norm(), least)
         off = (ours[name] - wanted).double().norm()
-        assert off <= CLOSE * max(wanted.double().norm(), least), name
+        assert off <= max(near, 2 * (theirs[name] - wanted).double().norm()), name
 
 
 @needs_gpu

@@ -1,0 +1,97 @@
+"""Encodings of continuous features, made again wherever a backward pass reads them.
+
+They have a row for every edge and are as wide as states, but follow from a column or
+two: what computes with them need not keep them.
+"""
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.autograd.graph import saved_tensors_hooks
+
+from gnnak.nn.fused.norm import affine
+from gnnak.nn.fused.parts import Block
+from gnnak.nn.fused.rows import real_of
+from gnnak.nn.kernels import kernels_for
+from gnnak.nn.kernels.records import Constants
+
+
+def can_make_again(block: Block, values: Tensor) -> bool:
+    """Whether what `encoded` gives is that of the block, and worth it.
+
+    Others who decide what autograd keeps, checkpoints above all, are not disturbed.
+    """
+    kind = values.device.type
+    if torch.is_autocast_enabled(kind) or not torch.is_grad_enabled():
+        return False
+    if not block.norm.training or not block.norm.can_fuse(values):
+        return False
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+
+
+@contextmanager
+def encoded(block: Block, values: Tensor) -> Iterator[Tensor]:
+    """Linear, norm, ReLU of values [r, v]; what is computed inside does not keep it.
+
+    Args:
+        block: The Linear, without bias, and the norm.
+        values: The features.
+    """
+    matrix = block.linear.weight
+    weights = block.norm.weight, block.norm.bias
+    states, k = _Encode.apply(values, matrix, *weights, block.norm)
+    mine = weakref.ref(states)
+
+    def pack(saved: Tensor) -> Tensor | None:
+        return None if _are_same(saved, mine()) else saved
+
+    def unpack(saved: Tensor | None) -> Tensor:
+        return _states(values, matrix, k) if saved is None else saved
+
+    with saved_tensors_hooks(pack, unpack):
+        yield states
+
+
+def _are_same(one: Tensor, other: Tensor | None) -> bool:
+    """Whether two tensors are the same numbers in memory."""
+    if other is None or one.shape != other.shape or one.stride() != other.stride():
+        return False
+    return one.data_ptr() == other.data_ptr() and one.dtype == other.dtype
+
+
+@torch.no_grad()
+def _states(values: Tensor, matrix: Tensor, k: Constants) -> Tensor:
+    kernels = kernels_for(values)
+    return kernels.norm_act(affine(values, matrix, None), k, True, None)
+
+
+class _Encode(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        values: Tensor,
+        matrix: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        norm: nn.BatchNorm1d,
+    ) -> tuple[Tensor, Constants]:
+        h, kernels = affine(values, matrix, None), kernels_for(values)
+        k = kernels.norm_constants(h, norm, real_of(h))
+        ctx.save_for_backward(values, matrix)
+        ctx.k = k
+        return kernels.norm_act(h, k, True, None), k
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
+        values, matrix = ctx.saved_tensors
+        h, grad = affine(values, matrix, None), grad.contiguous()
+        back = kernels_for(h).norm_act_backward(grad, h, ctx.k, True)
+        grad_h, grad_weight, grad_bias = back
+        of_values = grad_h @ matrix if ctx.needs_input_grad[0] else None
+        return of_values, grad_h.t() @ values, grad_weight, grad_bias, None
