@@ -87,7 +87,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
         out, moments = fast.norm_linear(h, k, residual, matrix, None, real)
         return fast.norm_constants(out, norm, real, moments).scale
 
-    given: Any = (grad, h, k, residual, matrix, None)
+    given: Any = (grad, h, k, residual, matrix, None, torch.empty_like(h))
     kernels: Any = (fast.norm_act, fast.norm_act_backward)
     return {
         "forward": [together, separately],

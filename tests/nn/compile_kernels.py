@@ -69,7 +69,7 @@ def call_products(width, padded=True, gated=True):
     fast.norm_linear(h, known, residual, matrix, offset if gated else None, real)
     key = torch.arange(m)
     more = AtCentroids(h, key, key) if gated else None
-    fast.norm_linear_backward(grad, h, k, residual, matrix, more)
+    fast.norm_linear_backward(grad, h, k, residual, matrix, more, torch.empty_like(h))
     fast.norm_act_at(h, k, residual, key)
 
 

@@ -104,13 +104,16 @@ def test_products_on_a_gpu_are_the_plain_ones(
     given = (h, k, residual, matrix)
     wanted = plain.norm_linear(*given, offset, real)[0]
     of_norm = plain.norm_constants(wanted, copy.deepcopy(norm), real)[:4]
-    back = plain.norm_linear_backward(grad, *given, more)
+    into = torch.empty_like(h)
+    back = plain.norm_linear_backward(grad, *given, more, into), into
     given, grad, offset, more = (_on_gpu(part) for part in (given, grad, offset, more))
     found, moments = fast.norm_linear(*given, offset, real.cuda())
     found_norm = fast.norm_constants(found, norm.float().cuda(), real.cuda(), moments)
-    ours = [found, *found_norm[:4], *fast.norm_linear_backward(grad, *given, more)]
+    into = torch.empty_like(given[0])
+    found_back = fast.norm_linear_backward(grad, *given, more, into)
+    ours = [found, *found_norm[:4], *found_back, into]
     close = 1e-5 if rounding == "ieee" else 5e-3
-    for mine, theirs in zip(ours, [wanted, *of_norm, *back], strict=True):
+    for mine, theirs in zip(ours, [wanted, *of_norm, *back[0], back[1]], strict=True):
         off = (mine.double().cpu() - theirs).norm() / theirs.norm()
         assert off <= close
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from gnnak.nn.encodings import scaled_up
 from gnnak.nn.fused.lift import lift
-from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.norm import affine, norm_relu_linear, norm_relu_linears
 from gnnak.nn.fused.parts import Block, blocks_of
-from gnnak.nn.fused.pool import Pool, chunk, gate_pools
+from gnnak.nn.fused.pool import Pool, gate_pools
 from gnnak.nn.fused.rows import Rows
 from gnnak.nn.fused.stack import can_fuse_stack, run_stack
 from gnnak.nn.gates import HopGate
@@ -114,8 +114,11 @@ def _sums(
     if all(len(blocks) == 1 for blocks in transforms.values()):
         pooled = gate_pools(z, tables, rows, pools)
     else:
-        firsts = chunk(z, len(transforms))
-        parts = map(_further, transforms.values(), firsts)
+        first, second = ([blocks[i] for blocks in transforms.values()] for i in (0, 1))
+        norms, linears = [b.norm for b in first], [b.linear for b in second]
+        normed = all(block.norm.training for block in second)
+        seconds = norm_relu_linears(norms, z, linears, normed)
+        parts = map(_further, transforms.values(), seconds)
         pooled = tuple(
             gate_pools(part, [table], rows, [pool])[0]
             for part, table, pool in zip(parts, tables, pools, strict=True)
@@ -145,8 +148,8 @@ def _gates(layer: GNNAK, table: Tensor | None) -> dict[str, Tensor]:
 
 
 def _further(blocks: list[Block], z: Rows) -> Rows:
-    """All products of a transform but the first, whose result is z, [m, c]."""
-    for before, block in pairwise(blocks):
+    """All products of a transform but the first two, whose result is z, [m, c]."""
+    for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z
 

@@ -4,6 +4,7 @@ What a norm gives is computed again in the backward pass from what came into it:
 pass over memory in place of a tensor that is kept.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -37,8 +38,21 @@ def norm_relu_linear(
         linear: The product.
         normed: Whether a norm with the statistics of the products follows.
     """
-    weights = (norm.weight, norm.bias, linear.weight, linear.bias)
-    return Rows(*_NormLinear.apply(h.values, *weights, norm, normed, *h[1:]))
+    (out,) = norm_relu_linears([norm], h, [linear], normed)
+    return out
+
+
+def norm_relu_linears(
+    norms: Sequence[nn.BatchNorm1d], h: Rows, linears: Sequence[nn.Linear], normed: bool
+) -> list[Rows]:
+    """The same for every norm and product its share of the columns of h."""
+    weights = [
+        part
+        for norm, linear in zip(norms, linears, strict=True)
+        for part in (norm.weight, norm.bias, linear.weight, linear.bias)
+    ]
+    *outs, moments = _NormLinears.apply(h.values, norms, normed, *h[1:], *weights)
+    return [Rows(*part) for part in zip(outs, moments, strict=True)]
 
 
 class _NormAct(torch.autograd.Function):
@@ -68,35 +82,49 @@ class _NormAct(torch.autograd.Function):
         return *back, grad if ctx.adds else None, None, None, None
 
 
-class _NormLinear(torch.autograd.Function):
+class _NormLinears(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
         h: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        matrix: Tensor,
-        offset: Tensor | None,
-        norm: nn.BatchNorm1d,
+        norms: Sequence[nn.BatchNorm1d],
         normed: bool,
         moments: Moments | None,
         again: Again | None,
-    ) -> tuple[Tensor, Moments | None]:
-        kernels, real = kernels_for(h), real_of(h)
-        k = kernels.norm_constants(h, norm, real, moments)
-        ctx.save_for_backward(matrix, offset, *to_keep(h, again))
-        ctx.k, ctx.normed, ctx.make = k, normed, maker(again)
-        return kernels.norm_linear(h, k, None, matrix, offset, real)
+        *weights: Tensor | None,
+    ) -> tuple[Any, ...]:
+        kernels, real, count = kernels_for(h), real_of(h), len(norms)
+        matrices, offsets = weights[2::4], weights[3::4]
+        known = [None] * count if moments is None else moments.chunk(count)
+        parts = zip(h.chunk(count, dim=1), norms, known, strict=True)
+        ctx.constants = [kernels.norm_constants(h, n, real, m) for h, n, m in parts]
+        ctx.save_for_backward(*matrices, *offsets, *to_keep(h, again))
+        ctx.normed, ctx.make = normed, maker(again)
+        given = (h.chunk(count, dim=1), ctx.constants, matrices, offsets)
+        made = [
+            kernels.norm_linear(part, k, None, matrix, offset, real)
+            for part, k, matrix, offset in zip(*given, strict=True)
+        ]
+        outs, found = zip(*made, strict=True)
+        return *outs, found
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        matrix, offset, *saved = ctx.saved_tensors
-        h = kept(saved, ctx.make)
-        back = kernels_for(h).norm_linear_backward(grad, h, ctx.k, None, matrix, None)
-        *of_norm, _, grad_matrix = back
-        grad_offset = offset_grad(grad, offset, ctx.normed)
-        return *of_norm, grad_matrix, grad_offset, None, None, None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        count = len(ctx.constants)
+        saved = ctx.saved_tensors
+        matrices, offsets = saved[:count], saved[count : 2 * count]
+        h = kept(saved[2 * count :], ctx.make)
+        grad_h = torch.empty_like(h)
+        parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))
+        back: list[Tensor | None] = []
+        for grad, part, into, k, matrix, offset in zip(
+            grads, *parts, ctx.constants, matrices, offsets, strict=False
+        ):
+            given = (grad, part, k, None, matrix, None, into)
+            *of_norm, _, grad_matrix = kernels_for(h).norm_linear_backward(*given)
+            back += [*of_norm, grad_matrix, offset_grad(grad, offset, ctx.normed)]
+        return grad_h, None, None, None, None, *back
 
 
 def affine(x: Tensor, matrix: Tensor, offset: Tensor | None) -> Tensor:

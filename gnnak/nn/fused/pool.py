@@ -73,21 +73,6 @@ def norm_add_linear(
     return Rows(z, moments, Again(make, tensors)), at_centroid
 
 
-def chunk(z: Rows, count: int) -> list[Rows]:
-    """The columns of what `norm_add_linear` gave, in so many parts."""
-    assert z.again is not None
-    matrix, offset, *more = z.again.tensors
-    assert matrix is not None
-    values, matrices = z.values.chunk(count, dim=1), matrix.chunk(count)
-    offsets = (None,) * count if offset is None else offset.chunk(count)
-    moments = (None,) * count if z.moments is None else z.moments.chunk(count)
-    parts = zip(values, moments, matrices, offsets, strict=True)
-    return [
-        Rows(part, known, Again(z.again.make, (matrix, offset, *more)))
-        for part, known, matrix, offset in parts
-    ]
-
-
 def gate_pools(
     z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
@@ -134,10 +119,11 @@ class _NormAddLinear(torch.autograd.Function):
     ) -> tuple[Any, ...]:
         h, matrix, offset, *saved = ctx.saved_tensors
         more = AtCentroids(side_by_side(at_centroid), *ctx.places)
-        given = (grad, h, ctx.k, kept(saved, ctx.make), matrix, more)
+        grad_h = torch.empty_like(h)
+        given = (grad, h, ctx.k, kept(saved, ctx.make), matrix, more, grad_h)
         back = kernels_for(h).norm_linear_backward(*given)
         grad_offset = offset_grad(grad, offset, ctx.normed)
-        return *back, grad_offset, None, None, None, None, None
+        return grad_h, *back, grad_offset, None, None, None, None, None
 
 
 class _GatePools(torch.autograd.Function):

@@ -35,10 +35,13 @@ def compose_norm_linear_backward(
     residual: Tensor | None,
     matrix: Tensor,
     more: AtCentroids | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `norm_linear_backward` gives, with these kernels; its other arguments."""
     grad_matrix = grad.t() @ norm_act(h, k, True, residual)
     grad_rows = grad @ matrix
     if more is not None:
         grad_rows.index_add_(0, more.centroid, more.values)
-    return *norm_act_backward(grad_rows, h, k, True), grad_rows, grad_matrix
+    grad_h, grad_weight, grad_bias = norm_act_backward(grad_rows, h, k, True)
+    into.copy_(grad_h)
+    return grad_weight, grad_bias, grad_rows, grad_matrix

@@ -166,8 +166,9 @@ def norm_linear_backward(
     residual: Tensor | None,
     matrix: Tensor,
     more: AtCentroids | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of `norm_linear`: of h, weight, bias, the normed rows and the matrix.
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `norm_linear`: of weight, bias, the normed rows and the matrix.
 
     Args:
         grad: Of the products, [m, c].
@@ -176,11 +177,12 @@ def norm_linear_backward(
         residual: What was added.
         matrix: What the rows were multiplied with.
         more: A further gradient of the normed rows, with the residual in them.
+        into: Where the gradient of h goes, [m, w].
 
     Returns:
-        Gradients [m, w], [w], [w], [m, w] and [c, w].
+        Gradients [w], [w], [m, w] and [c, w].
     """
-    given = (grad, h, k, residual, matrix, more)
+    given = (grad, h, k, residual, matrix, more, into)
     return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
 
 

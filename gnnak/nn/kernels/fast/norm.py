@@ -72,15 +72,23 @@ def norm_to_rows(
         sums: Of the gradient, and of it times the normed rows, [2, c].
         relu: Whether there was a ReLU.
     """
-    return _to_h(grad, h, k, sums, relu, None, None)
+    into = h.new_empty(h.shape)
+    _to_h(grad, h, k, sums, relu, into)
+    return into
 
 
 def norm_both_ways(
-    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, residual: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """What `norm_to_rows` and `norm_act` give, with a ReLU, in one pass, [m, c]."""
+    grad: Tensor,
+    h: Tensor,
+    k: Constants,
+    sums: Tensor,
+    residual: Tensor | None,
+    into: Tensor,
+) -> Tensor:
+    """`norm_act` with a ReLU, [m, c]; what `norm_to_rows` gives goes `into`."""
     s = h.new_empty(h.shape)
-    return _to_h(grad, h, k, sums, True, s, residual), s
+    _to_h(grad, h, k, sums, True, into, s, residual)
+    return s
 
 
 def _to_h(
@@ -89,11 +97,11 @@ def _to_h(
     k: Constants,
     sums: Tensor,
     relu: bool,
-    s: Tensor | None,
-    residual: Tensor | None,
-) -> Tensor:
+    into: Tensor,
+    s: Tensor | None = None,
+    residual: Tensor | None = None,
+) -> None:
     rows, width = h.shape
-    grad_h = h.new_empty(rows, width)
     _to_rows[tiles(rows, BLOCK, width)](
         grad,
         h,
@@ -102,7 +110,8 @@ def _to_h(
         sums,
         h if residual is None else residual.contiguous(),
         h if k.real is None else k.real,
-        grad_h,
+        into,
+        into.stride(0),
         h if s is None else s,
         rows,
         width,
@@ -114,7 +123,6 @@ def _to_h(
         BLOCK,
         columns(width),
     )
-    return grad_h
 
 
 @triton.jit
@@ -207,7 +215,8 @@ def _to_rows(
     sums,
     residual,
     real,
-    grad_h,
+    into,
+    into_stride,
     s,
     rows,
     width,
@@ -249,4 +258,5 @@ def _to_rows(
         if PADDED:
             pull = tl.where((row < last)[:, None] & (last > 1), pull, 0.0)
         back -= pull
-    tl.store(grad_h + place, scale_ * back, mask=shown)
+    place = from_row * into_stride + column[None, :]
+    tl.store(into + place, scale_ * back, mask=shown)

@@ -30,19 +30,21 @@ def norm_linear_backward(
     residual: Tensor | None,
     matrix: Tensor,
     more: AtCentroids | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of `norm_linear`: of h, weight, bias, the normed rows and the matrix.
+    into: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of `norm_linear`: of weight, bias, the normed rows and the matrix.
 
-    Arguments as of the plain kernel. The matrix's is a product of PyTorch's: both of
-    its factors lie the wrong way round for the tensor cores, as Triton uses them.
+    That of h goes `into`; arguments as of the plain kernel. The matrix's is a product
+    of PyTorch's: both of its factors lie the wrong way round for the tensor cores, as
+    Triton uses them.
     """
     if is_exact(h):
-        given = (grad, h, k, residual, matrix, more)
+        given = (grad, h, k, residual, matrix, more, into)
         return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
     grad = grad.contiguous()
     grad_s, sums = _grad_rows(grad, h, k, matrix, more)
-    grad_h, s = norm_both_ways(grad_s, h, k, sums, residual)
-    return grad_h, sums[1], sums[0], grad_s, grad.t() @ s
+    s = norm_both_ways(grad_s, h, k, sums, residual, into)
+    return sums[1], sums[0], grad_s, grad.t() @ s
 
 
 def _grad_rows(
