@@ -110,6 +110,8 @@ class _NormAddLinear(torch.autograd.Function):
         ctx.save_for_backward(h, matrix, offset, *to_keep(residual, again))
         ctx.k, ctx.normed, ctx.places, ctx.make = k, normed, places, maker(again)
         z, known = kernels.norm_linear(h, k, residual, matrix, offset, real)
+        if known is None and normed:
+            known = kernels.moments_of(z, real)
         return z, kernels.norm_act_at(h, k, residual, places[0]), k, known
 
     @staticmethod

@@ -10,7 +10,7 @@ from gnnak.nn.kernels.fast.pool import gate_pool
 from gnnak.nn.kernels.fast.pool_backward import gate_pool_backward
 from gnnak.nn.kernels.fast.product import norm_linear
 from gnnak.nn.kernels.fast.product_backward import norm_linear_backward
-from gnnak.nn.kernels.fast.statistics import norm_constants
+from gnnak.nn.kernels.fast.statistics import moments_of, norm_constants
 from gnnak.nn.kernels.fast.weighted import weighted_sum
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "lift",
     "messages",
     "messages_backward",
+    "moments_of",
     "norm_act",
     "norm_act_at",
     "norm_act_backward",

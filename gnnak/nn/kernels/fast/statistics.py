@@ -27,7 +27,7 @@ def norm_constants(
     if not norm.training:
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
-    partial, rows_a_part = moments or _moments(h, real)
+    partial, rows_a_part = moments or moments_of(h, real)
     out = h.new_empty(4, width)
     padded = real is not None
     _combine[(triton.cdiv(width, NARROW),)](
@@ -54,8 +54,8 @@ def norm_constants(
     return Constants(scale, shift, mean, rstd, True, real)
 
 
-def _moments(h: Tensor, real: Tensor | None) -> Moments:
-    """Statistics of parts of the rows."""
+def moments_of(h: Tensor, real: Tensor | None) -> Moments:
+    """Statistics of parts of the rows, [m, c], of which `real` are no padding."""
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width)
