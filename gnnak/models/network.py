@@ -1,6 +1,7 @@
 """The paper's network: encoder, outer layers, readout, head."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
+from gnnak.nn.fused.weights import weights_together
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.segment import segment_reduce
@@ -133,9 +135,11 @@ class Network(nn.Module):
             self.shared.begin_pass()
             subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
         states = self.encoder(x, num_nodes)
-        call = recomputed if self.recompute and self.training else _called
-        for layer in self.layers:
-            states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
+        again = self.recompute and self.training
+        call = recomputed if again else _called
+        with nullcontext() if again else weights_together(self._uplifted()):
+            for layer in self.layers:
+                states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
         if self.reduce is not None:
             if num_graphs is None:
                 num_graphs = int(batch.max()) + 1 if batch.numel() else 1
@@ -160,6 +164,9 @@ class Network(nn.Module):
         if self.drop is None or not self.training:
             return subgraphs
         return self.drop(subgraphs, edge_index, generator)
+
+    def _uplifted(self) -> list[GNNAK]:
+        return [module for module in self.modules() if isinstance(module, GNNAK)]
 
 
 def _called(layer: nn.Module, *arguments: object) -> Tensor:

@@ -7,12 +7,11 @@ before them multiplied in), and few tensors have a row for every edge copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnnak.nn.encodings import scaled_up
 from gnnak.nn.fused.lift import lift
@@ -21,7 +20,7 @@ from gnnak.nn.fused.parts import Block, blocks_of
 from gnnak.nn.fused.pool import Pool, gate_pools
 from gnnak.nn.fused.rows import Rows
 from gnnak.nn.fused.stack import can_fuse_stack, run_stack
-from gnnak.nn.gates import HopGate
+from gnnak.nn.fused.weights import OfWeights, weights_of
 from gnnak.nn.kernels import has_fast_kernels
 from gnnak.nn.norm import several_processes
 from gnnak.nn.segment import SMALL
@@ -75,16 +74,16 @@ def fused_encodings(
     hops = layer.hop_table
     table = None if hops is None else hops.weight
     rows = subgraphs.hop if hops is None else hops.rows(subgraphs.hop)
-    gates = _gates(layer, table)
+    known = weights_of(layer)
+    gates = known.gates
     transforms: dict[Encoding, list[Block]] = {
         name: blocks_of(layer.transforms[name])
         for name in layer.encodings
         if name in layer.transforms
     }
-    matrix, offset = _joint_product(layer.project, transforms.values())
     c = lift(x, table, rows, subgraphs)
     normed = all(blocks[0].norm.training for blocks in transforms.values())
-    product = (matrix, offset, normed)
+    product = (known.matrix, known.offset, normed)
     z, at_centroid = run_stack(layer.gnn, c, edge_attr, subgraphs, *product)
     encodings = _sums(z, transforms, gates, rows, subgraphs)
     for name in transforms:
@@ -95,9 +94,7 @@ def fused_encodings(
         elif name == "context":
             encodings[name] = scaled_up(encodings[name], subgraphs)
     if "centroid" in layer.encodings:
-        encodings["centroid"] = layer.project(at_centroid)
-        if "centroid" in gates:
-            encodings["centroid"] = encodings["centroid"] * gates["centroid"][0]
+        encodings["centroid"] = _at_centroid(at_centroid, known)
     return {name: encodings[name] for name in layer.encodings}
 
 
@@ -126,25 +123,12 @@ def _sums(
     return dict(zip(transforms, pooled, strict=True))
 
 
-def _joint_product(
-    project: nn.Module, transforms: Iterable[list[Block]]
-) -> tuple[Tensor, Tensor | None]:
-    """All first products as one, with the Linear before them multiplied in."""
-    matrix = torch.cat([blocks[0].linear.weight for blocks in transforms])
-    if not isinstance(project, nn.Linear):
-        return matrix, None
-    return matrix @ project.weight, affine(project.bias[None], matrix, None)[0]
-
-
-def _gates(layer: GNNAK, table: Tensor | None) -> dict[str, Tensor]:
-    """Each gate's value for every row of the hop table, [t, c], in one product."""
-    if table is None or not layer.gates:
-        return {}
-    linears = [cast(HopGate, gate).linear for gate in layer.gates.values()]
-    matrix = torch.cat([linear.weight for linear in linears])
-    offset = torch.cat([linear.bias for linear in linears])
-    values = torch.sigmoid(affine(table, matrix, offset))
-    return dict(zip(layer.gates, values.chunk(len(linears), dim=1), strict=True))
+def _at_centroid(states: Tensor, known: OfWeights) -> Tensor:
+    """The centroid encoding, from the base GNN's states of centroids, [s, w]."""
+    if known.centroid is not None:
+        return affine(states, *known.centroid)
+    gate = known.gates.get("centroid")
+    return states if gate is None else states * gate[0]
 
 
 def _further(blocks: list[Block], z: Rows) -> Rows:

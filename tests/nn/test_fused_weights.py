@@ -1,0 +1,79 @@
+"""What follows from weights, computed for all layers at once: the same for each."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from gnnak.nn.fused import weights
+from gnnak.nn.fused.parts import blocks_of
+from gnnak.nn.fused.weights import weights_of, weights_together
+from tests.nn.fused_layers import LAYERS, make_layer
+
+
+def by_hand(layer):
+    """The same from the layer's modules, one after the other."""
+    parts = [blocks_of(part)[0].linear.weight for part in layer.transforms.values()]
+    matrix, project = torch.cat(parts), layer.project
+    gates = {name: gate(layer.hop_table.weight) for name, gate in layer.gates.items()}
+    if not isinstance(project, nn.Linear):
+        return {"matrix": matrix, **gates}
+    row = gates["centroid"][0] if "centroid" in gates else torch.ones(()).double()
+    return {
+        "matrix": matrix @ project.weight,
+        "offset": matrix @ project.bias,
+        "weight": project.weight * row.view(-1, 1),
+        "bias": project.bias * row,
+        **gates,
+    }
+
+
+def named(found):
+    """The tensors of what was found, by name."""
+    weight, bias = found.centroid or (None, None)
+    tensors = {"matrix": found.matrix, "offset": found.offset, **found.gates}
+    tensors |= {"weight": weight, "bias": bias}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+
+def gradients(layers, found):
+    """Of a weighted sum of all that was found for these layers."""
+    total = 0
+    for tensors in found:
+        for tensor in tensors.values():
+            factor = torch.linspace(-1, 2, tensor.numel()).double().view_as(tensor)
+            total = total + (tensor * factor).sum()
+    total.backward()
+    return [[p.grad for p in layer.parameters()] for layer in layers]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_weights_of_layers_together_are_those_by_hand(name):
+    torch.manual_seed(0)
+    layers = [make_layer(**LAYERS[name]) for _ in range(3)]
+    others = copy.deepcopy(layers)
+    with weights_together(layers):
+        ours = [named(weights_of(layer)) for layer in reversed(layers)][::-1]
+    theirs = [by_hand(layer) for layer in others]
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    pairs = zip(gradients(layers, ours), gradients(others, theirs), strict=True)
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_only_layers_that_are_alike_are_computed_together(monkeypatch):
+    layers = [make_layer(), make_layer(out=8), make_layer()]
+    alone, compute, asked = make_layer(), weights._compute, []
+
+    def noted(some):
+        asked.append(some)
+        return compute(some)
+
+    monkeypatch.setattr(weights, "_compute", noted)
+    with weights_together(layers):
+        for layer in (*layers, *layers, alone):
+            weights_of(layer)
+    assert asked == [[layers[0], layers[2]], [layers[1]], [alone]]
+    weights_of(layers[0])
+    assert asked[-1] == [layers[0]]
