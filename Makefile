@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 # Tests that Triton's interpreter runs.
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/nn/test_kernels*.py)) \
-	tests/sampling/test_fast_draw.py
+	tests/sampling/test_fast_draw.py tests/training/batches/test_fast_padding.py
 
 .PHONY: help setup demo test lint types unit slow gpu bench tables format clean
 

@@ -39,10 +39,17 @@ class CapturedStep:
         step: Trains on an item and returns the detached loss. All that it reads and
             may change between steps is in the item or stays where it is in memory.
         recorder: What captures.
+        let_go: Lets go of what a step leaves in the memory it was captured with, such
+            as gradients; None if it leaves nothing.
     """
 
-    def __init__(self, step: Step, recorder: Recorder) -> None:
-        self.step, self.recorder = step, recorder
+    def __init__(
+        self,
+        step: Step,
+        recorder: Recorder,
+        let_go: Callable[[], object] | None = None,
+    ) -> None:
+        self.step, self.recorder, self.let_go = step, recorder, let_go
         self.gave_up = False
         self._place: _Place | None = None
         self._forgotten: set[Hashable] = set()
@@ -84,6 +91,8 @@ class CapturedStep:
         if self._place is not None:
             self._forgotten.add(self._place.shape)
             self._place = None
+            if self.let_go is not None:
+                self.let_go()
             self.recorder.forget()
 
     def _give_up(self, error: Exception) -> None:

@@ -1,7 +1,6 @@
 """On what a run runs: devices, processes, and Lightning's trainer for them."""
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,8 +25,6 @@ PRECISIONS: dict[Precision, str] = {
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
-ALLOCATION = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""Where PyTorch reads how it allocates memory, when it first does."""
 WAITING = ("gcn", "gat", "ppgn")
 """Base GNNs that wait for the device: they count self loops, or nodes of graphs."""
 FUSED = ("gcn",)
@@ -112,8 +109,6 @@ def make_trainer(
 ) -> Trainer:
     """Lightning's trainer of one run; a captured step clips gradients itself."""
     gpu, train = machine.is_gpu, config.train
-    if gpu:
-        leave_few_gaps()
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
     if gpu and machine.tf32:
@@ -141,16 +136,6 @@ def make_trainer(
         log_every_n_steps=0,
         use_distributed_sampler=False,
     )
-
-
-def leave_few_gaps() -> None:
-    """Let pieces of a GPU's memory grow in place: those of many sizes fit closer then.
-
-    Whoever has said how memory is allocated is heard, and so is a program that has
-    begun to.
-    """
-    if not any(name in os.environ for name in ALLOCATION):
-        os.environ[ALLOCATION[0]] = "expandable_segments:True"
 
 
 def _tensorboard(folder: Path) -> TensorBoardLogger:

@@ -73,11 +73,13 @@ class GraphTask(LightningModule):
         make_ready(optimizer, self.device, capture)
         if capture:
             step = make_step(self.loss_of, optimizer, self.config.train, self.device)
-            self.captured = CapturedStep(step, make_recorder(self.device))
+            recorder = make_recorder(self.device)
+            self.captured = CapturedStep(step, recorder, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
-        """Give back what was captured."""
+        """Give back what was captured, and the gradients that lie there."""
         self.captured = None
+        self.zero_grad(set_to_none=True)
 
     def on_train_epoch_start(self) -> None:
         """Set what follows from the epoch: seeds and learning rate."""

@@ -83,7 +83,9 @@ def fixed_step(
     optimizer = make_optimizer(task.network.parameters(), config.train)
     make_ready(optimizer, there, captured=True)
     step = make_step(task.loss_of, optimizer, config.train, there)
-    return CapturedStep(step, make_recorder(there)) if captured else step, optimizer
+    if not captured:
+        return step, optimizer
+    return CapturedStep(step, make_recorder(there), optimizer.zero_grad), optimizer
 
 
 def trained(config: RunConfig, captured: bool, device: str = "cpu") -> Tensor:

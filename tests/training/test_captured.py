@@ -129,6 +129,15 @@ def test_captured_step_holds_nothing_of_the_shape_before_when_it_warms_up():
     assert [one() is not None for one in fixed] == [False] * 10 + [True] * 5
 
 
+def test_captured_step_lets_go_before_memory_is_given_back():
+    listener, told = Listener(), []
+    listener.forget = lambda: told.append("forget")
+    captured = CapturedStep(summed([]), listener, lambda: told.append("let go"))
+    for item in items_of_shapes(3):
+        captured(item)
+    assert told == ["let go", "forget"] * 2
+
+
 def test_captured_step_calls_the_step_for_items_that_are_not_padded():
     padded, listener = fixed_items(fixed_config("gin"), 8), Listener()
     captured = CapturedStep(summed([]), listener)

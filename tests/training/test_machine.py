@@ -1,17 +1,10 @@
 import logging
-import os
 
 import pytest
 
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.training import machine
-from gnnak.training.machine import (
-    ALLOCATION,
-    Machine,
-    leave_few_gaps,
-    make_trainer,
-    quiet_lightning,
-)
+from gnnak.training.machine import Machine, make_trainer, quiet_lightning
 from tests.training.small import small_config
 
 
@@ -103,18 +96,6 @@ def test_make_trainer_says_what_to_install_for_tensorboard(monkeypatch, tmp_path
     monkeypatch.setattr(machine, "TensorBoardLogger", missing)
     with pytest.raises(MissingPackageError, match=r"gnnak\[tensorboard\]"):
         make_trainer(small_config(), Machine("cpu", tensorboard=True), [], tmp_path)
-
-
-@pytest.mark.parametrize("said", [None, *ALLOCATION])
-def test_memory_grows_in_place_unless_someone_says_otherwise(said, monkeypatch):
-    for name in ALLOCATION:
-        monkeypatch.delenv(name, raising=False)
-    if said is not None:
-        monkeypatch.setenv(said, "backend:native")
-    monkeypatch.setattr(os, "environ", dict(os.environ))
-    leave_few_gaps()
-    found = [os.environ[name] for name in ALLOCATION if name in os.environ]
-    assert found == ["expandable_segments:True" if said is None else "backend:native"]
 
 
 def test_quiet_lightning_gives_the_levels_back_after_a_failure():

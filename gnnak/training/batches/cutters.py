@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
+from gnnak.optional import has_triton, interprets_triton
+from gnnak.training.batches import plain_padding
 from gnnak.training.batches.items import ROWS, RealRows, Shape
 from gnnak.training.batches.windows import Window
 
@@ -107,7 +110,8 @@ class Padding(Cutter):
     """Batches padded to one shape, up to number `until`: rows of matrices.
 
     Padding rows stand behind the real ones and name padding rows alone, spread evenly
-    over them and in their order: what is padding touches nothing that is real.
+    over them and in their order, or the last graph: what is padding touches nothing
+    that is real.
 
     Args:
         window: The batches.
@@ -117,74 +121,55 @@ class Padding(Cutter):
 
     def __init__(self, window: Window, shape: Shape, until: int) -> None:
         self.shape = shape
-        bounds = {a: first[: until + 1, None] for a, first in window.first.items()}
+        bounds = {axis: first[: until + 1] for axis, first in window.first.items()}
         self.first = {axis: bound[:-1] for axis, bound in bounds.items()}
         self.end = {axis: bound[1:] for axis, bound in bounds.items()}
-        self.count = {axis: bound.diff(dim=0) for axis, bound in bounds.items()}
-        self.place = {
-            axis: torch.arange(getattr(shape, axis), device=window.batch.device)
-            for axis in bounds
-        }
-        self.room = {axis: len(self.place[axis]) - self.count[axis] for axis in bounds}
-        self.row = {axis: self._row(axis) for axis in window.axes}
-        self.behind = {axis: self.place[axis] >= self.count[axis] for axis in bounds}
+        self.count = {axis: bound.diff() for axis, bound in bounds.items()}
+        self.kernels = padding_kernels(window.batch.device)
 
     def sizes(self, axis: str) -> list[int]:
         """All the same."""
-        return [self.place[axis].numel()] * self.first[axis].numel()
+        return [getattr(self.shape, axis)] * self.first[axis].numel()
 
     def rows(
         self, value: Tensor, along: str, counts: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
         """Rows, and padding behind them."""
-        return self._matrix(value, along, counts, padding).unbind()
+        if counts is not None:
+            return self._numbers([value], along, counts)[:, 0].unbind()
+        return self.kernels.pad_rows(value, *self._axis(along), padding).unbind()
 
     def ends(self, value: Tensor, along: str, counts: str) -> Sequence[Tensor]:
         """Edges; those that are padding are self loops."""
-        both = [self._matrix(end, along, counts) for end in value]
-        return torch.stack(both, dim=1).unbind()
+        return self._numbers([*value], along, counts).unbind()
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
         """Padding rows have no key, but all padding nodes are in a graph, the last."""
-        key = torch.arange(len(self.place[keys]) + 1, device=value.device)
-        found = value[torch.minimum(self.first[keys] + key, self.end[keys])]
-        found -= self.first[rows]
+        ends = (self.first[keys], self.end[keys], getattr(self.shape, keys))
+        found = self.kernels.pad_pointers(value, *ends, self.first[rows])
         if keys == "graphs":
             found[:, -1] = self.shape.nodes
         return found.unbind()
 
     def real(self) -> Sequence[RealRows]:
         """The counts of every batch."""
-        counts = torch.cat([self.count[axis] for axis in ROWS], dim=1)
+        counts = torch.stack([self.count[axis] for axis in ROWS], dim=1)
         return [RealRows(self.shape, rows) for rows in counts]
 
-    def _matrix(
-        self, value: Tensor, along: str, counts: str | None, padding: int = 0
-    ) -> Tensor:
-        """[b, r, ...]: the rows of each batch, padded."""
-        if not value.size(0):
-            value = value.new_zeros(1, *value.shape[1:])
-        found, behind = value[self.row[along]], self.behind[along]
-        if counts is None:
-            behind = behind.view(*behind.shape, *[1] * (value.dim() - 1))
-            return found.masked_fill_(behind, padding)
-        found -= self.first[counts]
-        return torch.where(behind, self._spread(along, counts), found, out=found)
+    def _numbers(self, values: list[Tensor], along: str, counts: str) -> Tensor:
+        """[b, v, r]: numbers of rows of an axis, those of padding spread over it."""
+        axes = self._axis(along), self._axis(counts)
+        return self.kernels.pad_numbers(values, *axes, to_last=counts == "graphs")
 
-    def _row(self, axis: str) -> Tensor:
-        """[b, r]: which row of the window each is; any, for padding."""
-        last = self.end[axis].clamp(min=1) - 1
-        return torch.minimum(self.first[axis] + self.place[axis], last)
+    def _axis(self, name: str) -> tuple[Tensor, Tensor, int]:
+        """Where the rows of each batch begin, how many there are, and shall be."""
+        return self.first[name], self.count[name], getattr(self.shape, name)
 
-    def _spread(self, along: str, counts: str) -> Tensor:
-        """[b, r]: the padding row that a padding row names.
 
-        The i-th of p such rows names the (i q / p)-th of q others, or the last graph.
-        """
-        if counts == "graphs":
-            return self.place[along].new_full((), self.shape.graphs - 1)
-        number = self.place[along] - self.count[along]
-        number *= self.room[counts]
-        number //= self.room[along]
-        number += self.count[counts]
-        return number
+def padding_kernels(device: torch.device) -> ModuleType:
+    """What pads on a device; both have the names of `plain_padding`."""
+    if has_triton() and (device.type == "cuda" or interprets_triton()):
+        from gnnak.training.batches import fast_padding
+
+        return fast_padding
+    return plain_padding

@@ -1,0 +1,34 @@
+"""A program that compiles the kernels of padding for a GPU where there is none."""
+
+import torch
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from gnnak.training.batches import fast_padding
+from tests.no_gpu import NoGpu
+
+
+def compile_only(kernel, grid):
+    def launch(*arguments, **options):
+        code = kernel.warmup(*arguments, grid=grid, **options)
+        print(len(code.asm["cubin"]))  # noqa: T201
+
+    return launch
+
+
+def main() -> None:
+    """Print the bytes of code of each kernel."""
+    driver.set_active(NoGpu(90))
+    JITFunction.__getitem__ = compile_only
+    first, count = torch.tensor([0, 3]), torch.tensor([3, 2])
+    for value in (torch.rand(5, 2), torch.arange(5), torch.arange(5).double()):
+        fast_padding.pad_rows(value, first, count, 8, 1)
+    axis = (first, count, 8)
+    for to_last in (False, True):
+        fast_padding.pad_numbers([torch.arange(5)], axis, axis, to_last)
+    fast_padding.pad_pointers(torch.arange(6), first, first + count, 8, first)
+    fast_padding.pad_rows(torch.ones(5, dtype=torch.bool), first, count, 8, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Padding in Triton's interpreter against PyTorch's, and compiled for a GPU."""
+
+import pytest
+import torch
+
+from gnnak.optional import interprets_triton
+from gnnak.training.batches import plain_padding
+from tests.compiling import compiled
+
+INTERPRETED = pytest.mark.skipif(
+    not interprets_triton(), reason="set TRITON_INTERPRET=1"
+)
+COUNTS = {"some": [3, 0, 2, 5], "none": [0, 0], "a batch": [2], "many": [2000, 1]}
+"""Rows of each batch."""
+TYPES = [torch.float, torch.double, torch.long, torch.int32, torch.bool]
+
+
+def bounds(counts):
+    ends = torch.tensor([0, *counts]).cumsum(0)
+    return ends[:-1], torch.tensor(counts)
+
+
+def kernels():
+    from gnnak.training.batches import fast_padding
+
+    return fast_padding
+
+
+def assert_agree(name, *arguments):
+    found, wanted = (
+        getattr(padding, name)(*arguments) for padding in (kernels(), plain_padding)
+    )
+    assert found.dtype == wanted.dtype
+    assert torch.equal(found, wanted)
+
+
+@INTERPRETED
+@pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("more", [(), (3,), (2, 2)])
+def test_rows_are_padded_alike(counts, dtype, more):
+    value = (10 * torch.randn(sum(counts), *more)).to(dtype)
+    for padding in (0, 1):
+        size = max(counts) + 3
+        assert_agree("pad_rows", value, *bounds(counts), size, padding)
+
+
+@INTERPRETED
+@pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
+@pytest.mark.parametrize("to_last", [False, True])
+@pytest.mark.parametrize("room", [1, 7])
+def test_numbers_are_padded_alike(counts, to_last, room):
+    rows = (*bounds(counts), max(counts) + room)
+    named = (*bounds([count + 1 for count in counts]), max(counts) + 5)
+    values = [*torch.randint(99, (2, sum(counts)))]
+    assert_agree("pad_numbers", values, rows, named, to_last)
+
+
+@INTERPRETED
+@pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
+def test_pointers_are_padded_alike(counts):
+    first, count = bounds(counts)
+    value = torch.randint(9, (sum(counts) + 1,)).cumsum(0)
+    size, rows_first = max(counts) + 2, value[first]
+    assert_agree("pad_pointers", value, first, first + count, size, rows_first)
+
+
+def test_padding_compiles_for_a_gpu(tmp_path):
+    program = "tests.training.batches.compile_padding"
+    assert len(compiled(program, tmp_path).split()) == 7
