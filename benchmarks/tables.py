@@ -8,29 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import goals
+from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
+from benchmarks.markdown import RESULTS, markdown
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.tables import fill_from_folder, fill_table
 from gnnak.training.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
-RESULTS = Path("results")
-PUBLISHED_SHARES = {
-    ("min-set-cover", 1): 0.15,
-    ("min-set-cover", 3): 0.41,
-    ("min-set-cover", 5): 0.71,
-    ("farthest", 1): 0.19,
-    ("farthest", 2): 0.41,
-    ("farthest", 3): 0.66,
-    ("farthest", 5): 0.93,
-}
-"""Shares of roots that the published samplers keep on ZINC with 3-hop egonets."""
-
-
-def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; all columns but the first are right-aligned."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def latest(records: list[Record], key: str) -> list[Record]:
@@ -65,89 +50,22 @@ def kernels() -> str:
     return markdown(["a step of", "kernel", "calls", "time", "of all kernels"], rows)
 
 
-def _drops() -> list[Record]:
-    """The newest record of every data set, device, strategy and R."""
-    records = read_records(RESULTS / "subgraph_drop.jsonl")
-    keys = ("case", "device", "strategy", "min_coverage")
-    return list({tuple(r[k] for k in keys): r for r in records}.values())
-
-
-def _drop_row(record: Record) -> list[str]:
-    seconds, memory = record["step_seconds"], record["step_mb"]
-    sampling = record["plan_seconds"] + record["draw_seconds"]
-    return [
-        f"{record['share']:.0%}",
-        f"{record['coverage']:.1f}",
-        f"{1e3 * sampling:.0f} ms",
-        f"{1e3 * seconds['drop']:.0f} / {1e3 * seconds['full']:.0f} ms",
-        f"{seconds['drop'] / seconds['full']:.2f}",
-        f"{memory['drop'] / memory['full']:.2f}",
+def agreement() -> str:
+    """ZINC, epoch by epoch, by the fast and by the plain path."""
+    runs = {r["fast"]: r["curves"] for r in read_records(RESULTS / "agreement.jsonl")}
+    curves = [
+        runs[fast][of] for of in ("train_loss", "validation") for fast in (True, False)
     ]
-
-
-DROP_HEADER = ["kept", "covered", "sampling", "step / full", "time", "memory"]
-
-
-def drop_short() -> str:
-    """SubgraphDrop with R=3: steps and memory beside full mode."""
     rows = [
-        [f"{r['case']}, {r['device']}", r["strategy"], *_drop_row(r)]
-        for r in _drops()
-        if r["min_coverage"] == 3
+        [str(epoch), *(f"{value:.3f}" for value in values)]
+        for epoch, values in enumerate(zip(*curves, strict=True), start=1)
     ]
-    return markdown(["R = 3", "strategy", *DROP_HEADER], rows)
-
-
-def drop_long() -> str:
-    """SubgraphDrop for every R."""
-    rows = [
-        [
-            f"{r['case']}, {r['device']}",
-            r["strategy"],
-            str(r["min_coverage"]),
-            *_drop_row(r),
-        ]
-        for r in _drops()
+    sides = [
+        f"{of}, {path}"
+        for of in ("training loss", "validation MAE")
+        for path in ("fast", "plain")
     ]
-    return markdown(["data", "strategy", "R", *DROP_HEADER], rows)
-
-
-def drop_shares() -> str:
-    """Shares of roots kept on ZINC beside the published ones."""
-    shares = {
-        (r["strategy"], r["min_coverage"]): r["share"]
-        for r in _drops()
-        if r["case"] == "ZINC molecules" and r["real"]
-    }
-    rows = []
-    for strategy in ("random", "farthest", "min-set-cover"):
-        cells = []
-        for wanted in range(1, 6):
-            ours = shares.get((strategy, wanted))
-            theirs = PUBLISHED_SHARES.get((strategy, wanted))
-            cell = "" if ours is None else f"{ours:.0%}"
-            cells.append(cell if theirs is None else f"{cell} ({theirs:.0%})")
-        rows.append([strategy, *cells])
-    return markdown(["kept (published)", *(f"R={r}" for r in range(1, 6))], rows)
-
-
-def drop_quality() -> str:
-    """Test error of models trained with all subgraphs and with SubgraphDrop."""
-    runs: dict[tuple, dict[bool, Record]] = {}
-    for record in read_records(RESULTS / "drop_quality.jsonl"):
-        model = record["model"].removesuffix("-s")
-        key = (record["target"], model, record["epochs"], record["seed"])
-        key += (record["device"],)
-        runs.setdefault(key, {})[record["drop"] is not None] = record
-    rows = []
-    for (target, model, epochs, *_), pair in runs.items():
-        if len(pair) < 2:
-            continue
-        full, few = pair[False]["test_mae"], pair[True]["test_mae"]
-        change = f"{few / full - 1:+.0%}"
-        rows.append([target, model, str(epochs), f"{full:.4f}", f"{few:.4f}", change])
-    header = ["task", "model", "epochs", "all subgraphs", "SubgraphDrop R=3", "error"]
-    return markdown(header, rows)
+    return markdown(["epoch", *sides], rows)
 
 
 def reproduced() -> str:
@@ -204,6 +122,7 @@ TABLES: dict[str, Callable[[], str]] = {
         extraction,
         bench,
         kernels,
+        agreement,
         drop_short,
         drop_long,
         drop_shares,

@@ -1,0 +1,105 @@
+"""What SubgraphDrop keeps, saves and costs, as tables."""
+
+from benchmarks.markdown import RESULTS, markdown
+from gnnak.training.results import Record, read_records
+
+PUBLISHED_SHARES = {
+    ("min-set-cover", 1): 0.15,
+    ("min-set-cover", 3): 0.41,
+    ("min-set-cover", 5): 0.71,
+    ("farthest", 1): 0.19,
+    ("farthest", 2): 0.41,
+    ("farthest", 3): 0.66,
+    ("farthest", 5): 0.93,
+}
+"""Shares of roots that the published samplers keep on ZINC with 3-hop egonets."""
+
+
+def _drops() -> list[Record]:
+    """The newest record of every data set, device, strategy and R."""
+    records = read_records(RESULTS / "subgraph_drop.jsonl")
+    keys = ("case", "device", "strategy", "min_coverage")
+    return list({tuple(r[k] for k in keys): r for r in records}.values())
+
+
+def _drop_row(record: Record) -> list[str]:
+    seconds, memory = record["step_seconds"], record["step_mb"]
+    sampling = record["plan_seconds"] + record["draw_seconds"]
+    return [
+        f"{record['share']:.0%}",
+        f"{record['coverage']:.1f}",
+        f"{1e3 * sampling:.0f} ms",
+        f"{_milliseconds(seconds['drop'])} / {_milliseconds(seconds['full'])} ms",
+        f"{seconds['drop'] / seconds['full']:.2f}",
+        f"{memory['drop'] / memory['full']:.2f}",
+    ]
+
+
+def _milliseconds(seconds: float) -> str:
+    """With a digit behind the point where there is one before it."""
+    return f"{1e3 * seconds:.{1 if seconds < 0.01 else 0}f}"
+
+
+DROP_HEADER = ["kept", "covered", "sampling", "step / full", "time", "memory"]
+
+
+def drop_short() -> str:
+    """SubgraphDrop with R=3: steps and memory beside full mode."""
+    rows = [
+        [f"{r['case']}, {r['device']}", r["strategy"], *_drop_row(r)]
+        for r in _drops()
+        if r["min_coverage"] == 3
+    ]
+    return markdown(["R = 3", "strategy", *DROP_HEADER], rows)
+
+
+def drop_long() -> str:
+    """SubgraphDrop for every R."""
+    rows = [
+        [
+            f"{r['case']}, {r['device']}",
+            r["strategy"],
+            str(r["min_coverage"]),
+            *_drop_row(r),
+        ]
+        for r in _drops()
+    ]
+    return markdown(["data", "strategy", "R", *DROP_HEADER], rows)
+
+
+def drop_shares() -> str:
+    """Shares of roots kept on ZINC beside the published ones."""
+    shares = {
+        (r["strategy"], r["min_coverage"]): r["share"]
+        for r in _drops()
+        if r["case"] == "ZINC molecules" and r["real"]
+    }
+    rows = []
+    for strategy in ("random", "farthest", "min-set-cover"):
+        cells = []
+        for wanted in range(1, 6):
+            ours = shares.get((strategy, wanted))
+            theirs = PUBLISHED_SHARES.get((strategy, wanted))
+            cell = "" if ours is None else f"{ours:.0%}"
+            cells.append(cell if theirs is None else f"{cell} ({theirs:.0%})")
+        rows.append([strategy, *cells])
+    return markdown(["kept (published)", *(f"R={r}" for r in range(1, 6))], rows)
+
+
+def drop_quality() -> str:
+    """Test error of models trained with all subgraphs and with SubgraphDrop."""
+    runs: dict[tuple, dict[bool, Record]] = {}
+    for record in read_records(RESULTS / "drop_quality.jsonl"):
+        model = record["model"].removesuffix("-s")
+        key = (record["target"], model, record["epochs"], record["seed"])
+        key += (record["device"],)
+        runs.setdefault(key, {})[record["drop"] is not None] = record
+    rows = []
+    for (target, model, epochs, *_), pair in runs.items():
+        if len(pair) < 2:
+            continue
+        full, few = pair[False]["test_mae"], pair[True]["test_mae"]
+        change = f"{few / full - 1:+.0%}"
+        rows.append([target, model, str(epochs), f"{full:.4f}", f"{few:.4f}", change])
+    header = ["task", "model", "epochs", "all subgraphs", "SubgraphDrop R=3", "error"]
+    return markdown(header, rows)
