@@ -2,6 +2,8 @@
 
 import torch
 from triton.backends.compiler import GPUTarget
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
 
 
 class NoGpu:
@@ -25,3 +27,17 @@ class NoGpu:
 
     def get_active_torch_device(self):
         return torch.device("cpu")
+
+
+def print_sizes_of_kernels():
+    """From here on a launch prints the bytes of the kernel's code, made for no GPU."""
+
+    def compile_only(kernel, grid):
+        def launch(*arguments, **options):
+            code = kernel.warmup(*arguments, grid=grid, **options)
+            print(len(code.asm["cubin"]))  # noqa: T201
+
+        return launch
+
+    driver.set_active(NoGpu(90))
+    JITFunction.__getitem__ = compile_only

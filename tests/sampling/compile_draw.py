@@ -1,29 +1,18 @@
 """A program that compiles the kernels of sampling for a GPU where there is none."""
 
 import torch
-from triton.runtime.driver import driver
-from triton.runtime.jit import JITFunction
 
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.sampling.fast.draw import draw_greedily
 from gnnak.sampling.fast.fill import fast_filling
-from tests.no_gpu import NoGpu
+from tests.no_gpu import print_sizes_of_kernels
 
 SIZES = (5, 40, 250)
 
 
-def compile_only(kernel, grid):
-    def launch(*arguments, **options):
-        code = kernel.warmup(*arguments, grid=grid, **options)
-        print(len(code.asm["cubin"]))  # noqa: T201
-
-    return launch
-
-
 def main() -> None:
     """Print the bytes of code of each kernel."""
-    driver.set_active(NoGpu(90))
-    JITFunction.__getitem__ = compile_only
+    print_sizes_of_kernels()
     for size in SIZES:
         path = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
         subs = EgoNets(2)(path, size)

@@ -1,9 +1,10 @@
 """The kernels of `plain` in Triton: sorted sums without atomics, few passes."""
 
-from gnnak.nn.kernels.fast.gather import lift, sum_by, table_sum
+from gnnak.nn.kernels.fast.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.nn.kernels.fast.gcn import gcn_scale, gcn_sum
 from gnnak.nn.kernels.fast.message import messages, messages_backward
-from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward
+from gnnak.nn.kernels.fast.norm import norm_act
+from gnnak.nn.kernels.fast.norm_backward import norm_act_backward
 from gnnak.nn.kernels.fast.normed import norm_act_at
 from gnnak.nn.kernels.fast.pna import pair_sum, pna_pool, pna_pool_backward
 from gnnak.nn.kernels.fast.pool import gate_pool
@@ -11,7 +12,6 @@ from gnnak.nn.kernels.fast.pool_backward import gate_pool_backward
 from gnnak.nn.kernels.fast.product import norm_linear
 from gnnak.nn.kernels.fast.product_backward import norm_linear_backward
 from gnnak.nn.kernels.fast.statistics import moments_of, norm_constants
-from gnnak.nn.kernels.fast.weighted import weighted_sum
 
 __all__ = [
     "gate_pool",

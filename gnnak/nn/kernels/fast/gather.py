@@ -31,17 +31,36 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
     """Sum of the rows of `values` [m, c] in each group, [k, c]."""
+    return _sums(values, groups)
+
+
+def weighted_sum(
+    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
+) -> Tensor:
+    """Sum of `weight[q] * values[index[q]]` over the entries q of a group, [k, c]."""
+    return _sums(values, groups, index, weight)
+
+
+def _sums(
+    values: Tensor,
+    groups: Groups,
+    index: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Tensor:
     width = values.size(1)
     out = values.new_empty(len(groups), width)
     _sum_by[tiles(len(groups), GROUPS, width)](
         values,
         values.stride(0),
+        groups.ptr if index is None else index,
+        values if weight is None else weight,
         groups.ptr,
         groups.ptr if groups.order is None else groups.order,
         out,
         len(groups),
         width,
         groups.order is not None,
+        index is not None,
         GROUPS,
         columns(width),
     )
@@ -95,12 +114,15 @@ def _lift(
 def _sum_by(
     values,
     stride,
+    index,
+    weight,
     ptr,
     order,
     out,
     size,
     width,
     ORDERED: tl.constexpr,
+    WEIGHTED: tl.constexpr,
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -114,14 +136,19 @@ def _sum_by(
     k = 0
     while k < longest:
         live = k < count
-        row = begin + k
+        entry = begin + k
         if ORDERED:
-            row = tl.load(order + row, mask=live, other=0)
-        total += tl.load(
+            entry = tl.load(order + entry, mask=live, other=0)
+        row = tl.load(index + entry, mask=live, other=0) if WEIGHTED else entry
+        value = tl.load(
             values + row.to(tl.int64)[:, None] * stride + column[None, :],
             mask=live[:, None] & inside[None, :],
             other=0.0,
         )
+        if WEIGHTED:
+            share = tl.load(weight + entry, mask=live, other=0.0)
+            value *= share.to(value.dtype)[:, None]
+        total += value
         k += 1
     place = group.to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, total, mask=there[:, None] & inside[None, :])

@@ -1,11 +1,10 @@
-"""Norm and ReLU in one pass, and their gradient in two."""
+"""Norm and ReLU in one pass."""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
+from gnnak.nn.kernels.fast.tiles import BLOCK, columns, tiles
 from gnnak.nn.kernels.records import Constants
 
 
@@ -34,95 +33,6 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
         columns(width),
     )
     return out
-
-
-def norm_act_backward(
-    grad: Tensor, h: Tensor, k: Constants, relu: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `norm_act`: of h [m, c], of the norm's weight and bias [c]."""
-    rows, width = h.shape
-    count, steps = parts(rows)
-    partial = h.new_empty(count, 2, width)
-    _partial[(count, triton.cdiv(width, columns(width)))](
-        grad,
-        h,
-        h.stride(0),
-        *k[:4],
-        partial,
-        rows,
-        width,
-        steps,
-        relu,
-        SUMMED,
-        columns(width),
-    )
-    sums = add_up(partial)
-    return norm_to_rows(grad, h, k, sums, relu), sums[1], sums[0]
-
-
-def norm_to_rows(
-    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, relu: bool
-) -> Tensor:
-    """The gradient of h, [m, c].
-
-    Args:
-        grad: Of what `norm_act` gave, [m, c].
-        h: As of `norm_act`, and so `k` and `relu`.
-        k: Scale and shift.
-        sums: Of the gradient, and of it times the normed rows, [2, c].
-        relu: Whether there was a ReLU.
-    """
-    into = h.new_empty(h.shape)
-    _to_h(grad, h, k, sums, relu, into)
-    return into
-
-
-def norm_both_ways(
-    grad: Tensor,
-    h: Tensor,
-    k: Constants,
-    sums: Tensor,
-    residual: Tensor | None,
-    into: Tensor,
-) -> Tensor:
-    """`norm_act` with a ReLU, [m, c]; what `norm_to_rows` gives goes `into`."""
-    s = h.new_empty(h.shape)
-    _to_h(grad, h, k, sums, True, into, s, residual)
-    return s
-
-
-def _to_h(
-    grad: Tensor,
-    h: Tensor,
-    k: Constants,
-    sums: Tensor,
-    relu: bool,
-    into: Tensor,
-    s: Tensor | None = None,
-    residual: Tensor | None = None,
-) -> None:
-    rows, width = h.shape
-    _to_rows[tiles(rows, BLOCK, width)](
-        grad,
-        h,
-        h.stride(0),
-        *k[:4],
-        sums,
-        h if residual is None else residual.contiguous(),
-        h if k.real is None else k.real,
-        into,
-        into.stride(0),
-        h if s is None else s,
-        rows,
-        width,
-        relu,
-        k.of_batch,
-        k.real is not None,
-        s is not None,
-        residual is not None,
-        BLOCK,
-        columns(width),
-    )
 
 
 @triton.jit
@@ -158,105 +68,3 @@ def _norm_act(
     if ADDS:
         value += tl.load(residual + place, mask=shown, other=0.0)
     tl.store(out + place, value, mask=shown)
-
-
-@triton.jit
-def _partial(
-    grad,
-    h,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    partial,
-    rows,
-    width,
-    steps,
-    RELU: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Sums of the gradient, and of it times the normed rows, over each part."""
-    part = tl.program_id(0)
-    column = tl.program_id(1) * C + tl.arange(0, C)
-    inside = column < width
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
-    mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-    rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-    plain = tl.zeros([C], dtype=partial.dtype.element_ty)
-    normed = tl.zeros([C], dtype=partial.dtype.element_ty)
-    step = 0
-    while step < steps:
-        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
-        shown = (row < rows)[:, None] & inside[None, :]
-        from_row = row.to(tl.int64)[:, None]
-        value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-        back = tl.load(grad + from_row * width + column[None, :], mask=shown, other=0.0)
-        if RELU:
-            back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
-        plain += tl.sum(back, axis=0)
-        normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
-        step += 1
-    tl.store(partial + 2 * part * width + column, plain, mask=inside)
-    tl.store(partial + (2 * part + 1) * width + column, normed, mask=inside)
-
-
-@triton.jit
-def _to_rows(
-    grad,
-    h,
-    stride,
-    scale,
-    shift,
-    mean,
-    rstd,
-    sums,
-    residual,
-    real,
-    into,
-    into_stride,
-    s,
-    rows,
-    width,
-    RELU: tl.constexpr,
-    OF_BATCH: tl.constexpr,
-    PADDED: tl.constexpr,
-    FORWARD: tl.constexpr,
-    ADDS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    C: tl.constexpr,
-):
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    column = tl.program_id(1) * C + tl.arange(0, C)
-    inside = column < width
-    shown = (row < rows)[:, None] & inside[None, :]
-    last = tl.load(real).to(tl.int32) if PADDED else rows
-    from_row = row.to(tl.int64)[:, None]
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
-    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-    place = from_row * width + column[None, :]
-    back = tl.load(grad + place, mask=shown, other=0.0)
-    if RELU:
-        y = value * scale_ + shift_
-        back = tl.where(y > 0, back, 0.0)
-        if FORWARD:
-            y = tl.maximum(y, 0.0)
-            if PADDED and OF_BATCH:
-                y = tl.where((row < last)[:, None], y, 0.0)
-            if ADDS:
-                y += tl.load(residual + place, mask=shown, other=0.0)
-            tl.store(s + place, y, mask=shown)
-    if OF_BATCH:
-        mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-        rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-        plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]
-        normed = tl.load(sums + width + column, mask=inside, other=0.0)[None, :]
-        pull = (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
-        if PADDED:
-            pull = tl.where((row < last)[:, None] & (last > 1), pull, 0.0)
-        back -= pull
-    place = from_row * into_stride + column[None, :]
-    tl.store(into + place, scale_ * back, mask=shown)

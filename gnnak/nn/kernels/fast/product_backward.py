@@ -15,7 +15,8 @@ from gnnak.nn.kernels.fast.multiply import (
     multiply,
     precision,
 )
-from gnnak.nn.kernels.fast.norm import norm_act, norm_act_backward, norm_both_ways
+from gnnak.nn.kernels.fast.norm import norm_act
+from gnnak.nn.kernels.fast.norm_backward import norm_act_backward, norm_both_ways
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.records import AtCentroids, Constants
 
