@@ -77,7 +77,7 @@ class Kernel(nn.Module):
         """The states of the edges, [e, c]; None for GNNs that read none."""
         if self.edge_encoder is None:
             return nullcontext()
-        if isinstance(self.edge_encoder, ContinuousEncoder):
+        if type(self.edge_encoder) is ContinuousEncoder:
             return self.edge_encoder.states(edge_attr, num_edges)
         return nullcontext(self.edge_encoder(edge_attr, num_edges))
 

@@ -137,7 +137,8 @@ class Network(nn.Module):
         states = self.encoder(x, num_nodes)
         again = self.recompute and self.training
         call = recomputed if again else _called
-        with nullcontext() if again else weights_together(self._uplifted()):
+        alone = again or torch.compiler.is_compiling()
+        with nullcontext() if alone else weights_together(self._uplifted()):
             for layer in self.layers:
                 states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
         if self.reduce is not None:

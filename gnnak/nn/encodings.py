@@ -51,12 +51,21 @@ def scaled_up(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 
 def at_nodes(
-    encodings: dict[Encoding, Tensor], subgraphs: RootedSubgraphs, num_nodes: int
+    encodings: dict[Encoding, Tensor],
+    subgraphs: RootedSubgraphs,
+    num_nodes: int,
+    fused: bool = True,
 ) -> dict[Encoding, Tensor]:
     """Put encodings of rooted subgraphs, each [s, c], at their roots, each [n, c].
 
     With SubgraphDrop, nodes whose subgraphs were dropped take theirs from neighbours
-    nearer to the kept roots; see `plan_filling`. All encodings go in one pass.
+    nearer to the kept roots; see `plan_filling`.
+
+    Args:
+        encodings: The encodings.
+        subgraphs: The subgraphs.
+        num_nodes: Number of nodes, n.
+        fused: Whether to use fused kernels, where there are some.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes
@@ -64,13 +73,13 @@ def at_nodes(
         and subgraphs.in_order
     ):
         return encodings
+    fast = fused and all(map(has_fast_kernels, encodings.values()))
+    if fast and isinstance(subgraphs, SampledSubgraphs):
+        return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
+    values = torch.cat(list(encodings.values()), dim=1)
     if isinstance(subgraphs, SampledSubgraphs):
-        if all(map(has_fast_kernels, encodings.values())):
-            return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
-        values = torch.cat(list(encodings.values()), dim=1)
         placed = fill(values, subgraphs.filling, num_nodes)
     else:
-        values = torch.cat(list(encodings.values()), dim=1)
         placed = values.new_zeros(num_nodes, values.size(1))
         placed = placed.index_copy(0, subgraphs.root, values)
     return dict(zip(encodings, placed.chunk(len(encodings), dim=1), strict=True))

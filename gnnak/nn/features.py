@@ -174,13 +174,14 @@ class ContinuousEncoder(nn.Module):
     @contextmanager
     def states(self, values: Tensor | None, num_rows: int) -> Iterator[Tensor]:
         """The same, for a `with`: what is computed inside it need not keep them."""
-        values = self._checked(values, num_rows)
+        checked = self._checked(values, num_rows)
         (block,) = blocks_of(nn.Sequential(self.block))
-        if can_make_again(block, values):
-            with encoded(block, values) as made:
+        heard = self._forward_hooks or self._forward_pre_hooks
+        if not heard and can_make_again(block, checked):
+            with encoded(block, checked) as made:
                 yield made
         else:
-            yield self.block(values)
+            yield self(values, num_rows)
 
     def _checked(self, values: Tensor | None, num_rows: int) -> Tensor:
         shape = (num_rows, self.in_channels)

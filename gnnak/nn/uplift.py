@@ -168,6 +168,7 @@ class GNNAK(nn.Module):
             {name: encodings[name] for name in encodings if name != "context"},
             subgraphs,
             x.size(0),
+            self.fused,
         )
         return self.fuse(list(encodings.values()))
 

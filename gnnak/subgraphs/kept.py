@@ -60,10 +60,18 @@ class KeptSubgraphs:
         return pointers(self.num_edge_copies)
 
     @property
+    def num_values(self) -> int:
+        """How many numbers they are."""
+        return sum(tensor.numel() for tensor in self._fields)
+
+    @property
     def num_bytes(self) -> int:
         """Memory they take."""
-        kept = (self.node, self.subgraph, self.hop, self.edge_index, self.edge)
-        return sum(tensor.numel() * tensor.element_size() for tensor in kept)
+        return sum(tensor.numel() * tensor.element_size() for tensor in self._fields)
+
+    @property
+    def _fields(self) -> tuple[Tensor, ...]:
+        return self.node, self.subgraph, self.hop, self.edge_index, self.edge
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
         """The subgraphs of `store[indices]`."""
@@ -142,6 +150,7 @@ def keep_if_small(
         return None
     few = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
     sample = keep_all(store.subset(few), extractor)
-    if sample.num_bytes * len(store) / few.numel() > limit:
+    # Those of a few graphs may be narrower than those of all.
+    if 4 * sample.num_values * len(store) / few.numel() > limit:
         return None
     return keep_all(store, extractor)

@@ -109,6 +109,7 @@ class RootedSubgraphs:
             return group(self.node, _known(self.num_nodes))
         if axis == "edge":
             return group(self.edge, _known(self.num_edges))
+        assert axis in ("target", "source"), f"these subgraphs have no {axis}"
         end = self.edge_index[1 if axis == "target" else 0]
         return group(end, self.num_copies, in_order=axis == "target")
 

@@ -8,6 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 
 from gnnak import Departures, EgoNets, SubgraphDrop
+from gnnak.nn import encodings
 from gnnak.nn.padding import real_rows
 from gnnak.testing import small_graphs
 from tests.models.zoo import molecule_batch, small_network
@@ -122,6 +123,21 @@ def test_fused_network_equals_the_general_one(fuses, name, recompute):
         found.append({"out": out.detach()} | state(network))
     assert_same(*found)
     assert len(fuses) == (8 if recompute else 4)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_shares_of_kept_roots_are_fused_where_all_is(fuses, fused, monkeypatch):
+    used, fill = [], encodings.fused_fill
+
+    def noted(values, subgraphs):
+        used.append(fused)
+        return fill(values, subgraphs)
+
+    monkeypatch.setattr(encodings, "fused_fill", noted)
+    network = small_network("gin-ak+-s").train()
+    network.use_fused(fused)
+    network(molecule_batch(), generator=torch.Generator().manual_seed(1))
+    assert bool(used) == fused
 
 
 @pytest.mark.parametrize("recompute", [False, True])

@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from gnnak.models.layers import Kernel
+from gnnak.nn.convs import gine
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.fused.encoder import can_make_again
 from gnnak.nn.fused.parts import blocks_of
@@ -74,3 +76,54 @@ def test_encodings_are_those_of_the_block_where_nothing_is_fused():
     encoder, values = an_encoder()
     with encoder.states(values, 8) as states:
         assert torch.equal(states, copy.deepcopy(encoder)(values, 8))
+
+
+def test_encodings_hold_nothing_where_no_gradient_is_asked_for(fuses):
+    encoder, values = an_encoder()
+    with encoder.states(values, 8) as states:
+        result = torch.relu(states * 2)
+        result = torch.sigmoid(result @ torch.ones(5, 3).double())
+    seen = weakref.ref(result)
+    del states, result
+    assert seen() is None
+
+
+def test_what_a_gradient_needs_is_not_changed_in_place(fuses):
+    encoder, values = an_encoder()
+    weight = torch.randn(8, 5).double().requires_grad_()
+    with encoder.states(values, 8) as states:
+        other = states * 2
+        out = (other * weight).sum()
+    other.detach().mul_(3)
+    with pytest.raises(RuntimeError, match="changed in place; change a clone"):
+        out.backward()
+
+
+def test_encodings_that_are_changed_are_kept_as_they_are(fuses):
+    encoder, values = an_encoder()
+    weight = torch.ones(8, 5).double().requires_grad_()
+    with encoder.states(values, 8) as states:
+        states.mul_(3)
+        out = (states * weight).sum()
+    wanted = states.detach().clone()
+    out.backward()
+    assert torch.equal(weight.grad, wanted)
+
+
+@pytest.mark.parametrize("kind", ["hook", "subclass"])
+def test_whoever_listens_to_an_encoder_is_heard(fuses, kind):
+    class Loud(ContinuousEncoder):
+        def forward(self, values, num_rows):
+            heard.append(num_rows)
+            return super().forward(values, num_rows)
+
+    heard, gnn = [], gine(5)
+    encoder = Loud(2, 5) if kind == "subclass" else ContinuousEncoder(2, 5)
+    if kind == "hook":
+        encoder.register_forward_hook(lambda module, given, out: heard.append(given[1]))
+    kernel = Kernel(gnn, 5, encoder)
+    edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    kernel(
+        torch.randn(3, 5), edge_index, torch.randn(3, 2), torch.zeros(3).long(), None
+    )
+    assert heard == [3]

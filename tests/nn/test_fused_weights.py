@@ -1,10 +1,13 @@
 """What follows from weights, computed for all layers at once: the same for each."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from gnnak.nn.fused import weights
 from gnnak.nn.fused.parts import blocks_of
@@ -77,3 +80,45 @@ def test_only_layers_that_are_alike_are_computed_together(monkeypatch):
     assert asked == [[layers[0], layers[2]], [layers[1]], [alone]]
     weights_of(layers[0])
     assert asked[-1] == [layers[0]]
+
+
+def test_weights_have_gradients_where_they_are_asked_for():
+    layers = [make_layer(), make_layer()]
+    with weights_together(layers):
+        with torch.no_grad():
+            assert not weights_of(layers[0]).matrix.requires_grad
+        assert weights_of(layers[1]).matrix.requires_grad
+        assert weights_of(layers[0]).matrix.requires_grad
+
+
+def test_a_layer_in_a_checkpoint_is_computed_alone():
+    layers = [make_layer(), make_layer()]
+
+    def work():
+        found = weights_of(layers[0])
+        return found.matrix.square().sum()
+
+    with weights_together(layers):
+        weights_of(layers[1])
+        out = checkpoint(work, use_reentrant=False)
+    out.backward()
+    (gradient,) = torch.autograd.grad(work(), [layers[0].project.weight])
+    torch.testing.assert_close(layers[0].project.weight.grad, gradient)
+
+
+def test_weights_together_of_two_threads_do_not_meet():
+    layers, met = [make_layer(), make_layer()], Barrier(2)
+
+    def entered_and_left(number):
+        with weights_together([layers[number]]):
+            met.wait(10)
+            found = weights_of(layers[number])
+            met.wait(10)
+        met.wait(10)
+        return found.matrix
+
+    with ThreadPoolExecutor(2) as pool:
+        first = list(pool.map(entered_and_left, range(2)))
+    with torch.no_grad():
+        layers[0].project.weight.mul_(2)
+    assert not torch.equal(weights_of(layers[0]).matrix, first[0])

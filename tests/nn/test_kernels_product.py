@@ -83,6 +83,14 @@ def test_moments_of_products_are_what_a_norm_finds(few_parts, fast, count, real,
         assert_same(dict(norm.named_buffers()), dict(other.named_buffers()))
 
 
+def test_statistics_are_near_where_the_first_rows_are_far_from_the_others(fast):
+    h = torch.randn(32768, 1)
+    h[:64] += 1000
+    found = fast.norm_constants(h, norm_of(1).float(), None)
+    wanted = plain.norm_constants(h.double(), norm_of(1), None)
+    assert abs(found.rstd.double() / wanted.rstd - 1) < 1e-5
+
+
 @pytest.mark.parametrize("norm", NORMS[1:])
 @pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("strided", [False, True])

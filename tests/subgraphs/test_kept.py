@@ -49,6 +49,14 @@ def test_keep_if_small_keeps_no_random_and_no_large_ones():
     assert kept.num_bytes == 3 * kept.node.numel() + 3 * kept.edge.numel()
 
 
+def test_keep_if_small_counts_on_wider_numbers_than_those_of_a_few_graphs():
+    store = corner_cases()
+    kept = keep_all(store, EgoNets(2))
+    assert kept.num_bytes < 4 * kept.num_values
+    assert keep_if_small(store, EgoNets(2), limit=4 * kept.num_values) is not None
+    assert keep_if_small(store, EgoNets(2), limit=4 * kept.num_values - 1) is None
+
+
 def test_keep_if_small_of_an_empty_store_keeps_nothing():
     none = torch.zeros(0, dtype=torch.long)
     store = GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))

@@ -21,6 +21,12 @@ from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Constants
 
 
+def others_hook() -> bool:
+    """Whether someone else decides what autograd keeps, such as a checkpoint."""
+    top = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    return top is not None and top[0].__module__ != __name__
+
+
 def can_make_again(block: Block, values: Tensor) -> bool:
     """Whether what `encoded` gives is that of the block, and worth it.
 
@@ -31,7 +37,7 @@ def can_make_again(block: Block, values: Tensor) -> bool:
         return False
     if not block.norm.training or not block.norm.can_fuse(values):
         return False
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+    return not others_hook()
 
 
 @contextmanager
@@ -45,13 +51,24 @@ def encoded(block: Block, values: Tensor) -> Iterator[Tensor]:
     matrix = block.linear.weight
     weights = block.norm.weight, block.norm.bias
     states, k = _Encode.apply(values, matrix, *weights, block.norm)
-    mine = weakref.ref(states)
+    mine, unchanged = weakref.ref(states), states._version
 
-    def pack(saved: Tensor) -> Tensor | None:
-        return None if _are_same(saved, mine()) else saved
+    def pack(saved: Tensor) -> tuple[Tensor, int] | None:
+        if saved._version == unchanged and _are_same(saved, mine()):
+            return None
+        # A result that is saved with its own history would hold itself.
+        return saved.detach(), saved._version
 
-    def unpack(saved: Tensor | None) -> Tensor:
-        return _states(values, matrix, k) if saved is None else saved
+    def unpack(packed: tuple[Tensor, int] | None) -> Tensor:
+        if packed is None:
+            return _states(values, matrix, k)
+        saved, version = packed
+        if saved._version != version:
+            raise RuntimeError(
+                f"a tensor of shape {list(saved.shape)} that a gradient needs was "
+                "changed in place; change a clone of it."
+            )
+        return saved
 
     with saved_tensors_hooks(pack, unpack):
         yield states

@@ -37,11 +37,15 @@ def lift(
     node = subgraphs.node
     made: list[Tensor] = []
     values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), made)
+    comes_here = values.requires_grad
 
     def make(x: Tensor, table: Tensor | None) -> Tensor:
-        if not made:
-            made.append(kernels_for(x).lift(x, table, node, rows))
-        return made[0]
+        if made:
+            return made[0]
+        lifted = kernels_for(x).lift(x, table, node, rows)
+        if comes_here:
+            made.append(lifted)
+        return lifted
 
     return Rows(values, again=Again(make, (x, table)))
 

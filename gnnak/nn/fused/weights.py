@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
+from gnnak.nn.fused.encoder import others_hook
 from gnnak.nn.fused.parts import blocks_of
 from gnnak.nn.gates import HopGate
 
@@ -36,34 +38,37 @@ class OfWeights(NamedTuple):
 @contextmanager
 def weights_together(layers: Sequence[GNNAK]) -> Iterator[None]:
     """Inside, `weights_of` one of these layers computes them for all that are alike."""
-    global _together
-    before, _together = _together, _Together(layers)
+    token = _together.set(_Together(layers))
     try:
         yield
     finally:
-        _together = before
+        _together.reset(token)
 
 
 def weights_of(layer: GNNAK) -> OfWeights:
-    """What follows from the weights of a layer, which must have transforms."""
-    layers, found = _together.layers, _together.found
-    if layer not in layers:
+    """What follows from the weights of a layer, which must have transforms.
+
+    Inside of a checkpoint, which computes the layer again by itself, for it alone.
+    """
+    together = _together.get()
+    if together is None or layer not in together.layers or others_hook():
         return _compute([layer])[0]
+    found = together.found[torch.is_grad_enabled()]
     if layer not in found:
-        alike = [one for one in layers if _kind(one) == _kind(layer)]
+        alike = [one for one in together.layers if _kind(one) == _kind(layer)]
         found |= zip(alike, _compute(alike), strict=True)
     return found[layer]
 
 
 class _Together:
-    """Layers that are computed together, and what was found for them."""
+    """Layers that are computed together, and what was found, with gradients or not."""
 
     def __init__(self, layers: Sequence[GNNAK]) -> None:
         self.layers = layers
-        self.found: dict[GNNAK, OfWeights] = {}
+        self.found: dict[bool, dict[GNNAK, OfWeights]] = {True: {}, False: {}}
 
 
-_together = _Together(())
+_together: ContextVar[_Together | None] = ContextVar("together", default=None)
 
 
 def _kind(layer: GNNAK) -> Hashable:

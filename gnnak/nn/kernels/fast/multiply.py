@@ -12,6 +12,7 @@ from torch import Tensor
 from triton.runtime import driver
 
 from gnnak.nn.kernels.fast.normed import normed_tile
+from gnnak.nn.kernels.fast.tiles import parts
 
 WARPS = 4
 """Warps that compute a tile."""
@@ -71,8 +72,7 @@ def cut_columns(width: int, most: int) -> Columns:
 
 def cut_rows(rows: int, tile: int) -> tuple[int, int]:
     """Into how many parts rows are cut, and the tiles of each."""
-    steps = max(triton.cdiv(rows, tile * PARTS), 1)
-    return max(triton.cdiv(rows, tile * steps), 1), steps
+    return parts(rows, tile, PARTS)
 
 
 @cache

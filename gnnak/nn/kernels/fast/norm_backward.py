@@ -30,24 +30,9 @@ def norm_act_backward(
         columns(width),
     )
     sums = add_up(partial)
-    return norm_to_rows(grad, h, k, sums, relu), sums[1], sums[0]
-
-
-def norm_to_rows(
-    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, relu: bool
-) -> Tensor:
-    """The gradient of h, [m, c].
-
-    Args:
-        grad: Of what `norm_act` gave, [m, c].
-        h: As of `norm_act`, and so `k` and `relu`.
-        k: Scale and shift.
-        sums: Of the gradient, and of it times the normed rows, [2, c].
-        relu: Whether there was a ReLU.
-    """
     into = h.new_empty(h.shape)
     _to_h(grad, h, k, sums, relu, into)
-    return into
+    return into, sums[1], sums[0]
 
 
 def norm_both_ways(
@@ -58,7 +43,16 @@ def norm_both_ways(
     residual: Tensor | None,
     into: Tensor,
 ) -> Tensor:
-    """`norm_act` with a ReLU, [m, c]; what `norm_to_rows` gives goes `into`."""
+    """`norm_act` with a ReLU, [m, c], and its gradient, in one pass.
+
+    Args:
+        grad: Of what `norm_act` gave, [m, c].
+        h: As of `norm_act`, and so `k` and `residual`.
+        k: Scale and shift.
+        sums: Of the gradient, and of it times the normed rows, [2, c].
+        residual: What is added.
+        into: Where the gradient of h goes, [m, c].
+    """
     s = h.new_empty(h.shape)
     _to_h(grad, h, k, sums, True, into, s, residual)
     return s
@@ -74,6 +68,7 @@ def _to_h(
     s: Tensor | None = None,
     residual: Tensor | None = None,
 ) -> None:
+    """The gradient of h goes `into`; what `norm_act` gives into s, if there is one."""
     rows, width = h.shape
     _to_rows[tiles(rows, BLOCK, width)](
         grad,

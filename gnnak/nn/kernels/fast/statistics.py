@@ -155,8 +155,13 @@ def _combine(
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
-    # Around the first part's mean, which is near that of all: one pass is enough.
-    near = tl.load(partial + column, mask=inside, other=0.0)
+    # Around the mean of the first parts, a good share of all rows: one pass is enough.
+    part = tl.arange(0, PARTS)
+    shown = (part < count)[:, None] & inside[None, :]
+    size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
+    place = part[:, None] * stride + column[None, :]
+    near = tl.load(partial + place, mask=shown, other=0.0) * size[:, None]
+    near = tl.sum(near, axis=0) / tl.maximum(tl.minimum(last, PARTS * rows_a_part), 1)
     sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     squares = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     first = 0

@@ -22,7 +22,13 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
     return max(triton.cdiv(rows, block), 1), triton.cdiv(width, columns(width))
 
 
-def parts(rows: int, block: int = SUMMED) -> tuple[int, int]:
-    """Into how many parts rows are cut for partial sums, and the tiles of each."""
-    steps = max(triton.cdiv(rows, block * PARTS), 1)
+def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
+    """Into how many parts rows are cut for partial sums, and the tiles of each.
+
+    Args:
+        rows: The rows.
+        block: Rows of a tile.
+        most: How many parts there may be, about; `PARTS` if not given.
+    """
+    steps = max(triton.cdiv(rows, block * (most or PARTS)), 1)
     return max(triton.cdiv(rows, block * steps), 1), steps
