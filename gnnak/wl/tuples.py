@@ -1,8 +1,9 @@
 """k-WL and k-FWL: colours of k-tuples of nodes, for k = 2 and 3.
 
 `k-WL` is the *oblivious* kind: it replaces one entry of a tuple at a time. So 2-WL is
-as strong as 1-WL, and (k+1)-WL as strong as k-FWL (the *folklore* kind, which replaces
-each entry by the same node at once).
+as strong as 1-WL (but for self loops, which 1-WL takes for neighbours), and (k+1)-WL as
+strong as k-FWL (the *folklore* kind, which replaces each entry by the same node at
+once).
 """
 
 from collections.abc import Callable, Iterator

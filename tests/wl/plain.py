@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 
 @st.composite
-def graphs(draw, max_nodes=7, directed=False, labeled=False):
-    """A random networkx graph; with labels, two kinds of nodes and of edges."""
+def graphs(draw, max_nodes=7, directed=False, labeled=False, loops=True):
+    """A random networkx graph; with labels, two kinds of nodes and of edges.
+
+    Directed graphs have self loops, unless these are not wanted.
+    """
     size = draw(st.integers(1, max_nodes))
     nodes = range(size)
     pairs = list(product(nodes, repeat=2) if directed else combinations(nodes, 2))
+    pairs = [(u, v) for u, v in pairs if loops or u != v]
     kept = draw(st.lists(st.booleans(), min_size=len(pairs), max_size=len(pairs)))
     graph = nx.DiGraph() if directed else nx.Graph()
     graph.add_nodes_from(range(size))
