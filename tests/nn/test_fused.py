@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import weakref
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from gnnak import Departures, EgoNets, SubgraphDrop
 from gnnak.nn import encodings
+from gnnak.nn.kernels import plain as plain_kernels
 from gnnak.nn.padding import real_rows
 from gnnak.testing import small_graphs
 from tests.models.zoo import molecule_batch, small_network
@@ -200,3 +202,25 @@ def test_fused_layer_says_that_what_it_makes_rows_of_was_changed(fuses):
         layer.hop_table.weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+def test_copies_are_lifted_once_more_for_all_gradients_and_then_let_go(
+    fuses, monkeypatch
+):
+    seen, lift_plainly = [], plain_kernels.lift
+
+    def noted(*given):
+        lifted = lift_plainly(*given)
+        seen.append(weakref.ref(lifted))
+        return lifted
+
+    monkeypatch.setattr(plain_kernels, "lift", noted)
+    layer = make_layer(departures=Departures(2, True))
+    x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
+    for wanted in (True, False):
+        seen.clear()
+        layer.hop_table.requires_grad_(wanted)
+        out = layer(x.requires_grad_(wanted), subgraphs, edge_attr)
+        out.sum().backward()
+        assert (len(seen) == 2) == wanted
+        assert all(one() is None for one in seen)

@@ -24,7 +24,7 @@ from gnnak.nn.kernels.records import Constants
 def others_hook() -> bool:
     """Whether someone else decides what autograd keeps, such as a checkpoint."""
     top = torch._C._autograd._top_saved_tensors_default_hooks(True)
-    return top is not None and top[0].__module__ != __name__
+    return top is not None and getattr(top[0], "__module__", None) != __name__
 
 
 def can_make_again(block: Block, values: Tensor) -> bool:
