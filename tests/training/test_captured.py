@@ -7,6 +7,7 @@ import torch
 from gnnak.training.batches.items import Item
 from gnnak.training.captured import WARM_STEPS, CapturedStep
 from gnnak.training.flat import tensors_of
+from gnnak.training.module import GraphTask
 from gnnak.training.recorder import CallRecorder
 from tests.training.fixed import MODELS, fixed_config, fixed_items, trained
 from tests.training.small import edge_counts
@@ -181,3 +182,11 @@ def test_captured_step_trains_as_the_step_does(model):
     config = fixed_config(model, train__precision="64", train__clip=0.5)
     one, other = (trained(config, captured) for captured in (False, True))
     assert torch.equal(one, other)
+
+
+def test_a_task_lets_go_of_its_gradients_when_training_ends():
+    task = GraphTask(fixed_config("gin"), edge_counts(8).info, capture=True)
+    for weight in task.parameters():
+        weight.grad = torch.ones_like(weight)
+    task.on_train_end()
+    assert all(weight.grad is None for weight in task.parameters())

@@ -54,12 +54,14 @@ def encoded(block: Block, values: Tensor) -> Iterator[Tensor]:
     mine, unchanged = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
+        """What is kept of a tensor, and how often it was changed; None = nothing."""
         if saved._version == unchanged and _are_same(saved, mine()):
             return None
         # A result that is saved with its own history would hold itself.
         return saved.detach(), saved._version
 
     def unpack(packed: tuple[Tensor, int] | None) -> Tensor:
+        """The tensor again."""
         if packed is None:
             return _states(values, matrix, k)
         saved, version = packed
