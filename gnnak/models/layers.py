@@ -8,6 +8,9 @@ from torch import Tensor, nn
 from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.features import ContinuousEncoder
+from gnnak.nn.fused.few import few_states
+from gnnak.nn.fused.layer import wants_few
+from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -61,15 +64,29 @@ class Kernel(nn.Module):
             batch: The graph each node is in, [n].
             subgraphs: Rooted subgraphs, for a `GNNAK` layer.
         """
-        with self._edge_states(edge_attr, edge_index.size(1)) as edges:
-            if self.calling is not None:
+        given = edge_attr, edge_index.size(1)
+        if self.calling is not None:
+            with self._edge_states(*given) as edges:
                 return self.calling(self.gnn, x, edge_index, edges, batch)
-            if subgraphs is None:
-                raise SubgraphError(
-                    "an uplifted layer got no rooted subgraphs; build the network with "
-                    "an extractor, or hand subgraphs in."
-                )
+        if subgraphs is None:
+            raise SubgraphError(
+                "an uplifted layer got no rooted subgraphs; build the network with an "
+                "extractor, or hand subgraphs in."
+            )
+        few = self._few_states(*given, x)
+        if few is not None:
+            return self.gnn(x, subgraphs, few)
+        with self._edge_states(*given) as edges:
             return self.gnn(x, subgraphs, edges)
+
+    def _few_states(
+        self, edge_attr: Tensor | None, num_edges: int, x: Tensor
+    ) -> EdgeStates | None:
+        """The same by few numbers; None where the GNN would have to make rows."""
+        encoder, gnn = self.edge_encoder, self.gnn
+        if encoder is None or not isinstance(gnn, GNNAK) or not wants_few(gnn, x):
+            return None
+        return few_states(encoder, edge_attr, num_edges, x)
 
     def _edge_states(
         self, edge_attr: Tensor | None, num_edges: int

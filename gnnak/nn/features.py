@@ -122,6 +122,14 @@ class CategoricalEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of categories [num_rows] or [num_rows, columns]."""
+        columns = self.limit.numel()
+        states = lookup(self.tables.weight, self.rows(values, num_rows))
+        if columns == 1:
+            return states
+        return states.view(num_rows, columns, states.size(1)).sum(dim=1)
+
+    def rows(self, values: Tensor | None, num_rows: int) -> Tensor:
+        """The row of the tables for every category, [num_rows * columns]."""
         shape = (num_rows, self.limit.numel())
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_floating_point():
@@ -130,11 +138,8 @@ class CategoricalEncoder(nn.Module):
                 f"shape {list(shape)}."
             )
         self._check_range(values)
-        if values.size(1) == 1:
-            return lookup(self.tables.weight, values.long().flatten())
-        index = (values.long() + self.first).flatten()
-        rows = lookup(self.tables.weight, index)
-        return rows.view(*shape, rows.size(1)).sum(dim=1)
+        columns = values.long() if shape[1] == 1 else values.long() + self.first
+        return columns.flatten()
 
     def _check_range(self, values: Tensor) -> None:
         """Every category has a row of its own table, never one of the next table.
@@ -169,12 +174,12 @@ class ContinuousEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of values [num_rows, columns]."""
-        return self.block(self._checked(values, num_rows))
+        return self.block(self.checked(values, num_rows))
 
     @contextmanager
     def states(self, values: Tensor | None, num_rows: int) -> Iterator[Tensor]:
         """The same, for a `with`: what is computed inside it need not keep them."""
-        checked = self._checked(values, num_rows)
+        checked = self.checked(values, num_rows)
         (block,) = blocks_of(nn.Sequential(self.block))
         heard = self._forward_hooks or self._forward_pre_hooks
         if not heard and can_make_again(block, checked):
@@ -183,7 +188,8 @@ class ContinuousEncoder(nn.Module):
         else:
             yield self(values, num_rows)
 
-    def _checked(self, values: Tensor | None, num_rows: int) -> Tensor:
+    def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
+        """The values, [num_rows, columns], in the type of the weights."""
         shape = (num_rows, self.in_channels)
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_complex():

@@ -17,6 +17,7 @@ from gnnak.nn.encodings import (
 from gnnak.nn.fuse import make_fuse
 from gnnak.nn.fused.layer import can_fuse, fused_encodings
 from gnnak.nn.gates import HopTable, make_gates
+from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.segment import gather, lookup
 from gnnak.nn.sliced import can_slice, sliced_encodings
@@ -138,7 +139,10 @@ class GNNAK(nn.Module):
         self.fuse = make_fuse(fuse, len(self.encodings), out_channels, departures)
 
     def forward(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None = None
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | EdgeStates | None = None,
     ) -> Tensor:
         """Compute every node's new state.
 
@@ -146,6 +150,7 @@ class GNNAK(nn.Module):
             x: Node states, [n, in_channels].
             subgraphs: A rooted subgraph for every node, or those `SubgraphDrop` keeps.
             edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
+                `EdgeStates` are states by the few numbers that they follow from.
 
         Returns:
             New node states, [n, out_channels].
@@ -176,7 +181,7 @@ class GNNAK(nn.Module):
         self,
         x: Tensor,
         subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | None,
+        edge_attr: Tensor | EdgeStates | None,
         over_context: Reduce,
     ) -> dict[Encoding, Tensor]:
         """Run the base GNN on the subgraphs, and encode what it says there.
@@ -187,11 +192,12 @@ class GNNAK(nn.Module):
             edge_attr: Edge states or weights.
             over_context: POOL of the context encoding.
         """
-        if self.fused and can_fuse(self, x, subgraphs, edge_attr):
-            return fused_encodings(self, x, subgraphs, edge_attr, over_context)
+        states = None if edge_attr is None else EdgeStates.of(edge_attr)
+        if self.fused and can_fuse(self, x, subgraphs, states):
+            return fused_encodings(self, x, subgraphs, states, over_context)
         rows = self.hop_table.rows(subgraphs.hop) if self.hop_table else None
         copies = self.lift(x, subgraphs, rows)
-        edges = None if edge_attr is None else gather(edge_attr, subgraphs.edge)
+        edges = None if states is None else gather(states.rows(), subgraphs.edge)
         emb = self.project(
             self.calling(
                 self.gnn, copies, subgraphs.edge_index, edges, subgraphs.subgraph

@@ -10,7 +10,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.nn.kernels import fast
 from gnnak.nn.kernels.fast import multiply, product
-from gnnak.nn.kernels.records import AtCentroids
+from gnnak.nn.kernels.records import AtCentroids, EdgeStates
 from tests.nn.kernel_inputs import constants, edges_of, groups_of, norm_of, rows
 from tests.no_gpu import NoGpu
 
@@ -42,8 +42,14 @@ def call_all(width, padded, gated):
     fast.sum_by(h, groups)
     fast.weighted_sum(h, key, key.double(), groups)
     fast.table_sum(h, index, 4)
-    fast.messages(c, e, torch.zeros(1), edges)
-    fast.messages_backward(h, c, e, torch.zeros(1), edges)
+    key = torch.randint(2, (9,))
+    for states in (
+        EdgeStates(e),
+        EdgeStates(e[:5], key, "table"),
+        EdgeStates(e[:2], key.float(), "line"),
+    ):
+        fast.messages(c, states, torch.zeros(1), edges)
+        fast.messages_backward(h, c, states, torch.zeros(1), edges, h)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from gnnak.nn import GNNAK, Stack
 from gnnak.nn.departures import PUBLISHED
 from gnnak.nn.fused.layer import can_fuse, fused_encodings
+from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.padding import real_rows
 from gnnak.subgraphs import EgoNets, RootedSubgraphs
 from tests.models.zoo import small_network
@@ -67,8 +68,9 @@ def subgraphs_of(edge_index: Tensor, num_nodes: int) -> RootedSubgraphs:
 def fuses(layer: GNNAK, subgraphs: RootedSubgraphs, edge_attr: Tensor | None) -> bool:
     """Whether the layer takes its fused path, were there kernels."""
     x = torch.zeros(subgraphs.num_nodes or 0, CHANNELS, dtype=torch.double)
+    states = None if edge_attr is None else EdgeStates.of(edge_attr)
     with fused_everywhere():
-        return can_fuse(layer, x, subgraphs, edge_attr)
+        return can_fuse(layer, x, subgraphs, states)
 
 
 def assert_fused_is_general(

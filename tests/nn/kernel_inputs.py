@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from gnnak.nn.kernels import plain
-from gnnak.nn.kernels.records import Constants, Edges
+from gnnak.nn.kernels.records import Constants, Edges, EdgeStates
 from gnnak.subgraphs.groups import Groups, group
 
 WIDTHS = [1, 5, 16, 64, 65, 144]
@@ -70,6 +70,22 @@ def constants(h, of_batch=True, real=None):
     scale, shift, mean = torch.randn(3, h.size(1)).double()
     rstd = torch.rand(h.size(1)).double() + 0.5
     return Constants(scale, shift, mean, rstd, of_batch, real)
+
+
+def a_table(edges, width, size=5):
+    """States of edges that are rows of a small table."""
+    return EdgeStates(rows(size, width), torch.randint(size, (edges,)), "table")
+
+
+EDGE_STATES = {
+    "rows": lambda edges, width: EdgeStates(rows(edges, width, strided=True)),
+    "a table": a_table,
+    "one row for all": lambda edges, width: a_table(edges, width, size=1),
+    "a line": lambda edges, width: EdgeStates(
+        rows(2, width), torch.randn(edges).double(), "line"
+    ),
+}
+"""By name, states of so many edges, of a width."""
 
 
 def edges_of(copies, edge_copies, edges):

@@ -8,6 +8,7 @@ import torch
 from gnnak.nn.kernels import plain
 from tests.nn.fused_layers import both, inputs, make_layer, random_graph
 from tests.nn.kernel_inputs import (
+    EDGE_STATES,
     GROUPS,
     WIDTHS,
     assert_agree,
@@ -76,12 +77,13 @@ def test_table_sum_agrees_on_few_and_many_rows(few_parts, fast, count):
     [(20, 60, 9), (1, 1, 1), (1, 40, 2), (3, 0, 0), (3, 0, 5), (2, 90, 1)],
 )
 @pytest.mark.parametrize("width", [1, 16, 65])
-def test_messages_agree(fast, copies, edge_copies, edges, width):
-    c, e, eps = rows(copies, width), rows(edges, width, True), rows(1, 1)[0]
-    found = edges_of(copies, edge_copies, edges)
+@pytest.mark.parametrize("kind", EDGE_STATES)
+def test_messages_agree(few_parts, fast, copies, edge_copies, edges, width, kind):
+    c, eps = rows(copies, width), rows(1, 1)[0]
+    e, found = EDGE_STATES[kind](edges, width), edges_of(copies, edge_copies, edges)
     assert_agree(fast, "messages", c, e, eps, found)
-    grad = rows(copies, width)
-    assert_agree(fast, "messages_backward", grad, c, e, eps, found)
+    grad, more = rows(copies, width), rows(copies, width)
+    assert_agree(fast, "messages_backward", grad, c, e, eps, found, more)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

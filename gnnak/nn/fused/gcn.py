@@ -10,16 +10,14 @@ from torch_geometric.nn import GCNConv
 from gnnak.nn.fused.norm import affine, offset_grad
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, to_keep
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import Edges
+from gnnak.nn.kernels.records import Edges, EdgeStates
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-def fits_gcn(
-    conv: GCNConv, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
-) -> bool:
+def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
     """Whether this is the GCN of the paper, on edges without weights."""
     return (
-        edge_attr is None
+        e is None
         and conv.normalize
         and conv.add_self_loops
         and not conv.improved
@@ -30,8 +28,8 @@ def fits_gcn(
 
 
 def run_gcn(
-    conv: GCNConv, c: Rows, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Rows:
+    conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, normed: bool
+) -> tuple[Rows, Rows]:
     r"""What `conv` makes of the copies; arguments as of `FusedConv.run`.
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
@@ -42,7 +40,7 @@ def run_gcn(
     each for itself.
     """
     weights = (conv.lin.weight, conv.bias)
-    return Rows(_Gcn.apply(c.values, *weights, edges, normed, c.again))
+    return Rows(_Gcn.apply(c.values, *weights, edges, normed, c.again)), c
 
 
 class _Gcn(torch.autograd.Function):

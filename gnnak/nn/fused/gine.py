@@ -11,20 +11,17 @@ from gnnak.nn.fused.norm import norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import Edges, Moments
+from gnnak.nn.kernels.records import Edges, EdgeStates, Moments
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-def fits_gine(
-    conv: GINEConv, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
-) -> bool:
+def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
     """Whether this is the GINE of the experiments: two Linears, a norm between."""
     parts = two_linears(conv.nn)
     return (
         parts is not None
-        and edge_attr is not None
-        and edge_attr.dim() == 2
-        and edge_attr.size(1) == parts.first.in_features
+        and e is not None
+        and e.values.size(1) == parts.first.in_features
         and conv.lin is None
         and conv.aggr == "add"
         and conv.flow == "source_to_target"
@@ -33,17 +30,19 @@ def fits_gine(
 
 
 def run_gine(
-    conv: GINEConv, c: Rows, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Rows:
+    conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, normed: bool
+) -> tuple[Rows, Rows]:
     """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
-    assert edge_attr is not None
-    h = gine_linear(c, edge_attr, conv.eps, parts.first.weight, edges)
-    return norm_relu_linear(parts.norm, h, parts.second, normed)
+    assert e is not None
+    h, c = gine_linear(c, e, conv.eps, parts.first.weight, edges)
+    return norm_relu_linear(parts.norm, h, parts.second, normed), c
 
 
-def gine_linear(c: Rows, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges) -> Rows:
+def gine_linear(
+    c: Rows, e: EdgeStates, eps: Tensor, matrix: Tensor, edges: Edges
+) -> tuple[Rows, Rows]:
     r"""$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$.
 
     Args:
@@ -52,8 +51,14 @@ def gine_linear(c: Rows, e: Tensor, eps: Tensor, matrix: Tensor, edges: Edges) -
         eps: A number, [1].
         matrix: W, [c', w].
         edges: The edge copies.
+
+    Returns:
+        Products [m, c'], and c, for whatever else reads it: both gradients of it are
+        then summed in one pass.
     """
-    return Rows(*_GineLinear.apply(c.values, e, eps, matrix, edges, c.again))
+    given = (c.values, e.values, eps, matrix, edges, e, c.again)
+    values, same, moments = _GineLinear.apply(*given)
+    return Rows(values, moments), Rows(same, again=c.again)
 
 
 class _GineLinear(torch.autograd.Function):
@@ -61,24 +66,28 @@ class _GineLinear(torch.autograd.Function):
     def forward(
         ctx: Any,
         c: Tensor,
-        e: Tensor,
+        values: Tensor,
         eps: Tensor,
         matrix: Tensor,
         edges: Edges,
+        e: EdgeStates,
         again: Again | None,
-    ) -> tuple[Tensor, Moments | None]:
-        kernels = kernels_for(c)
-        ctx.save_for_backward(e, eps, matrix, *to_keep(c, again))
-        ctx.edges, ctx.make = edges, maker(again)
+    ) -> tuple[Tensor, Tensor, Moments | None]:
+        kernels, e = kernels_for(c), e._replace(values=values)
+        ctx.save_for_backward(*e[:2], eps, matrix, *to_keep(c, again))
+        ctx.edges, ctx.kind, ctx.make = edges, e.kind, maker(again)
         summed = kernels.messages(c, e, eps, edges)
-        return kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
+        h, moments = kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
+        return h, c, moments
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
-        e, eps, matrix, *saved = ctx.saved_tensors
-        c = kept(saved, ctx.make)
-        kernels = kernels_for(c)
-        grad_matrix = grad.t() @ kernels.messages(c, e, eps, ctx.edges)
-        back = kernels.messages_backward(grad @ matrix, c, e, eps, ctx.edges)
-        return *back, grad_matrix, None, None
+    def backward(
+        ctx: Any, grad: Tensor, more: Tensor, _: None
+    ) -> tuple[Tensor | None, ...]:
+        values, key, eps, matrix, *saved = ctx.saved_tensors
+        c, e = kept(saved, ctx.make), EdgeStates(values, key, ctx.kind)
+        kernels, given = kernels_for(c), (c, e, eps, ctx.edges)
+        grad_matrix = grad.t() @ kernels.messages(*given)
+        back = kernels.messages_backward(grad @ matrix, *given, more.contiguous())
+        return *back, grad_matrix, None, None, None

@@ -19,9 +19,10 @@ from gnnak.nn.fused.norm import affine, norm_relu_linear, norm_relu_linears
 from gnnak.nn.fused.parts import Block, blocks_of
 from gnnak.nn.fused.pool import Pool, gate_pools
 from gnnak.nn.fused.rows import Rows
-from gnnak.nn.fused.stack import can_fuse_stack, run_stack
+from gnnak.nn.fused.stack import can_fuse_stack, reads_few, run_stack
 from gnnak.nn.fused.weights import OfWeights, weights_of
 from gnnak.nn.kernels import has_fast_kernels
+from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.norm import several_processes
 from gnnak.nn.segment import SMALL
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
@@ -34,14 +35,19 @@ KEYS: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
 """What the copies that are pooled into one row share."""
 
 
+def wants_few(layer: GNNAK, x: Tensor) -> bool:
+    """Whether the layer's fused path reads edge states by what they follow from."""
+    return layer.fused and _can_fuse_states(layer, x) and reads_few(layer.gnn)
+
+
 def can_fuse(
-    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: EdgeStates | None
 ) -> bool:
     """Whether this layer, on these inputs, has a fused path."""
-    if not has_fast_kernels(x) or several_processes() or not layer.transforms:
+    if not _can_fuse_states(layer, x):
         return False
-    dtypes = {x.dtype, next(layer.parameters()).dtype}
-    dtypes |= set() if edge_attr is None else {edge_attr.dtype}
+    if e is not None and (e.values.dim() != 2 or e.values.dtype != x.dtype):
+        return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL
     return (
@@ -49,17 +55,23 @@ def can_fuse(
         and small
         and subgraphs.num_copies > 1
         and layer.hop == "concat"
-        and len(dtypes) == 1
-        and not torch.is_autocast_enabled(x.device.type)
-        and can_fuse_stack(layer.gnn, edge_attr, subgraphs)
+        and can_fuse_stack(layer.gnn, e, subgraphs)
     )
+
+
+def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
+    """Whether the fused path knows such states, in such a layer and at such a time."""
+    if not has_fast_kernels(x) or several_processes() or not layer.transforms:
+        return False
+    same = x.dtype == next(layer.parameters()).dtype
+    return same and not torch.is_autocast_enabled(x.device.type)
 
 
 def fused_encodings(
     layer: GNNAK,
     x: Tensor,
     subgraphs: RootedSubgraphs,
-    edge_attr: Tensor | None,
+    e: EdgeStates | None,
     over_context: Reduce,
 ) -> dict[Encoding, Tensor]:
     """What `GNNAK.encodings_of` gives, with the same arguments.
@@ -68,7 +80,7 @@ def fused_encodings(
         layer: A layer that `can_fuse`.
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
-        edge_attr: Edge states, [e, c + h]; None for base GNNs that read none.
+        e: Edge states, [e, c + h]; None for base GNNs that read none.
         over_context: POOL of the context encoding.
     """
     hops = layer.hop_table
@@ -84,7 +96,7 @@ def fused_encodings(
     c = lift(x, table, rows, subgraphs)
     normed = all(blocks[0].norm.training for blocks in transforms.values())
     product = (known.matrix, known.offset, normed)
-    z, at_centroid = run_stack(layer.gnn, c, edge_attr, subgraphs, *product)
+    z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *product)
     encodings = _sums(z, transforms, gates, rows, subgraphs)
     for name in transforms:
         reduce = over_context if name == "context" else layer.reduce

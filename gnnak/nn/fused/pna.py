@@ -10,7 +10,7 @@ from gnnak.nn.fused.norm import affine, norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, to_keep
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import Edges
+from gnnak.nn.kernels.records import Edges, EdgeStates
 from gnnak.nn.pna import PNAStarConv
 from gnnak.nn.segment import lookup
 from gnnak.subgraphs.groups import Groups
@@ -18,31 +18,32 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_pna(
-    conv: PNAStarConv, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
+    conv: PNAStarConv, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
     """Whether these are the edge states it reads, and several edge copies to norm."""
-    if edge_attr is None:
+    if e is None:
         reads = conv.edge_channels == 0
     else:
-        reads = edge_attr.dim() == 2 and 0 < conv.edge_channels == edge_attr.size(1)
+        reads = 0 < conv.edge_channels == e.values.size(1)
     known = two_linears(conv.message) and two_linears(conv.update)
     return reads and known is not None and subgraphs.num_edge_copies > 1
 
 
 def run_pna(
-    conv: PNAStarConv, c: Rows, edge_attr: Tensor | None, edges: Edges, normed: bool
-) -> Rows:
+    conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, normed: bool
+) -> tuple[Rows, Rows]:
     """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
-    h = Rows(pair_linear(c, edge_attr, message.first.weight, edges))
+    states = None if e is None else e.rows()
+    h = Rows(pair_linear(c, states, message.first.weight, edges))
     sent = norm_relu_linear(message.norm, h, message.second, normed=False)
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
     blocks = [c.values, pooled, lookup(conv.degree.weight, degree)]
     h = Rows(affine(torch.cat(blocks, dim=1), update.first.weight, None))
-    return norm_relu_linear(update.norm, h, update.second, normed)
+    return norm_relu_linear(update.norm, h, update.second, normed), c
 
 
 def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:

@@ -13,7 +13,7 @@ from gnnak.nn.fused.norm import norm_relu_add
 from gnnak.nn.fused.pna import fits_pna, run_pna
 from gnnak.nn.fused.pool import norm_add_linear
 from gnnak.nn.fused.rows import Rows
-from gnnak.nn.kernels.records import Edges
+from gnnak.nn.kernels.records import Edges, EdgeStates
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.pna import PNAStarConv
 from gnnak.nn.stack import Stack
@@ -23,25 +23,35 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class FusedConv(NamedTuple):
     """The fused form of one kind of conv."""
 
-    fits: Callable[[Any, Tensor | None, RootedSubgraphs], bool]
+    fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
     """Whether a conv of the kind, with its options, has this form on such edge states
     and subgraphs."""
-    run: Callable[[Any, Rows, Tensor | None, Edges, bool], Rows]
+    run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
     """From the conv, the copies' states [m, w], the edges' states [e, w'] and the edge
-    copies to what the conv gives, [m, w]. The last argument says whether a norm with
-    the statistics of these rows follows, so that an offset has no gradient."""
+    copies to what the conv gives, [m, w], and the states once more, for what is added
+    to them. The last argument says whether a norm with the statistics of these rows
+    follows, so that an offset has no gradient."""
+    reads_few: bool = False
+    """Whether it computes edge states from few numbers as it reads them."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
-    GINEConv: FusedConv(fits_gine, run_gine),
+    GINEConv: FusedConv(fits_gine, run_gine, reads_few=True),
     GCNConv: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
 """By kind; one that is derived from them may do something else."""
 
 
+def reads_few(gnn: nn.Module) -> bool:
+    """Whether a base GNN would rather have edge states by what they follow from."""
+    if type(gnn) is not Stack:
+        return False
+    return all(type(c) in CONVS and CONVS[type(c)].reads_few for c in gnn.convs)
+
+
 def can_fuse_stack(
-    gnn: nn.Module, edge_attr: Tensor | None, subgraphs: RootedSubgraphs
+    gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
     """Whether this base GNN is a Stack that `run_stack` knows, on these inputs."""
     if type(gnn) is not Stack:
@@ -49,7 +59,7 @@ def can_fuse_stack(
     if any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in gnn.after):
         return False
     return all(
-        type(conv) in CONVS and CONVS[type(conv)].fits(conv, edge_attr, subgraphs)
+        type(conv) in CONVS and CONVS[type(conv)].fits(conv, e, subgraphs)
         for conv in gnn.convs
     ) and all(type(norm) is BatchNorm and norm.fusable for norm in gnn.norms)
 
@@ -57,7 +67,7 @@ def can_fuse_stack(
 def run_stack(
     stack: nn.Module,
     c: Rows,
-    edge_attr: Tensor | None,
+    e: EdgeStates | None,
     subgraphs: RootedSubgraphs,
     matrix: Tensor,
     offset: Tensor | None,
@@ -68,7 +78,7 @@ def run_stack(
     Args:
         stack: A Stack that `can_fuse_stack`.
         c: States of the copies, [m, w].
-        edge_attr: States of the edges, [e, w'], if the convs read some.
+        e: States of the edges, [e, w'], if the convs read some.
         subgraphs: The rooted subgraphs.
         matrix: What the states are multiplied with, [c', w].
         offset: What is added to the products, [c'].
@@ -81,8 +91,8 @@ def run_stack(
     edges = edges_of(subgraphs)
     *before, last = zip(stack.convs, cast("list[BatchNorm]", stack.norms), strict=True)
     for conv, norm in before:
-        h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
+        h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
         c = Rows(norm_relu_add(norm, h, c.values))
     conv, norm = last
-    h = CONVS[type(conv)].run(conv, c, edge_attr, edges, norm.training)
+    h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
     return norm_add_linear(norm, h, c, matrix, offset, subgraphs, normed)

@@ -13,7 +13,13 @@ from gnnak.nn.kernels.plain_gcn import gcn_sum as gcn_sum
 from gnnak.nn.kernels.plain_pna import pair_sum as pair_sum
 from gnnak.nn.kernels.plain_pna import pna_pool as pna_pool
 from gnnak.nn.kernels.plain_pna import pna_pool_backward as pna_pool_backward
-from gnnak.nn.kernels.records import AtCentroids, Constants, Edges, Moments
+from gnnak.nn.kernels.records import (
+    AtCentroids,
+    Constants,
+    Edges,
+    EdgeStates,
+    Moments,
+)
 from gnnak.subgraphs.groups import Groups
 
 
@@ -45,21 +51,42 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
-def messages(c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
+def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w]."""
-    sent = torch.relu(c.index_select(0, edges.source) + e.index_select(0, edges.edge))
+    of_edges = e.rows().index_select(0, edges.edge)
+    sent = torch.relu(c.index_select(0, edges.source) + of_edges)
     return ((1 + eps) * c).index_add(0, edges.target, sent)
 
 
 def messages_backward(
-    grad: Tensor, c: Tensor, e: Tensor, eps: Tensor, edges: Edges
+    grad: Tensor, c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges, more: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `messages`: of c [m, w], of e [e, w] and of eps []."""
-    sent = c.index_select(0, edges.source) + e.index_select(0, edges.edge)
+    """Gradients of `messages`: of c, of the values of e, and of eps.
+
+    Args:
+        grad: Of the sums, [m, w].
+        c: As of `messages`, and so `e`, `eps` and `edges`.
+        e: States of the edges.
+        eps: The number.
+        edges: The edge copies.
+        more: A further gradient of c, [m, w].
+    """
+    states = e.rows()
+    sent = c.index_select(0, edges.source) + states.index_select(0, edges.edge)
     back = grad.index_select(0, edges.target) * (sent > 0)
-    grad_c = ((1 + eps) * grad).index_add(0, edges.source, back)
-    grad_e = torch.zeros_like(e).index_add(0, edges.edge, back)
-    return grad_c, grad_e, (grad * c).sum().view(eps.shape)
+    grad_c = (more + (1 + eps) * grad).index_add(0, edges.source, back)
+    grad_e = torch.zeros_like(states).index_add(0, edges.edge, back)
+    return grad_c, _of_values(e, grad_e), (grad * c).sum().view(eps.shape)
+
+
+def _of_values(e: EdgeStates, grad: Tensor) -> Tensor:
+    """The gradient of what states of edges are made of, from that of the states."""
+    if e.key is None:
+        return grad
+    if e.kind == "table":
+        return torch.zeros_like(e.values).index_add(0, e.key, grad)
+    grad = grad * (e.rows() > 0)
+    return torch.stack([(grad * e.key[:, None]).sum(dim=0), grad.sum(dim=0)])
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
@@ -88,7 +115,7 @@ def norm_constants(
     # A copy: the backward pass needs what it is now, whatever comes between.
     mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
-        found, spread, count = _statistics(h, real)
+        found, spread, count = statistics(h, real)
         mean = torch.where(count > 1, found, mean)
         variance = torch.where(count > 1, spread, variance)
         remember(norm, found, spread * count / (count - 1).clamp(min=1), count > 1)
@@ -247,7 +274,7 @@ def _norm_backward(
     return k.scale * (grad - pull), grad_weight, grad_bias
 
 
-def _statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and biased variance of the columns, [c] each, and the number of rows."""
     if real is None:
         count = torch.tensor(h.size(0), device=h.device)

@@ -1,7 +1,8 @@
 """What the kernels are handed beside tensors of states."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from gnnak.subgraphs.groups import Groups
@@ -22,6 +23,39 @@ class Edges(NamedTuple):
     """Edge copies that leave one copy."""
     by_edge: Groups
     """Edge copies that stand for one edge."""
+
+
+class EdgeStates(NamedTuple):
+    """States of edges, [e, w]: rows of their own, or what few numbers make of a key.
+
+    "rows" are the values, [e, w]; a "table" has few rows, [t, w], of which the key
+    names one; a "line" is ReLU(slope * key + offset), its values [2, w].
+    """
+
+    values: Tensor
+    """What gradients go to."""
+    key: Tensor | None = None
+    """[e]: a row of the table, or a number."""
+    kind: Literal["rows", "table", "line"] = "rows"
+    """Which of the three these are."""
+
+    @classmethod
+    def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":
+        """States, of which a tensor has the rows."""
+        return cls(states) if isinstance(states, Tensor) else states
+
+    def rows(self) -> Tensor:
+        """All states, [e, w]."""
+        if self.key is None:
+            return self.values
+        if self.kind == "table":
+            return self.values.index_select(0, self.key)
+        return torch.relu(self.key[:, None] * self.values[0] + self.values[1])
+
+    @property
+    def of_each(self) -> Tensor:
+        """What has an entry for every edge, [e] or [e, w]."""
+        return self.values if self.key is None else self.key
 
 
 class Moments(NamedTuple):
