@@ -49,7 +49,7 @@ def call_all(width, padded, gated):
         EdgeStates(e[:2], key.float(), "line"),
     ):
         fast.messages(c, states, torch.zeros(1), edges)
-        fast.messages_backward(h, c, states, torch.zeros(1), edges, h)
+        fast.messages_backward(h, c, states, torch.zeros(1), edges, h, c)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )

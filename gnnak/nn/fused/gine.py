@@ -12,6 +12,7 @@ from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges, EdgeStates, Moments
+from gnnak.nn.lanes import Lanes
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -88,6 +89,9 @@ class _GineLinear(torch.autograd.Function):
         values, key, eps, matrix, *saved = ctx.saved_tensors
         c, e = kept(saved, ctx.make), EdgeStates(values, key, ctx.kind)
         kernels, given = kernels_for(c), (c, e, eps, ctx.edges)
-        grad_matrix = grad.t() @ kernels.messages(*given)
-        back = kernels.messages_backward(grad @ matrix, *given, more.contiguous())
-        return *back, grad_matrix, None, None, None
+        grad_sums, more, into = grad @ matrix, more.contiguous(), torch.empty_like(c)
+        with Lanes(c.device) as lanes:
+            with lanes.beside():
+                back = kernels.messages_backward(grad_sums, *given, more, into)
+            grad_matrix = grad.t() @ kernels.messages(*given)
+        return into, *back, grad_matrix, None, None, None

@@ -59,9 +59,15 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
 
 
 def messages_backward(
-    grad: Tensor, c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges, more: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `messages`: of c, of the values of e, and of eps.
+    grad: Tensor,
+    c: Tensor,
+    e: EdgeStates,
+    eps: Tensor,
+    edges: Edges,
+    more: Tensor,
+    into: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Gradients of `messages`: of the values of e, and of eps; that of c goes `into`.
 
     Args:
         grad: Of the sums, [m, w].
@@ -70,13 +76,14 @@ def messages_backward(
         eps: The number.
         edges: The edge copies.
         more: A further gradient of c, [m, w].
+        into: Where all of the gradient of c goes, [m, w].
     """
     states = e.rows()
     sent = c.index_select(0, edges.source) + states.index_select(0, edges.edge)
     back = grad.index_select(0, edges.target) * (sent > 0)
-    grad_c = (more + (1 + eps) * grad).index_add(0, edges.source, back)
+    into.copy_((more + (1 + eps) * grad).index_add(0, edges.source, back))
     grad_e = torch.zeros_like(states).index_add(0, edges.edge, back)
-    return grad_c, _of_values(e, grad_e), (grad * c).sum().view(eps.shape)
+    return _of_values(e, grad_e), (grad * c).sum().view(eps.shape)
 
 
 def _of_values(e: EdgeStates, grad: Tensor) -> Tensor:

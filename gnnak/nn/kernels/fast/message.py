@@ -37,9 +37,15 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
 
 
 def messages_backward(
-    grad: Tensor, c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges, more: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `messages`: of c, of the values of e, and of eps.
+    grad: Tensor,
+    c: Tensor,
+    e: EdgeStates,
+    eps: Tensor,
+    edges: Edges,
+    more: Tensor,
+    into: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Gradients of `messages`: of the values of e, and of eps; that of c goes `into`.
 
     Arguments as of the plain kernel. A gradient of rows, one for every edge, is summed
     edge by edge; one of few numbers along with that of the copies.
@@ -47,7 +53,7 @@ def messages_backward(
     width, values = c.size(1), e.values.contiguous()
     size = 0 if e.key is None else values.size(0)
     count, steps = parts(c.size(0), GROUPS, PARTS)
-    grad_c, partial = c.new_empty(c.shape), c.new_empty(count, size + 1, width)
+    partial = c.new_empty(count, size + 1, width)
     _to_copies[(count, triton.cdiv(width, columns(width)))](
         grad,
         c,
@@ -59,7 +65,7 @@ def messages_backward(
         edges.by_source.order,
         edges.target,
         edges.edge,
-        grad_c,
+        into,
         partial,
         c.size(0),
         width,
@@ -73,8 +79,8 @@ def messages_backward(
     sums = add_up(partial)
     grad_eps = sums[size].sum().view(eps.shape)
     if e.key is None:
-        return grad_c, _grad_of_rows(grad, c, values, edges), grad_eps
-    return grad_c, sums[:size], grad_eps
+        return _grad_of_rows(grad, c, values, edges), grad_eps
+    return sums[:size], grad_eps
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
