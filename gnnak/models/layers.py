@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from gnnak.errors import OptionError, SubgraphError, WidthError
 from gnnak.nn.calling import try_out
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.fused.few import few_states
-from gnnak.nn.fused.layer import wants_few
+from gnnak.nn.fused.layer import reads_line
+from gnnak.nn.fused.line import line_states
 from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.uplift import GNNAK
@@ -73,20 +73,20 @@ class Kernel(nn.Module):
                 "an uplifted layer got no rooted subgraphs; build the network with an "
                 "extractor, or hand subgraphs in."
             )
-        few = self._few_states(*given, x)
-        if few is not None:
-            return self.gnn(x, subgraphs, few)
+        line = self._line_states(*given, x)
+        if line is not None:
+            return self.gnn(x, subgraphs, line)
         with self._edge_states(*given) as edges:
             return self.gnn(x, subgraphs, edges)
 
-    def _few_states(
+    def _line_states(
         self, edge_attr: Tensor | None, num_edges: int, x: Tensor
     ) -> EdgeStates | None:
-        """The same by few numbers; None where the GNN would have to make rows."""
+        """The same as a line; None where they are none, or the GNN wants rows."""
         encoder, gnn = self.edge_encoder, self.gnn
-        if encoder is None or not isinstance(gnn, GNNAK) or not wants_few(gnn, x):
+        if encoder is None or not isinstance(gnn, GNNAK) or not reads_line(gnn, x):
             return None
-        return few_states(encoder, edge_attr, num_edges, x)
+        return line_states(encoder, edge_attr, num_edges)
 
     def _edge_states(
         self, edge_attr: Tensor | None, num_edges: int

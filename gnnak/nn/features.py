@@ -122,14 +122,6 @@ class CategoricalEncoder(nn.Module):
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of categories [num_rows] or [num_rows, columns]."""
-        columns = self.limit.numel()
-        states = lookup(self.tables.weight, self.rows(values, num_rows))
-        if columns == 1:
-            return states
-        return states.view(num_rows, columns, states.size(1)).sum(dim=1)
-
-    def rows(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """The row of the tables for every category, [num_rows * columns]."""
         shape = (num_rows, self.limit.numel())
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_floating_point():
@@ -138,8 +130,11 @@ class CategoricalEncoder(nn.Module):
                 f"shape {list(shape)}."
             )
         self._check_range(values)
-        columns = values.long() if shape[1] == 1 else values.long() + self.first
-        return columns.flatten()
+        if values.size(1) == 1:
+            return lookup(self.tables.weight, values.long().flatten())
+        index = (values.long() + self.first).flatten()
+        rows = lookup(self.tables.weight, index)
+        return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
         """Every category has a row of its own table, never one of the next table.

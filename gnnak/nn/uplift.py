@@ -150,7 +150,7 @@ class GNNAK(nn.Module):
             x: Node states, [n, in_channels].
             subgraphs: A rooted subgraph for every node, or those `SubgraphDrop` keeps.
             edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
-                `EdgeStates` are states by the few numbers that they follow from.
+                States that follow from a single number come as `EdgeStates`.
 
         Returns:
             New node states, [n, out_channels].

@@ -72,20 +72,11 @@ def constants(h, of_batch=True, real=None):
     return Constants(scale, shift, mean, rstd, of_batch, real)
 
 
-def a_table(edges, width, size=5):
-    """States of edges that are rows of a small table."""
-    return EdgeStates(rows(size, width), torch.randint(size, (edges,)), "table")
-
-
-EDGE_STATES = {
-    "rows": lambda edges, width: EdgeStates(rows(edges, width, strided=True)),
-    "a table": a_table,
-    "one row for all": lambda edges, width: a_table(edges, width, size=1),
-    "a line": lambda edges, width: EdgeStates(
-        rows(2, width), torch.randn(edges).double(), "line"
-    ),
-}
-"""By name, states of so many edges, of a width."""
+def states_of_edges(line, edges, edge, width):
+    """States of so many edges: rows for all, or a line with a number for each copy."""
+    if line:
+        return EdgeStates(rows(2, width), torch.randn(edge.numel()).double())
+    return EdgeStates(rows(edges, width, strided=True))
 
 
 def edges_of(copies, edge_copies, edges):

@@ -8,7 +8,6 @@ import torch
 from gnnak.nn.kernels import plain
 from tests.nn.fused_layers import both, inputs, make_layer, random_graph
 from tests.nn.kernel_inputs import (
-    EDGE_STATES,
     GROUPS,
     WIDTHS,
     assert_agree,
@@ -18,6 +17,7 @@ from tests.nn.kernel_inputs import (
     groups_of,
     norm_of,
     rows,
+    states_of_edges,
 )
 
 
@@ -77,10 +77,11 @@ def test_table_sum_agrees_on_few_and_many_rows(few_parts, fast, count):
     [(20, 60, 9), (1, 1, 1), (1, 40, 2), (3, 0, 0), (3, 0, 5), (2, 90, 1)],
 )
 @pytest.mark.parametrize("width", [1, 16, 65])
-@pytest.mark.parametrize("kind", EDGE_STATES)
-def test_messages_agree(few_parts, fast, copies, edge_copies, edges, width, kind):
+@pytest.mark.parametrize("line", [False, True])
+def test_messages_agree(few_parts, fast, copies, edge_copies, edges, width, line):
     c, eps = rows(copies, width), rows(1, 1)[0]
-    e, found = EDGE_STATES[kind](edges, width), edges_of(copies, edge_copies, edges)
+    found = edges_of(copies, edge_copies, edges)
+    e = states_of_edges(line, edges, found.edge, width)
     assert_agree(fast, "messages", c, e, eps, found)
     grad, more = rows(copies, width), rows(copies, width)
     given, into = (grad, c, e, eps, found, more), torch.empty(2, *c.shape).double()

@@ -57,7 +57,7 @@ def gine_linear(
         Products [m, c'], and c, for whatever else reads it: both gradients of it are
         then summed in one pass.
     """
-    given = (c.values, e.values, eps, matrix, edges, e, c.again)
+    given = (c.values, e.values, eps, matrix, e.number, edges, c.again)
     values, same, moments = _GineLinear.apply(*given)
     return Rows(values, moments), Rows(same, again=c.again)
 
@@ -70,13 +70,14 @@ class _GineLinear(torch.autograd.Function):
         values: Tensor,
         eps: Tensor,
         matrix: Tensor,
+        number: Tensor | None,
         edges: Edges,
-        e: EdgeStates,
         again: Again | None,
     ) -> tuple[Tensor, Tensor, Moments | None]:
-        kernels, e = kernels_for(c), e._replace(values=values)
-        ctx.save_for_backward(*e[:2], eps, matrix, *to_keep(c, again))
-        ctx.edges, ctx.kind, ctx.make = edges, e.kind, maker(again)
+        kernels = kernels_for(c)
+        e = EdgeStates(values, number).at(edges.edge)
+        ctx.save_for_backward(*e, eps, matrix, *to_keep(c, again))
+        ctx.edges, ctx.make = edges, maker(again)
         summed = kernels.messages(c, e, eps, edges)
         h, moments = kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
         return h, c, moments
@@ -86,9 +87,9 @@ class _GineLinear(torch.autograd.Function):
     def backward(
         ctx: Any, grad: Tensor, more: Tensor, _: None
     ) -> tuple[Tensor | None, ...]:
-        values, key, eps, matrix, *saved = ctx.saved_tensors
-        c, e = kept(saved, ctx.make), EdgeStates(values, key, ctx.kind)
-        kernels, given = kernels_for(c), (c, e, eps, ctx.edges)
+        values, number, eps, matrix, *saved = ctx.saved_tensors
+        c = kept(saved, ctx.make)
+        kernels, given = kernels_for(c), (c, EdgeStates(values, number), eps, ctx.edges)
         grad_sums, more, into = grad @ matrix, more.contiguous(), torch.empty_like(c)
         with Lanes(c.device) as lanes:
             with lanes.beside():

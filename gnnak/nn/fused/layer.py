@@ -19,7 +19,7 @@ from gnnak.nn.fused.norm import affine, norm_relu_linear, norm_relu_linears
 from gnnak.nn.fused.parts import Block, blocks_of
 from gnnak.nn.fused.pool import Pool, gate_pools
 from gnnak.nn.fused.rows import Rows
-from gnnak.nn.fused.stack import can_fuse_stack, reads_few, run_stack
+from gnnak.nn.fused.stack import can_fuse_stack, run_stack, stack_reads_line
 from gnnak.nn.fused.weights import OfWeights, weights_of
 from gnnak.nn.kernels import has_fast_kernels
 from gnnak.nn.kernels.records import EdgeStates
@@ -35,9 +35,9 @@ KEYS: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
 """What the copies that are pooled into one row share."""
 
 
-def wants_few(layer: GNNAK, x: Tensor) -> bool:
-    """Whether the layer's fused path reads edge states by what they follow from."""
-    return layer.fused and _can_fuse_states(layer, x) and reads_few(layer.gnn)
+def reads_line(layer: GNNAK, x: Tensor) -> bool:
+    """Whether the layer's fused path reads edge states that are a line as such."""
+    return layer.fused and _can_fuse_states(layer, x) and stack_reads_line(layer.gnn)
 
 
 def can_fuse(

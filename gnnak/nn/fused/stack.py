@@ -31,23 +31,23 @@ class FusedConv(NamedTuple):
     copies to what the conv gives, [m, w], and the states once more, for what is added
     to them. The last argument says whether a norm with the statistics of these rows
     follows, so that an offset has no gradient."""
-    reads_few: bool = False
-    """Whether it computes edge states from few numbers as it reads them."""
+    reads_line: bool = False
+    """Whether it reads edge states that are a line as such."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
-    GINEConv: FusedConv(fits_gine, run_gine, reads_few=True),
+    GINEConv: FusedConv(fits_gine, run_gine, reads_line=True),
     GCNConv: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
 """By kind; one that is derived from them may do something else."""
 
 
-def reads_few(gnn: nn.Module) -> bool:
-    """Whether a base GNN would rather have edge states by what they follow from."""
+def stack_reads_line(gnn: nn.Module) -> bool:
+    """Whether all convs of a base GNN read edge states that are a line as such."""
     if type(gnn) is not Stack:
         return False
-    return all(type(c) in CONVS and CONVS[type(c)].reads_few for c in gnn.convs)
+    return all(type(c) in CONVS and CONVS[type(c)].reads_line for c in gnn.convs)
 
 
 def can_fuse_stack(

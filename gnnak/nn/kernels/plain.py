@@ -52,9 +52,15 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
 
 
 def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
-    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w]."""
-    of_edges = e.rows().index_select(0, edges.edge)
-    sent = torch.relu(c.index_select(0, edges.source) + of_edges)
+    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w].
+
+    Args:
+        c: States of copies, [m, w].
+        e: Rows for all edges, or a line with a number for every edge copy.
+        eps: A number, [1].
+        edges: The edge copies.
+    """
+    sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
     return ((1 + eps) * c).index_add(0, edges.target, sent)
 
 
@@ -78,22 +84,22 @@ def messages_backward(
         more: A further gradient of c, [m, w].
         into: Where all of the gradient of c goes, [m, w].
     """
-    states = e.rows()
-    sent = c.index_select(0, edges.source) + states.index_select(0, edges.edge)
+    states = _of_copies(e, edges)
+    sent = c.index_select(0, edges.source) + states
     back = grad.index_select(0, edges.target) * (sent > 0)
     into.copy_((more + (1 + eps) * grad).index_add(0, edges.source, back))
-    grad_e = torch.zeros_like(states).index_add(0, edges.edge, back)
-    return _of_values(e, grad_e), (grad * c).sum().view(eps.shape)
+    if e.number is None:
+        grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, back)
+    else:
+        back = back * (states > 0)
+        of_slope = (back * e.number[:, None]).sum(dim=0)
+        grad_e = torch.stack([of_slope, back.sum(dim=0)])
+    return grad_e, (grad * c).sum().view(eps.shape)
 
 
-def _of_values(e: EdgeStates, grad: Tensor) -> Tensor:
-    """The gradient of what states of edges are made of, from that of the states."""
-    if e.key is None:
-        return grad
-    if e.kind == "table":
-        return torch.zeros_like(e.values).index_add(0, e.key, grad)
-    grad = grad * (e.rows() > 0)
-    return torch.stack([(grad * e.key[:, None]).sum(dim=0), grad.sum(dim=0)])
+def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
+    """States of edge copies, [f, w]."""
+    return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:

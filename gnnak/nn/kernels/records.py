@@ -1,6 +1,6 @@
 """What the kernels are handed beside tensors of states."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,18 +26,12 @@ class Edges(NamedTuple):
 
 
 class EdgeStates(NamedTuple):
-    """States of edges, [e, w]: rows of their own, or what few numbers make of a key.
-
-    "rows" are the values, [e, w]; a "table" has few rows, [t, w], of which the key
-    names one; a "line" is ReLU(slope * key + offset), its values [2, w].
-    """
+    """States of edges, [e, w]: rows of their own, or a line that is cut off at 0."""
 
     values: Tensor
-    """What gradients go to."""
-    key: Tensor | None = None
-    """[e]: a row of the table, or a number."""
-    kind: Literal["rows", "table", "line"] = "rows"
-    """Which of the three these are."""
+    """The rows, [e, w]; of a line its slope and its offset, [2, w]."""
+    number: Tensor | None = None
+    """[e]: what makes states ReLU(slope * number + offset); None = they are rows."""
 
     @classmethod
     def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":
@@ -46,16 +40,20 @@ class EdgeStates(NamedTuple):
 
     def rows(self) -> Tensor:
         """All states, [e, w]."""
-        if self.key is None:
+        if self.number is None:
             return self.values
-        if self.kind == "table":
-            return self.values.index_select(0, self.key)
-        return torch.relu(self.key[:, None] * self.values[0] + self.values[1])
+        return torch.relu(self.number[:, None] * self.values[0] + self.values[1])
+
+    def at(self, edge: Tensor) -> "EdgeStates":
+        """States of edges that `edge` [f] names: a line has theirs, rows stay all."""
+        if self.number is None:
+            return self
+        return EdgeStates(self.values, self.number.index_select(0, edge))
 
     @property
     def of_each(self) -> Tensor:
         """What has an entry for every edge, [e] or [e, w]."""
-        return self.values if self.key is None else self.key
+        return self.values if self.number is None else self.number
 
 
 class Moments(NamedTuple):

@@ -1,37 +1,46 @@
-"""GINE's messages, summed where they are made: no row for every edge copy."""
+"""GINE's messages, summed where they are made: no row for every edge copy.
+
+Each program waits for rows it gathers: in every round of its loop it asks for these,
+then for the places of the next ones, and only then computes.
+"""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import GROUPS, columns, parts, tiles
+from gnnak.nn.kernels.fast.tiles import Cut, parts
 from gnnak.nn.kernels.records import Edges, EdgeStates
 
-ROWS, TABLE, LINE = (tl.constexpr(number) for number in range(3))
-"""What states of edges are; see `EdgeStates`."""
-KINDS = {"rows": 0, "table": 1, "line": 2}
+SUMS = Cut(16, 32, 1)
+"""How copies are cut whose messages are summed."""
+BACK = Cut(32, 16, 1)
+"""How copies are cut whose gradients are."""
+EDGES = Cut(4, 64, 1)
+"""How edges are cut."""
 PARTS = 1024
-"""Programs, at most about, that sum up gradients of a table or a line."""
+"""Programs for one tile of columns, at most about, that sum up gradients of a line."""
 
 
 def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
-    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w]."""
-    width, out = c.size(1), c.new_empty(c.shape)
-    _messages[tiles(c.size(0), GROUPS, width)](
+    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w].
+
+    Arguments as of the plain kernel.
+    """
+    (rows, width), out = c.shape, c.new_empty(c.shape)
+    _messages[SUMS.grid(rows, width)](
         c,
         e.values.contiguous(),
-        e.of_each,
         eps,
         edges.by_target.ptr,
         edges.source,
-        edges.edge,
+        edges.edge if e.number is None else e.number,
         out,
-        c.size(0),
+        rows,
         width,
-        KINDS[e.kind],
-        GROUPS,
-        columns(width),
+        e.number is not None,
+        *SUMS.tile(width),
+        num_warps=SUMS.warps,
     )
     return out
 
@@ -47,49 +56,44 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor]:
     """Gradients of `messages`: of the values of e, and of eps; that of c goes `into`.
 
-    Arguments as of the plain kernel. A gradient of rows, one for every edge, is summed
-    edge by edge; one of few numbers along with that of the copies.
+    Arguments as of the plain kernel.
     """
-    width, values = c.size(1), e.values.contiguous()
-    size = 0 if e.key is None else values.size(0)
-    count, steps = parts(c.size(0), GROUPS, PARTS)
-    partial = c.new_empty(count, size + 1, width)
-    _to_copies[(count, triton.cdiv(width, columns(width)))](
+    (rows, width), is_line = c.shape, e.number is not None
+    count, steps = parts(rows, BACK.rows, PARTS if is_line else rows)
+    grid = (count, BACK.grid(rows, width)[1])
+    grad_eps = c.new_empty(grid)
+    partial = c.new_empty(count, 2, width) if is_line else c
+    _to_copies[grid](
         grad,
         c,
-        values,
-        e.of_each,
+        e.values.contiguous(),
         eps,
         more,
         edges.by_source.ptr,
         edges.by_source.order,
         edges.target,
-        edges.edge,
+        e.number if is_line else edges.edge,
         into,
+        grad_eps,
         partial,
-        c.size(0),
+        rows,
         width,
         steps,
-        size,
-        KINDS[e.kind],
-        triton.next_power_of_2(max(size, 1)),
-        GROUPS,
-        columns(width),
+        is_line,
+        *BACK.tile(width),
+        num_warps=BACK.warps,
     )
-    sums = add_up(partial)
-    grad_eps = sums[size].sum().view(eps.shape)
-    if e.key is None:
-        return _grad_of_rows(grad, c, values, edges), grad_eps
-    return sums[:size], grad_eps
+    grad_e = add_up(partial) if is_line else _grad_of_rows(grad, c, e.values, edges)
+    return grad_e, grad_eps.sum().view(eps.shape)
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
     """The gradient of states of edges, [e, w]."""
-    (size, width), grad_e = e.shape, e.new_empty(e.shape)
-    _to_edges[tiles(size, GROUPS, width)](
+    (size, width), grad_e = e.shape, c.new_empty(e.shape)
+    _to_edges[EDGES.grid(size, width)](
         grad,
         c,
-        e,
+        e.contiguous(),
         edges.by_edge.ptr,
         edges.by_edge.order,
         edges.source,
@@ -97,40 +101,34 @@ def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
         grad_e,
         size,
         width,
-        GROUPS,
-        columns(width),
+        *EDGES.tile(width),
+        num_warps=EDGES.warps,
     )
     return grad_e
 
 
 @triton.jit
-def read_key(key, r, live, KIND: tl.constexpr):
-    """The edges themselves, their rows of the table, or their numbers."""
-    return r if KIND == ROWS else tl.load(key + r, mask=live, other=0)
+def read_line(e, column, inside, width, LINE: tl.constexpr):
+    """Slope and offset of a line; zeros for what is none."""
+    asked = inside & LINE
+    slope = tl.load(e + column, mask=asked, other=0.0)
+    return slope, tl.load(e + width + column, mask=asked, other=0.0)
 
 
 @triton.jit
-def edge_states(values, key, seen, column, width, slope, offset, KIND: tl.constexpr):
-    """States of edges with these keys, of a line before it is cut off."""
-    if KIND == LINE:
-        return key[:, None] * slope + offset
-    place = key.to(tl.int64)[:, None] * width + column
-    return tl.load(values + place, mask=seen, other=0.0)
-
-
-@triton.jit
-def read_line(values, column, inside, width, KIND: tl.constexpr):
-    """Slope and offset of a line; anything for what is none."""
-    asked = inside & (KIND == LINE)
-    slope = tl.load(values + column, mask=asked, other=0.0)
-    return slope, tl.load(values + width + column, mask=asked, other=0.0)
+def edge_states(e, of, seen, column, width, slope, offset, LINE: tl.constexpr):
+    """States of edges, rows or numbers of a line; those not seen are 0."""
+    if LINE:
+        states = tl.maximum(of[:, None] * slope + offset, 0.0)
+        return tl.where(seen, states, 0.0)
+    place = of.to(tl.int64)[:, None] * width + column
+    return tl.load(e + place, mask=seen, other=0.0)
 
 
 @triton.jit
 def _messages(
     c,
-    values,
-    key,
+    e,
     eps,
     ptr,
     source,
@@ -138,33 +136,31 @@ def _messages(
     out,
     m,
     width,
-    KIND: tl.constexpr,
+    LINE: tl.constexpr,
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = row < m, column < width
-    slope, offset = read_line(values, column, inside, width, KIND)
+    slope, offset = read_line(e, column, inside, width, LINE)
     begin = tl.load(ptr + row, mask=there, other=0)
     count = tl.load(ptr + row + 1, mask=there, other=0) - begin
     longest = tl.max(count, axis=0)
     place = row.to(tl.int64)[:, None] * width + column
     shown = there[:, None] & inside
     total = (1 + tl.load(eps)) * tl.load(c + place, mask=shown, other=0.0)
+    j = tl.load(source + begin, mask=count > 0, other=0).to(tl.int64)
+    of = tl.load(edge + begin, mask=count > 0, other=0)
     k = 0
     while k < longest:
-        live = k < count
-        at = begin + k
-        j = tl.load(source + at, mask=live, other=0).to(tl.int64)
-        r = read_key(key, tl.load(edge + at, mask=live, other=0), live, KIND)
-        seen = live[:, None] & inside
-        e = edge_states(values, r, seen, column, width, slope, offset, KIND)
-        if KIND == LINE:
-            e = tl.where(seen, tl.maximum(e, 0.0), 0.0)
+        seen = (k < count)[:, None] & inside
         sent = tl.load(c + j[:, None] * width + column, mask=seen, other=0.0)
-        total += tl.maximum(sent + e, 0.0)
+        states = edge_states(e, of, seen, column, width, slope, offset, LINE)
         k += 1
+        j = tl.load(source + begin + k, mask=k < count, other=0).to(tl.int64)
+        of = tl.load(edge + begin + k, mask=k < count, other=0)
+        total += tl.maximum(sent + states, 0.0)
     tl.store(out + place, total, mask=shown)
 
 
@@ -172,8 +168,7 @@ def _messages(
 def _to_copies(
     grad,
     c,
-    values,
-    key,
+    e,
     eps,
     more,
     ptr,
@@ -181,26 +176,23 @@ def _to_copies(
     target,
     edge,
     grad_c,
+    grad_eps,
     partial,
     m,
     width,
     steps,
-    size,
-    KIND: tl.constexpr,
-    SIZE: tl.constexpr,
+    LINE: tl.constexpr,
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Gradients of the copies of each part, and the sums of those of few numbers."""
+    """Gradients of the copies of each part, and its share of that of a line."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     inside = column < width
-    slope, offset = read_line(values, column, inside, width, KIND)
-    of_eps = tl.zeros([GROUPS, C], dtype=partial.dtype.element_ty)
-    of_slope = tl.zeros([GROUPS, C], dtype=partial.dtype.element_ty)
-    of_offset = tl.zeros([GROUPS, C], dtype=partial.dtype.element_ty)
-    of_table = tl.zeros([SIZE, GROUPS, C], dtype=partial.dtype.element_ty)
-    entry = tl.arange(0, SIZE)
+    slope, offset = read_line(e, column, inside, width, LINE)
+    of_eps = tl.zeros([GROUPS, C], dtype=grad_c.dtype.element_ty)
+    of_slope = tl.zeros([GROUPS, C], dtype=grad_c.dtype.element_ty)
+    of_offset = tl.zeros([GROUPS, C], dtype=grad_c.dtype.element_ty)
     step = 0
     while step < steps:
         row = (part * steps + step) * GROUPS + tl.arange(0, GROUPS)
@@ -212,39 +204,37 @@ def _to_copies(
         shown = there[:, None] & inside
         own = tl.load(c + place, mask=shown, other=0.0)
         back = tl.load(grad + place, mask=shown, other=0.0)
+        total = tl.load(more + place, mask=shown, other=0.0)
+        at = tl.load(order + begin, mask=count > 0, other=0)
+        i = tl.load(target + at, mask=count > 0, other=0).to(tl.int64)
+        of = tl.load(edge + at, mask=count > 0, other=0)
+        at = tl.load(order + begin + 1, mask=count > 1, other=0)
         of_eps += own * back
-        total = (1 + tl.load(eps)) * back
-        total += tl.load(more + place, mask=shown, other=0.0)
+        total += (1 + tl.load(eps)) * back
         k = 0
         while k < longest:
-            live = k < count
-            at = tl.load(order + begin + k, mask=live, other=0)
-            i = tl.load(target + at, mask=live, other=0).to(tl.int64)
-            r = read_key(key, tl.load(edge + at, mask=live, other=0), live, KIND)
-            seen = live[:, None] & inside
-            e = edge_states(values, r, seen, column, width, slope, offset, KIND)
+            seen = (k < count)[:, None] & inside
             back = tl.load(grad + i[:, None] * width + column, mask=seen, other=0.0)
-            sent = own + (tl.maximum(e, 0.0) if KIND == LINE else e)
-            back = tl.where(sent > 0, back, 0.0)
-            total += back
-            if KIND == TABLE:
-                named = r[None, :] == entry[:, None]
-                of_table += tl.where(named[:, :, None], back[None, :, :], 0.0)
-            if KIND == LINE:
-                back = tl.where(e > 0, back, 0.0)
-                of_slope += back * r[:, None]
-                of_offset += back
+            states = edge_states(e, of, seen, column, width, slope, offset, LINE)
+            number = of
             k += 1
+            i = tl.load(target + at, mask=k < count, other=0).to(tl.int64)
+            of = tl.load(edge + at, mask=k < count, other=0)
+            at = tl.load(order + begin + k + 1, mask=k + 1 < count, other=0)
+            back = tl.where(own + states > 0, back, 0.0)
+            total += back
+            if LINE:
+                back = tl.where(states > 0, back, 0.0)
+                of_slope += back * number[:, None]
+                of_offset += back
         tl.store(grad_c + place, total, mask=shown)
         step += 1
-    base = partial + part * (size + 1) * width + column
-    tl.store(base + size * width, tl.sum(of_eps, axis=0)[None, :], mask=inside)
-    if KIND == TABLE:
-        place = base + entry[:, None] * width
-        tl.store(place, tl.sum(of_table, axis=1), mask=(entry < size)[:, None] & inside)
-    if KIND == LINE:
-        tl.store(base, tl.sum(of_slope, axis=0)[None, :], mask=inside)
-        tl.store(base + width, tl.sum(of_offset, axis=0)[None, :], mask=inside)
+    number = part * tl.num_programs(1) + tl.program_id(1)
+    tl.store(grad_eps + number, tl.sum(tl.sum(of_eps, axis=1), axis=0))
+    if LINE:
+        place = partial + 2 * part * width + column
+        tl.store(place, tl.sum(of_slope, axis=0)[None, :], mask=inside)
+        tl.store(place + width, tl.sum(of_offset, axis=0)[None, :], mask=inside)
 
 
 @triton.jit
@@ -272,15 +262,18 @@ def _to_edges(
     shown = there[:, None] & inside
     own = tl.load(e + place, mask=shown, other=0.0)
     total = tl.zeros_like(own)
+    at = tl.load(order + begin, mask=count > 0, other=0)
+    i = tl.load(target + at, mask=count > 0, other=0).to(tl.int64)
+    j = tl.load(source + at, mask=count > 0, other=0).to(tl.int64)
+    at = tl.load(order + begin + 1, mask=count > 1, other=0)
     k = 0
     while k < longest:
-        live = k < count
-        at = tl.load(order + begin + k, mask=live, other=0)
-        i = tl.load(target + at, mask=live, other=0).to(tl.int64)
-        j = tl.load(source + at, mask=live, other=0).to(tl.int64)
-        seen = live[:, None] & inside
-        sent = own + tl.load(c + j[:, None] * width + column, mask=seen, other=0.0)
+        seen = (k < count)[:, None] & inside
+        sent = tl.load(c + j[:, None] * width + column, mask=seen, other=0.0)
         back = tl.load(grad + i[:, None] * width + column, mask=seen, other=0.0)
-        total += tl.where(sent > 0, back, 0.0)
         k += 1
+        i = tl.load(target + at, mask=k < count, other=0).to(tl.int64)
+        j = tl.load(source + at, mask=k < count, other=0).to(tl.int64)
+        at = tl.load(order + begin + k + 1, mask=k + 1 < count, other=0)
+        total += tl.where(own + sent > 0, back, 0.0)
     tl.store(grad_e + place, total, mask=shown)

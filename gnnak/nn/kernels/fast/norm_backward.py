@@ -31,23 +31,44 @@ def norm_act_backward(
     )
     sums = add_up(partial)
     into = h.new_empty(h.shape)
-    norm_backward(grad, h, k, sums, relu, into)
+    _to_h(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]
 
 
-def norm_backward(
-    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, relu: bool, into: Tensor
-) -> None:
-    """The gradient of h, from the sums over rows; it goes `into`.
+def norm_both_ways(
+    grad: Tensor,
+    h: Tensor,
+    k: Constants,
+    sums: Tensor,
+    residual: Tensor | None,
+    into: Tensor,
+) -> Tensor:
+    """`norm_act` with a ReLU, [m, c], and its gradient, in one pass.
 
     Args:
         grad: Of what `norm_act` gave, [m, c].
-        h: As of `norm_act`, and so `k` and `relu`.
+        h: As of `norm_act`, and so `k` and `residual`.
         k: Scale and shift.
         sums: Of the gradient, and of it times the normed rows, [2, c].
-        relu: Whether there was one.
+        residual: What is added.
         into: Where the gradient of h goes, [m, c].
     """
+    s = h.new_empty(h.shape)
+    _to_h(grad, h, k, sums, True, into, s, residual)
+    return s
+
+
+def _to_h(
+    grad: Tensor,
+    h: Tensor,
+    k: Constants,
+    sums: Tensor,
+    relu: bool,
+    into: Tensor,
+    s: Tensor | None = None,
+    residual: Tensor | None = None,
+) -> None:
+    """The gradient of h goes `into`; what `norm_act` gives into s, if there is one."""
     rows, width = h.shape
     _to_rows[tiles(rows, BLOCK, width)](
         grad,
@@ -55,14 +76,18 @@ def norm_backward(
         h.stride(0),
         *k[:4],
         sums,
+        h if residual is None else residual.contiguous(),
         h if k.real is None else k.real,
         into,
         into.stride(0),
+        h if s is None else s,
         rows,
         width,
         relu,
         k.of_batch,
         k.real is not None,
+        s is not None,
+        residual is not None,
         BLOCK,
         columns(width),
     )
@@ -121,14 +146,18 @@ def _to_rows(
     mean,
     rstd,
     sums,
+    residual,
     real,
     into,
     into_stride,
+    s,
     rows,
     width,
     RELU: tl.constexpr,
     OF_BATCH: tl.constexpr,
     PADDED: tl.constexpr,
+    FORWARD: tl.constexpr,
+    ADDS: tl.constexpr,
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -141,9 +170,18 @@ def _to_rows(
     scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
     shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-    back = tl.load(grad + from_row * width + column[None, :], mask=shown, other=0.0)
+    place = from_row * width + column[None, :]
+    back = tl.load(grad + place, mask=shown, other=0.0)
     if RELU:
-        back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
+        y = value * scale_ + shift_
+        back = tl.where(y > 0, back, 0.0)
+        if FORWARD:
+            y = tl.maximum(y, 0.0)
+            if PADDED and OF_BATCH:
+                y = tl.where((row < last)[:, None], y, 0.0)
+            if ADDS:
+                y += tl.load(residual + place, mask=shown, other=0.0)
+            tl.store(s + place, y, mask=shown)
     if OF_BATCH:
         mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
         rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]

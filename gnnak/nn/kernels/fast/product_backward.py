@@ -16,10 +16,9 @@ from gnnak.nn.kernels.fast.multiply import (
     precision,
 )
 from gnnak.nn.kernels.fast.norm import norm_act
-from gnnak.nn.kernels.fast.norm_backward import norm_act_backward, norm_backward
+from gnnak.nn.kernels.fast.norm_backward import norm_act_backward, norm_both_ways
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.records import AtCentroids, Constants
-from gnnak.nn.lanes import Lanes
 
 TILE = Tile(128, 64, 32, 3)
 """Tiles of the gradient of rows: small ones leave room for what follows the product."""
@@ -43,27 +42,19 @@ def norm_linear_backward(
     if is_exact(h):
         given = (grad, h, k, residual, matrix, more, into)
         return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
-    grad, grad_s = grad.contiguous(), h.new_empty(h.shape)
-    with Lanes(h.device) as lanes:
-        with lanes.beside():
-            sums = _grad_rows(grad, h, k, matrix, more, grad_s)
-            norm_backward(grad_s, h, k, sums, True, into)
-        grad_matrix = grad.t() @ norm_act(h, k, True, residual)
-    return sums[1], sums[0], grad_s, grad_matrix
+    grad = grad.contiguous()
+    grad_s, sums = _grad_rows(grad, h, k, matrix, more)
+    s = norm_both_ways(grad_s, h, k, sums, residual, into)
+    return sums[1], sums[0], grad_s, grad.t() @ s
 
 
 def _grad_rows(
-    grad: Tensor,
-    h: Tensor,
-    k: Constants,
-    matrix: Tensor,
-    more: AtCentroids | None,
-    grad_s: Tensor,
-) -> Tensor:
-    """The sums that the norm's gradient needs, [2, w]; that of s goes into `grad_s`."""
+    grad: Tensor, h: Tensor, k: Constants, matrix: Tensor, more: AtCentroids | None
+) -> tuple[Tensor, Tensor]:
+    """The gradient of s, [m, w], and the sums that the norm's needs, [2, w]."""
     rows, width = h.shape
     count, steps = cut_rows(rows, TILE.rows)
-    partial = h.new_empty(count, 2, width)
+    grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
     # Side by side in memory, what is summed over is read in larger pieces.
     matrix = matrix.t().contiguous()
     added = (grad, grad, grad) if more is None else more
@@ -88,7 +79,7 @@ def _grad_rows(
         TILE.columns,
         **launch_options(TILE, h.device),
     )
-    return add_up(partial)
+    return grad_s, add_up(partial)
 
 
 @triton.jit

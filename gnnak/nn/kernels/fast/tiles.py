@@ -1,5 +1,7 @@
 """How work is cut into tiles of rows and columns."""
 
+from typing import NamedTuple
+
 import triton
 
 BLOCK = 32
@@ -10,6 +12,26 @@ SUMMED = 64
 """Rows of a tile in kernels that sum rows up."""
 PARTS = 512
 """Programs, at most about, whose partial sums are then added up."""
+
+
+class Cut(NamedTuple):
+    """How a tensor is cut into tiles, one for each program."""
+
+    rows: int
+    """Rows of a tile."""
+    most: int
+    """Columns of it, at most."""
+    warps: int
+    """Threads of a program, in 32s."""
+
+    def tile(self, width: int) -> tuple[int, int]:
+        """Rows and columns of a tile of so wide a tensor, both powers of two."""
+        return self.rows, min(self.most, max(16, triton.next_power_of_2(width)))
+
+    def grid(self, rows: int, width: int) -> tuple[int, int]:
+        """The grid of programs for a tensor [rows, width]."""
+        block, wide = self.tile(width)
+        return max(triton.cdiv(rows, block), 1), triton.cdiv(width, wide)
 
 
 def columns(width: int) -> int:

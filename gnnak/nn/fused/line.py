@@ -1,0 +1,53 @@
+"""States of edges with a single real feature: a line that is cut off at 0.
+
+The mean and the deviation of `matrix * v` are those of the feature v, times the matrix:
+multiplied, normed and cut off, it is ReLU(slope * v + offset). No edge needs a row.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.nn.features import ContinuousEncoder
+from gnnak.nn.fused.parts import Block, blocks_of
+from gnnak.nn.fused.rows import real_of
+from gnnak.nn.kernels.plain import remember, statistics
+from gnnak.nn.kernels.records import EdgeStates
+
+
+def line_states(
+    encoder: nn.Module, values: Tensor | None, num_edges: int
+) -> EdgeStates | None:
+    """What an encoder makes of raw edge features; None if it is no line.
+
+    Args:
+        encoder: An encoder of features.
+        values: The features, [e] or [e, c].
+        num_edges: Number of edges, e.
+    """
+    if type(encoder) is not ContinuousEncoder or encoder.in_channels > 1:
+        return None
+    column = encoder.checked(values, num_edges)
+    (block,) = blocks_of(nn.Sequential(encoder.block))
+    heard = encoder._forward_hooks or encoder._forward_pre_hooks
+    if heard or column.requires_grad or num_edges < 2 or not block.norm.fusable:
+        return None
+    return EdgeStates(_line(block, column), column[:, 0])
+
+
+def _line(block: Block, values: Tensor) -> Tensor:
+    """Slope and offset of Linear and norm, [2, c], on values [e, 1]."""
+    norm, matrix = block.norm, block.linear.weight[:, 0]
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    mean, variance = norm.running_mean, norm.running_var
+    if norm.training:
+        middle, spread, count = statistics(values, real_of(values))
+        found, around = middle * matrix, spread * matrix.square()
+        several = count > 1
+        mean = torch.where(several, found, mean)
+        variance = torch.where(several, around, variance)
+        with torch.no_grad():
+            unbiased = around * (count / (count - 1).clamp(min=1))
+            remember(norm, found, unbiased, several)
+    scale = norm.weight * (variance + norm.eps).rsqrt()
+    return torch.stack([scale * matrix, norm.bias - scale * mean])
