@@ -44,7 +44,7 @@ def call_all(width, padded, gated):
     fast.table_sum(h, index, 4)
     for states in (EdgeStates(e), EdgeStates(e[:2], torch.randn(60))):
         fast.messages(c, states, torch.zeros(1), edges)
-        fast.messages_backward(h, c, states, torch.zeros(1), edges, h, c)
+        fast.messages_backward(h, c, states, torch.zeros(1), edges, h)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )

@@ -12,7 +12,6 @@ from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges, EdgeStates, Moments
-from gnnak.nn.lanes import Lanes
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -90,9 +89,6 @@ class _GineLinear(torch.autograd.Function):
         values, number, eps, matrix, *saved = ctx.saved_tensors
         c = kept(saved, ctx.make)
         kernels, given = kernels_for(c), (c, EdgeStates(values, number), eps, ctx.edges)
-        grad_sums, more, into = grad @ matrix, more.contiguous(), torch.empty_like(c)
-        with Lanes(c.device) as lanes:
-            with lanes.beside():
-                back = kernels.messages_backward(grad_sums, *given, more, into)
-            grad_matrix = grad.t() @ kernels.messages(*given)
-        return into, *back, grad_matrix, None, None, None
+        grad_matrix = grad.t() @ kernels.messages(*given)
+        back = kernels.messages_backward(grad @ matrix, *given, more.contiguous())
+        return *back, grad_matrix, None, None, None

@@ -71,9 +71,8 @@ def messages_backward(
     eps: Tensor,
     edges: Edges,
     more: Tensor,
-    into: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Gradients of `messages`: of the values of e, and of eps; that of c goes `into`.
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `messages`: of c [m, w], of the values of e, and of eps.
 
     Args:
         grad: Of the sums, [m, w].
@@ -81,20 +80,19 @@ def messages_backward(
         e: States of the edges.
         eps: The number.
         edges: The edge copies.
-        more: A further gradient of c, [m, w].
-        into: Where all of the gradient of c goes, [m, w].
+        more: A further gradient of c, [m, w], that is added.
     """
     states = _of_copies(e, edges)
     sent = c.index_select(0, edges.source) + states
     back = grad.index_select(0, edges.target) * (sent > 0)
-    into.copy_((more + (1 + eps) * grad).index_add(0, edges.source, back))
+    grad_c = (more + (1 + eps) * grad).index_add(0, edges.source, back)
     if e.number is None:
         grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, back)
     else:
         back = back * (states > 0)
         of_slope = (back * e.number[:, None]).sum(dim=0)
         grad_e = torch.stack([of_slope, back.sum(dim=0)])
-    return grad_e, (grad * c).sum().view(eps.shape)
+    return grad_c, grad_e, (grad * c).sum().view(eps.shape)
 
 
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:

@@ -5,7 +5,15 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, SUMMED, columns, parts, tiles
+from gnnak.nn.kernels.fast.tiles import (
+    BLOCK,
+    SUMMED,
+    columns,
+    parts,
+    read_place,
+    tiles,
+    whole,
+)
 from gnnak.subgraphs.groups import Groups
 
 
@@ -49,7 +57,7 @@ def _sums(
 ) -> Tensor:
     width = values.size(1)
     out = values.new_empty(len(groups), width)
-    _sum_by[tiles(len(groups), GROUPS, width)](
+    _sum_by[(max(len(groups), 1), triton.cdiv(width, whole(width)))](
         values,
         values.stride(0),
         groups.ptr if index is None else index,
@@ -61,8 +69,8 @@ def _sums(
         width,
         groups.order is not None,
         index is not None,
-        GROUPS,
-        columns(width),
+        whole(width),
+        num_warps=1,
     )
     return out
 
@@ -123,35 +131,28 @@ def _sum_by(
     width,
     ORDERED: tl.constexpr,
     WEIGHTED: tl.constexpr,
-    GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
-    there, inside = group < size, column < width
-    begin = tl.load(ptr + group, mask=there, other=0)
-    count = tl.load(ptr + group + 1, mask=there, other=0) - begin
-    longest = tl.max(count, axis=0)
-    total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
-    k = 0
-    while k < longest:
-        live = k < count
-        entry = begin + k
-        if ORDERED:
-            entry = tl.load(order + entry, mask=live, other=0)
-        row = tl.load(index + entry, mask=live, other=0) if WEIGHTED else entry
-        value = tl.load(
-            values + row.to(tl.int64)[:, None] * stride + column[None, :],
-            mask=live[:, None] & inside[None, :],
-            other=0.0,
-        )
+    inside = (column < width) & (group < size)
+    k = tl.load(ptr + group, mask=group < size, other=0)
+    end = tl.load(ptr + group + 1, mask=group < size, other=0)
+    entry = read_place(order, k, k < end, ORDERED)
+    row = read_place(index, entry, k < end, WEIGHTED)
+    next_entry = read_place(order, k + 1, k + 1 < end, ORDERED)
+    total = tl.zeros([C], dtype=out.dtype.element_ty)
+    while k < end:
+        place = row.to(tl.int64) * stride + column
+        value = tl.load(values + place, mask=inside, other=0.0)
         if WEIGHTED:
-            share = tl.load(weight + entry, mask=live, other=0.0)
-            value *= share.to(value.dtype)[:, None]
-        total += value
+            value *= tl.load(weight + entry).to(value.dtype)
         k += 1
-    place = group.to(tl.int64)[:, None] * width + column[None, :]
-    tl.store(out + place, total, mask=there[:, None] & inside[None, :])
+        entry = next_entry
+        row = read_place(index, entry, k < end, WEIGHTED)
+        next_entry = read_place(order, k + 1, k + 1 < end, ORDERED)
+        total += value
+    tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
 
 
 @triton.jit

@@ -1,7 +1,9 @@
 """GINE's messages, summed where they are made: no row for every edge copy.
 
-Each program waits for rows it gathers: in every round of its loop it asks for these,
-then for the places of the next ones, and only then computes.
+A program is one warp, and takes one copy, or edge, after the other: what it counts and
+looks up is the same for all of its threads, and no thread waits for a longer sum than
+its own. In every round it asks for a row, then for the place of the next one, and only
+then computes.
 """
 
 import triton
@@ -9,16 +11,10 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.sums import add_up
-from gnnak.nn.kernels.fast.tiles import Cut, parts
+from gnnak.nn.kernels.fast.tiles import EACH, parts, whole
 from gnnak.nn.kernels.records import Edges, EdgeStates
 
-SUMS = Cut(16, 32, 1)
-"""How copies are cut whose messages are summed."""
-BACK = Cut(32, 16, 1)
-"""How copies are cut whose gradients are."""
-EDGES = Cut(4, 64, 1)
-"""How edges are cut."""
-PARTS = 1024
+PARTS = 4096
 """Programs for one tile of columns, at most about, that sum up gradients of a line."""
 
 
@@ -28,7 +24,8 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     Arguments as of the plain kernel.
     """
     (rows, width), out = c.shape, c.new_empty(c.shape)
-    _messages[SUMS.grid(rows, width)](
+    count, each = parts(rows, 1, triton.cdiv(rows, EACH))
+    _messages[(count, triton.cdiv(width, whole(width)))](
         c,
         e.values.contiguous(),
         eps,
@@ -38,30 +35,25 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
         out,
         rows,
         width,
+        each,
         e.number is not None,
-        *SUMS.tile(width),
-        num_warps=SUMS.warps,
+        whole(width),
+        num_warps=1,
     )
     return out
 
 
 def messages_backward(
-    grad: Tensor,
-    c: Tensor,
-    e: EdgeStates,
-    eps: Tensor,
-    edges: Edges,
-    more: Tensor,
-    into: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Gradients of `messages`: of the values of e, and of eps; that of c goes `into`.
+    grad: Tensor, c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges, more: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of `messages`: of c [m, w], of the values of e, and of eps.
 
     Arguments as of the plain kernel.
     """
     (rows, width), is_line = c.shape, e.number is not None
-    count, steps = parts(rows, BACK.rows, PARTS if is_line else rows)
-    grid = (count, BACK.grid(rows, width)[1])
-    grad_eps = c.new_empty(grid)
+    count, each = parts(rows, 1, PARTS if is_line else triton.cdiv(rows, EACH))
+    grid = (count, triton.cdiv(width, whole(width)))
+    grad_c, grad_eps = c.new_empty(c.shape), c.new_empty(grid)
     partial = c.new_empty(count, 2, width) if is_line else c
     _to_copies[grid](
         grad,
@@ -73,24 +65,24 @@ def messages_backward(
         edges.by_source.order,
         edges.target,
         e.number if is_line else edges.edge,
-        into,
+        grad_c,
         grad_eps,
         partial,
         rows,
         width,
-        steps,
+        each,
         is_line,
-        *BACK.tile(width),
-        num_warps=BACK.warps,
+        whole(width),
+        num_warps=1,
     )
     grad_e = add_up(partial) if is_line else _grad_of_rows(grad, c, e.values, edges)
-    return grad_e, grad_eps.sum().view(eps.shape)
+    return grad_c, grad_e, grad_eps.sum().view(eps.shape)
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
     """The gradient of states of edges, [e, w]."""
     (size, width), grad_e = e.shape, c.new_empty(e.shape)
-    _to_edges[EDGES.grid(size, width)](
+    _to_edges[(max(size, 1), triton.cdiv(width, whole(width)))](
         grad,
         c,
         e.contiguous(),
@@ -101,8 +93,8 @@ def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
         grad_e,
         size,
         width,
-        *EDGES.tile(width),
-        num_warps=EDGES.warps,
+        whole(width),
+        num_warps=1,
     )
     return grad_e
 
@@ -116,13 +108,11 @@ def read_line(e, column, inside, width, LINE: tl.constexpr):
 
 
 @triton.jit
-def edge_states(e, of, seen, column, width, slope, offset, LINE: tl.constexpr):
-    """States of edges, rows or numbers of a line; those not seen are 0."""
+def edge_state(e, of, column, inside, width, slope, offset, LINE: tl.constexpr):
+    """The state of an edge: a row, or what a line makes of a number."""
     if LINE:
-        states = tl.maximum(of[:, None] * slope + offset, 0.0)
-        return tl.where(seen, states, 0.0)
-    place = of.to(tl.int64)[:, None] * width + column
-    return tl.load(e + place, mask=seen, other=0.0)
+        return tl.maximum(of * slope + offset, 0.0)
+    return tl.load(e + of.to(tl.int64) * width + column, mask=inside, other=0.0)
 
 
 @triton.jit
@@ -136,32 +126,31 @@ def _messages(
     out,
     m,
     width,
+    each,
     LINE: tl.constexpr,
-    GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there, inside = row < m, column < width
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
     slope, offset = read_line(e, column, inside, width, LINE)
-    begin = tl.load(ptr + row, mask=there, other=0)
-    count = tl.load(ptr + row + 1, mask=there, other=0) - begin
-    longest = tl.max(count, axis=0)
-    place = row.to(tl.int64)[:, None] * width + column
-    shown = there[:, None] & inside
-    total = (1 + tl.load(eps)) * tl.load(c + place, mask=shown, other=0.0)
-    j = tl.load(source + begin, mask=count > 0, other=0).to(tl.int64)
-    of = tl.load(edge + begin, mask=count > 0, other=0)
-    k = 0
-    while k < longest:
-        seen = (k < count)[:, None] & inside
-        sent = tl.load(c + j[:, None] * width + column, mask=seen, other=0.0)
-        states = edge_states(e, of, seen, column, width, slope, offset, LINE)
-        k += 1
-        j = tl.load(source + begin + k, mask=k < count, other=0).to(tl.int64)
-        of = tl.load(edge + begin + k, mask=k < count, other=0)
-        total += tl.maximum(sent + states, 0.0)
-    tl.store(out + place, total, mask=shown)
+    row = tl.program_id(0) * each
+    last = tl.minimum(row + each, m)
+    while row < last:
+        at, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+        j = tl.load(source + at, mask=at < end, other=0)
+        of = tl.load(edge + at, mask=at < end, other=0)
+        place = row.to(tl.int64) * width + column
+        total = (1 + tl.load(eps)) * tl.load(c + place, mask=inside, other=0.0)
+        while at < end:
+            place_j = j.to(tl.int64) * width + column
+            sent = tl.load(c + place_j, mask=inside, other=0.0)
+            state = edge_state(e, of, column, inside, width, slope, offset, LINE)
+            at += 1
+            j = tl.load(source + at, mask=at < end, other=0)
+            of = tl.load(edge + at, mask=at < end, other=0)
+            total += tl.maximum(sent + state, 0.0)
+        tl.store(out + place, total, mask=inside)
+        row += 1
 
 
 @triton.jit
@@ -180,61 +169,55 @@ def _to_copies(
     partial,
     m,
     width,
-    steps,
+    each,
     LINE: tl.constexpr,
-    GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
     """Gradients of the copies of each part, and its share of that of a line."""
     part = tl.program_id(0)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     slope, offset = read_line(e, column, inside, width, LINE)
-    of_eps = tl.zeros([GROUPS, C], dtype=grad_c.dtype.element_ty)
-    of_slope = tl.zeros([GROUPS, C], dtype=grad_c.dtype.element_ty)
-    of_offset = tl.zeros([GROUPS, C], dtype=grad_c.dtype.element_ty)
-    step = 0
-    while step < steps:
-        row = (part * steps + step) * GROUPS + tl.arange(0, GROUPS)
-        there = row < m
-        begin = tl.load(ptr + row, mask=there, other=0)
-        count = tl.load(ptr + row + 1, mask=there, other=0) - begin
-        longest = tl.max(count, axis=0)
-        place = row.to(tl.int64)[:, None] * width + column
-        shown = there[:, None] & inside
-        own = tl.load(c + place, mask=shown, other=0.0)
-        back = tl.load(grad + place, mask=shown, other=0.0)
-        total = tl.load(more + place, mask=shown, other=0.0)
-        at = tl.load(order + begin, mask=count > 0, other=0)
-        i = tl.load(target + at, mask=count > 0, other=0).to(tl.int64)
-        of = tl.load(edge + at, mask=count > 0, other=0)
-        at = tl.load(order + begin + 1, mask=count > 1, other=0)
+    of_eps = tl.zeros([C], dtype=grad_c.dtype.element_ty)
+    of_slope = tl.zeros([C], dtype=grad_c.dtype.element_ty)
+    of_offset = tl.zeros([C], dtype=grad_c.dtype.element_ty)
+    row = part * each
+    last = tl.minimum(row + each, m)
+    while row < last:
+        k, end = tl.load(ptr + row), tl.load(ptr + row + 1)
+        at = tl.load(order + k, mask=k < end, other=0)
+        i = tl.load(target + at, mask=k < end, other=0)
+        of = tl.load(edge + at, mask=k < end, other=0)
+        at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
+        place = row.to(tl.int64) * width + column
+        own = tl.load(c + place, mask=inside, other=0.0)
+        back = tl.load(grad + place, mask=inside, other=0.0)
+        total = tl.load(more + place, mask=inside, other=0.0)
         of_eps += own * back
         total += (1 + tl.load(eps)) * back
-        k = 0
-        while k < longest:
-            seen = (k < count)[:, None] & inside
-            back = tl.load(grad + i[:, None] * width + column, mask=seen, other=0.0)
-            states = edge_states(e, of, seen, column, width, slope, offset, LINE)
+        while k < end:
+            place_i = i.to(tl.int64) * width + column
+            back = tl.load(grad + place_i, mask=inside, other=0.0)
+            state = edge_state(e, of, column, inside, width, slope, offset, LINE)
             number = of
             k += 1
-            i = tl.load(target + at, mask=k < count, other=0).to(tl.int64)
-            of = tl.load(edge + at, mask=k < count, other=0)
-            at = tl.load(order + begin + k + 1, mask=k + 1 < count, other=0)
-            back = tl.where(own + states > 0, back, 0.0)
+            i = tl.load(target + at, mask=k < end, other=0)
+            of = tl.load(edge + at, mask=k < end, other=0)
+            at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
+            back = tl.where(own + state > 0, back, 0.0)
             total += back
             if LINE:
-                back = tl.where(states > 0, back, 0.0)
-                of_slope += back * number[:, None]
+                back = tl.where(state > 0, back, 0.0)
+                of_slope += back * number
                 of_offset += back
-        tl.store(grad_c + place, total, mask=shown)
-        step += 1
+        tl.store(grad_c + place, total, mask=inside)
+        row += 1
     number = part * tl.num_programs(1) + tl.program_id(1)
-    tl.store(grad_eps + number, tl.sum(tl.sum(of_eps, axis=1), axis=0))
+    tl.store(grad_eps + number, tl.sum(of_eps, axis=0))
     if LINE:
         place = partial + 2 * part * width + column
-        tl.store(place, tl.sum(of_slope, axis=0)[None, :], mask=inside)
-        tl.store(place + width, tl.sum(of_offset, axis=0)[None, :], mask=inside)
+        tl.store(place, of_slope, mask=inside)
+        tl.store(place + width, of_offset, mask=inside)
 
 
 @triton.jit
@@ -249,31 +232,26 @@ def _to_edges(
     grad_e,
     size,
     width,
-    GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there, inside = row < size, column < width
-    begin = tl.load(ptr + row, mask=there, other=0)
-    count = tl.load(ptr + row + 1, mask=there, other=0) - begin
-    longest = tl.max(count, axis=0)
-    place = row.to(tl.int64)[:, None] * width + column
-    shown = there[:, None] & inside
-    own = tl.load(e + place, mask=shown, other=0.0)
+    row = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = (column < width) & (row < size)
+    k = tl.load(ptr + row, mask=row < size, other=0)
+    end = tl.load(ptr + row + 1, mask=row < size, other=0)
+    at = tl.load(order + k, mask=k < end, other=0)
+    i = tl.load(target + at, mask=k < end, other=0)
+    j = tl.load(source + at, mask=k < end, other=0)
+    at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
+    place = row.to(tl.int64) * width + column
+    own = tl.load(e + place, mask=inside, other=0.0)
     total = tl.zeros_like(own)
-    at = tl.load(order + begin, mask=count > 0, other=0)
-    i = tl.load(target + at, mask=count > 0, other=0).to(tl.int64)
-    j = tl.load(source + at, mask=count > 0, other=0).to(tl.int64)
-    at = tl.load(order + begin + 1, mask=count > 1, other=0)
-    k = 0
-    while k < longest:
-        seen = (k < count)[:, None] & inside
-        sent = tl.load(c + j[:, None] * width + column, mask=seen, other=0.0)
-        back = tl.load(grad + i[:, None] * width + column, mask=seen, other=0.0)
+    while k < end:
+        sent = tl.load(c + j.to(tl.int64) * width + column, mask=inside, other=0.0)
+        back = tl.load(grad + i.to(tl.int64) * width + column, mask=inside, other=0.0)
         k += 1
-        i = tl.load(target + at, mask=k < count, other=0).to(tl.int64)
-        j = tl.load(source + at, mask=k < count, other=0).to(tl.int64)
-        at = tl.load(order + begin + k + 1, mask=k + 1 < count, other=0)
+        i = tl.load(target + at, mask=k < end, other=0)
+        j = tl.load(source + at, mask=k < end, other=0)
+        at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
         total += tl.where(own + sent > 0, back, 0.0)
-    tl.store(grad_e + place, total, mask=shown)
+    tl.store(grad_e + place, total, mask=inside)

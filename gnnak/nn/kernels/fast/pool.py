@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.nn.kernels.fast.tiles import GROUPS, columns, tiles
+from gnnak.nn.kernels.fast.tiles import read_place, whole
 from gnnak.nn.kernels.records import Constants
 from gnnak.subgraphs.groups import Groups
 
@@ -15,7 +15,7 @@ def gate_pool(
     """Sum over groups of `gate[rows] * ReLU(scale z + shift)`, [k, c]."""
     width = z.size(1)
     out = z.new_empty(len(groups), width)
-    _gate_pool[tiles(len(groups), GROUPS, width)](
+    _gate_pool[(max(len(groups), 1), triton.cdiv(width, whole(width)))](
         z,
         z.stride(0),
         k.scale,
@@ -30,8 +30,8 @@ def gate_pool(
         width,
         gate is not None,
         groups.order is not None,
-        GROUPS,
-        columns(width),
+        whole(width),
+        num_warps=1,
     )
     return out
 
@@ -52,33 +52,29 @@ def _gate_pool(
     width,
     GATED: tl.constexpr,
     ORDERED: tl.constexpr,
-    GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
-    there, inside = group < size, column < width
-    begin = tl.load(ptr + group, mask=there, other=0)
-    count = tl.load(ptr + group + 1, mask=there, other=0) - begin
-    longest = tl.max(count, axis=0)
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
-    total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
-    k = 0
-    while k < longest:
-        live = k < count
-        copy = begin + k
-        if ORDERED:
-            copy = tl.load(order + copy, mask=live, other=0)
-        shown = live[:, None] & inside[None, :]
-        place = copy.to(tl.int64)[:, None] * stride + column[None, :]
-        value = tl.load(z + place, mask=shown, other=0.0)
-        value = tl.maximum(value * scale_ + shift_, 0.0)
+    inside = (column < width) & (group < size)
+    k = tl.load(ptr + group, mask=group < size, other=0)
+    end = tl.load(ptr + group + 1, mask=group < size, other=0)
+    scale_ = tl.load(scale + column, mask=inside, other=0.0)
+    shift_ = tl.load(shift + column, mask=inside, other=0.0)
+    copy = read_place(order, k, k < end, ORDERED)
+    entry = tl.load(rows + copy, mask=(k < end) & GATED, other=0)
+    next_copy = read_place(order, k + 1, k + 1 < end, ORDERED)
+    total = tl.zeros([C], dtype=out.dtype.element_ty)
+    while k < end:
+        place = copy.to(tl.int64) * stride + column
+        value = tl.load(z + place, mask=inside, other=0.0)
         if GATED:
-            entry = tl.load(rows + copy, mask=live, other=0).to(tl.int64)
-            place = entry[:, None] * gate_stride + column[None, :]
-            value *= tl.load(gate + place, mask=shown, other=0.0)
-        total += tl.where(shown, value, 0.0)
+            place = entry.to(tl.int64) * gate_stride + column
+            share = tl.load(gate + place, mask=inside, other=0.0)
         k += 1
-    place = group.to(tl.int64)[:, None] * width + column[None, :]
-    tl.store(out + place, total, mask=there[:, None] & inside[None, :])
+        copy = next_copy
+        entry = tl.load(rows + copy, mask=(k < end) & GATED, other=0)
+        next_copy = read_place(order, k + 1, k + 1 < end, ORDERED)
+        value = tl.maximum(value * scale_ + shift_, 0.0)
+        total += value * share if GATED else value
+    tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)

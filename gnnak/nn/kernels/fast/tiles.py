@@ -1,37 +1,23 @@
 """How work is cut into tiles of rows and columns."""
 
-from typing import NamedTuple
-
 import triton
+import triton.language as tl
 
 BLOCK = 32
 """Rows of a tile in kernels that run along all rows."""
 GROUPS = 8
 """Groups that one program sums up side by side."""
+EACH = 2
+"""Groups that one program sums up one after the other."""
 SUMMED = 64
 """Rows of a tile in kernels that sum rows up."""
 PARTS = 512
 """Programs, at most about, whose partial sums are then added up."""
 
 
-class Cut(NamedTuple):
-    """How a tensor is cut into tiles, one for each program."""
-
-    rows: int
-    """Rows of a tile."""
-    most: int
-    """Columns of it, at most."""
-    warps: int
-    """Threads of a program, in 32s."""
-
-    def tile(self, width: int) -> tuple[int, int]:
-        """Rows and columns of a tile of so wide a tensor, both powers of two."""
-        return self.rows, min(self.most, max(16, triton.next_power_of_2(width)))
-
-    def grid(self, rows: int, width: int) -> tuple[int, int]:
-        """The grid of programs for a tensor [rows, width]."""
-        block, wide = self.tile(width)
-        return max(triton.cdiv(rows, block), 1), triton.cdiv(width, wide)
+def whole(width: int) -> int:
+    """Columns of a tile that has as many of a row as there is room for."""
+    return min(256, max(16, triton.next_power_of_2(width)))
 
 
 def columns(width: int) -> int:
@@ -54,3 +40,11 @@ def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int,
     """
     steps = max(triton.cdiv(rows, block * (most or PARTS)), 1)
     return max(triton.cdiv(rows, block * steps), 1), steps
+
+
+@triton.jit
+def read_place(order, k, live, ORDERED: tl.constexpr):
+    """Entry k of an order, 0 where it is not live; k itself if there is no order."""
+    if ORDERED:
+        return tl.load(order + k, mask=live, other=0)
+    return k
