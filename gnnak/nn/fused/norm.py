@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, to_keep
+from gnnak.nn.fused.rows import Again, Rows, kept, maker, over, real_of, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Moments
 
@@ -115,15 +115,17 @@ class _NormLinears(torch.autograd.Function):
         saved = ctx.saved_tensors
         matrices, offsets = saved[:count], saved[count : 2 * count]
         h = kept(saved[2 * count :], ctx.make)
-        grad_h = torch.empty_like(h)
+        grad_h = over(h, ctx.make)
         parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))
         back: list[Tensor | None] = []
         for grad, part, into, k, matrix, offset in zip(
             grads, *parts, ctx.constants, matrices, offsets, strict=False
         ):
             given = (grad, part, k, None, matrix, None, into)
-            *of_norm, _, grad_matrix = kernels_for(h).norm_linear_backward(*given)
-            back += [*of_norm, grad_matrix, offset_grad(grad, offset, ctx.normed)]
+            found = kernels_for(h).norm_linear_backward(*given)
+            back += [*found[:2], found[3], offset_grad(grad, offset, ctx.normed)]
+            # The gradient of the normed rows is as large as they are.
+            del found
         return grad_h, None, None, None, None, *back
 
 

@@ -7,7 +7,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gnnak.nn.fused.norm import offset_grad
-from gnnak.nn.fused.rows import Again, Rows, kept, maker, real_of, side_by_side, to_keep
+from gnnak.nn.fused.rows import (
+    Again,
+    Rows,
+    kept,
+    maker,
+    over,
+    real_of,
+    side_by_side,
+    to_keep,
+)
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import AtCentroids, Constants, Moments
 from gnnak.subgraphs.groups import Groups
@@ -160,7 +169,7 @@ class _GatePools(torch.autograd.Function):
         rows, pools, saved = ctx.rows, ctx.pools, ctx.saved_tensors
         gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.make)
         kernels = kernels_for(z)
-        grad_z = torch.empty_like(z)
+        grad_z = over(z, ctx.make)
         of_gates, of_norms = [], []
         for index, (pool, grad) in enumerate(zip(pools, grads, strict=True)):
             part, into = (t.chunk(len(pools), dim=1)[index] for t in (z, grad_z))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from gnnak.nn.kernels.records import Moments
@@ -50,6 +51,15 @@ def kept(saved: Sequence[Tensor | None], make: Make | None) -> Tensor:
     (values,) = saved
     assert values is not None
     return values
+
+
+def over(rows: Tensor, make: Make | None) -> Tensor:
+    """Where a gradient of rows may be written: over them, if they were made again.
+
+    For kernels that read a row before they write its gradient, and for rows that are
+    made anew each time.
+    """
+    return torch.empty_like(rows) if make is None else rows
 
 
 def real_of(rows: Tensor) -> Tensor | None:

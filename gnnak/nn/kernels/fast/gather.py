@@ -139,19 +139,22 @@ def _sum_by(
     k = tl.load(ptr + group, mask=group < size, other=0)
     end = tl.load(ptr + group + 1, mask=group < size, other=0)
     entry = read_place(order, k, k < end, ORDERED)
-    row = read_place(index, entry, k < end, WEIGHTED)
-    next_entry = read_place(order, k + 1, k + 1 < end, ORDERED)
+    entry_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
     while k < end:
-        place = row.to(tl.int64) * stride + column
-        value = tl.load(values + place, mask=inside, other=0.0)
+        both = inside & (k + 1 < end)
+        row = read_place(index, entry, k < end, WEIGHTED).to(tl.int64)
+        row_2 = read_place(index, entry_2, k + 1 < end, WEIGHTED).to(tl.int64)
+        value = tl.load(values + row * stride + column, mask=inside, other=0.0)
+        value_2 = tl.load(values + row_2 * stride + column, mask=both, other=0.0)
         if WEIGHTED:
             value *= tl.load(weight + entry).to(value.dtype)
-        k += 1
-        entry = next_entry
-        row = read_place(index, entry, k < end, WEIGHTED)
-        next_entry = read_place(order, k + 1, k + 1 < end, ORDERED)
-        total += value
+            share = tl.load(weight + entry_2, mask=k + 1 < end, other=0.0)
+            value_2 *= share.to(value.dtype)
+        k += 2
+        entry = read_place(order, k, k < end, ORDERED)
+        entry_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+        total += value + value_2
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
 
 

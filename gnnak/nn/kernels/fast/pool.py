@@ -62,19 +62,27 @@ def _gate_pool(
     scale_ = tl.load(scale + column, mask=inside, other=0.0)
     shift_ = tl.load(shift + column, mask=inside, other=0.0)
     copy = read_place(order, k, k < end, ORDERED)
-    entry = tl.load(rows + copy, mask=(k < end) & GATED, other=0)
-    next_copy = read_place(order, k + 1, k + 1 < end, ORDERED)
+    copy_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
     while k < end:
-        place = copy.to(tl.int64) * stride + column
-        value = tl.load(z + place, mask=inside, other=0.0)
-        if GATED:
-            place = entry.to(tl.int64) * gate_stride + column
-            share = tl.load(gate + place, mask=inside, other=0.0)
-        k += 1
-        copy = next_copy
-        entry = tl.load(rows + copy, mask=(k < end) & GATED, other=0)
-        next_copy = read_place(order, k + 1, k + 1 < end, ORDERED)
+        both = inside & (k + 1 < end)
+        value = tl.load(z + copy.to(tl.int64) * stride + column, mask=inside, other=0.0)
+        value_2 = tl.load(
+            z + copy_2.to(tl.int64) * stride + column, mask=both, other=0.0
+        )
         value = tl.maximum(value * scale_ + shift_, 0.0)
-        total += value * share if GATED else value
+        value_2 = tl.maximum(value_2 * scale_ + shift_, 0.0)
+        if GATED:
+            entry = tl.load(rows + copy).to(tl.int64)
+            entry_2 = tl.load(rows + copy_2, mask=k + 1 < end, other=0).to(tl.int64)
+            value *= tl.load(
+                gate + entry * gate_stride + column, mask=inside, other=0.0
+            )
+            value_2 *= tl.load(
+                gate + entry_2 * gate_stride + column, mask=both, other=0.0
+            )
+        k += 2
+        copy = read_place(order, k, k < end, ORDERED)
+        copy_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+        total += value + tl.where(both, value_2, 0.0)
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)

@@ -7,7 +7,7 @@ BLOCK = 32
 """Rows of a tile in kernels that run along all rows."""
 GROUPS = 8
 """Groups that one program sums up side by side."""
-EACH = 2
+EACH = 4
 """Groups that one program sums up one after the other."""
 SUMMED = 64
 """Rows of a tile in kernels that sum rows up."""
