@@ -40,10 +40,19 @@ def make_step(
                 device.type, torch.bfloat16, enabled=narrow, cache_enabled=False
             ):
                 loss = loss_of(item)
-            loss.backward()
+            backward(loss)
             if train.clip is not None:
                 clip_grad_norm_(weights, train.clip)
             optimizer.step()
         return loss.detach()
 
     return step
+
+
+def backward(loss: Tensor) -> None:
+    """The backward pass of a loss, in this thread.
+
+    On a GPU it would have a thread of its own, and cuBLAS workspaces for that.
+    """
+    with torch.autograd.set_multithreading_enabled(False):
+        loss.backward()

@@ -11,6 +11,7 @@ from gnnak.training.batches.items import Item
 from gnnak.training.data import GraphData
 from gnnak.training.measure.stopwatch import wait
 from gnnak.training.module import GraphTask
+from gnnak.training.step import backward
 
 PHASES = ("data", "forward", "backward", "optimiser")
 WARM_UP, MOST = 2, 20
@@ -67,7 +68,7 @@ def _take_step(
     ):
         loss = task.loss_of(item)
     with _timed("backward", taken, device):
-        loss.backward()
+        backward(loss)
     with _timed("optimiser", taken, device):
         if task.config.train.clip is not None:
             clip_grad_norm_(task.network.parameters(), task.config.train.clip)

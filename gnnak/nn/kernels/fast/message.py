@@ -2,8 +2,8 @@
 
 A program is one warp, and takes one copy, or edge, after the other: what it counts and
 looks up is the same for all of its threads, and no thread waits for a longer sum than
-its own. In every round it asks for two rows, then for the places of the next ones, and
-only then computes.
+its own. In every round it asks for a row, then for the place of the next one, and only
+then computes.
 """
 
 import triton
@@ -14,7 +14,7 @@ from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import EACH, parts, whole
 from gnnak.nn.kernels.records import Edges, EdgeStates
 
-PARTS = 8192
+PARTS = 4096
 """Programs for one tile of columns, at most about, that sum up gradients of a line."""
 
 
@@ -108,27 +108,11 @@ def read_line(e, column, inside, width, LINE: tl.constexpr):
 
 
 @triton.jit
-def row_of(values, number, column, seen, width):
-    """A row, or what is seen of it."""
-    place = number.to(tl.int64) * width + column
-    return tl.load(values + place, mask=seen, other=0.0)
-
-
-@triton.jit
-def edge_state(e, of, column, seen, width, slope, offset, LINE: tl.constexpr):
+def edge_state(e, of, column, inside, width, slope, offset, LINE: tl.constexpr):
     """The state of an edge: a row, or what a line makes of a number."""
     if LINE:
         return tl.maximum(of * slope + offset, 0.0)
-    return row_of(e, of, column, seen, width)
-
-
-@triton.jit
-def read_ends(end, edge, at, live):
-    """One end of an edge copy, and its edge, or number."""
-    return (
-        tl.load(end + at, mask=live, other=0),
-        tl.load(edge + at, mask=live, other=0),
-    )
+    return tl.load(e + of.to(tl.int64) * width + column, mask=inside, other=0.0)
 
 
 @triton.jit
@@ -153,22 +137,18 @@ def _messages(
     last = tl.minimum(row + each, m)
     while row < last:
         at, end = tl.load(ptr + row), tl.load(ptr + row + 1)
-        j, of = read_ends(source, edge, at, at < end)
-        j_2, of_2 = read_ends(source, edge, at + 1, at + 1 < end)
+        j = tl.load(source + at, mask=at < end, other=0)
+        of = tl.load(edge + at, mask=at < end, other=0)
         place = row.to(tl.int64) * width + column
         total = (1 + tl.load(eps)) * tl.load(c + place, mask=inside, other=0.0)
         while at < end:
-            both = inside & (at + 1 < end)
-            sent = row_of(c, j, column, inside, width)
-            sent_2 = row_of(c, j_2, column, both, width)
-            sent += edge_state(e, of, column, inside, width, slope, offset, LINE)
-            sent_2 += edge_state(e, of_2, column, both, width, slope, offset, LINE)
-            at += 2
-            j, of = read_ends(source, edge, at, at < end)
-            j_2, of_2 = read_ends(source, edge, at + 1, at + 1 < end)
-            total += tl.maximum(sent, 0.0) + tl.where(
-                both, tl.maximum(sent_2, 0.0), 0.0
-            )
+            place_j = j.to(tl.int64) * width + column
+            sent = tl.load(c + place_j, mask=inside, other=0.0)
+            state = edge_state(e, of, column, inside, width, slope, offset, LINE)
+            at += 1
+            j = tl.load(source + at, mask=at < end, other=0)
+            of = tl.load(edge + at, mask=at < end, other=0)
+            total += tl.maximum(sent + state, 0.0)
         tl.store(out + place, total, mask=inside)
         row += 1
 
@@ -206,11 +186,9 @@ def _to_copies(
     while row < last:
         k, end = tl.load(ptr + row), tl.load(ptr + row + 1)
         at = tl.load(order + k, mask=k < end, other=0)
-        at_2 = tl.load(order + k + 1, mask=k + 1 < end, other=0)
-        i, of = read_ends(target, edge, at, k < end)
-        i_2, of_2 = read_ends(target, edge, at_2, k + 1 < end)
-        at = tl.load(order + k + 2, mask=k + 2 < end, other=0)
-        at_2 = tl.load(order + k + 3, mask=k + 3 < end, other=0)
+        i = tl.load(target + at, mask=k < end, other=0)
+        of = tl.load(edge + at, mask=k < end, other=0)
+        at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
         place = row.to(tl.int64) * width + column
         own = tl.load(c + place, mask=inside, other=0.0)
         back = tl.load(grad + place, mask=inside, other=0.0)
@@ -218,25 +196,20 @@ def _to_copies(
         of_eps += own * back
         total += (1 + tl.load(eps)) * back
         while k < end:
-            both = inside & (k + 1 < end)
-            back = row_of(grad, i, column, inside, width)
-            back_2 = row_of(grad, i_2, column, both, width)
+            place_i = i.to(tl.int64) * width + column
+            back = tl.load(grad + place_i, mask=inside, other=0.0)
             state = edge_state(e, of, column, inside, width, slope, offset, LINE)
-            state_2 = edge_state(e, of_2, column, both, width, slope, offset, LINE)
-            number, number_2 = of, of_2
-            k += 2
-            i, of = read_ends(target, edge, at, k < end)
-            i_2, of_2 = read_ends(target, edge, at_2, k + 1 < end)
-            at = tl.load(order + k + 2, mask=k + 2 < end, other=0)
-            at_2 = tl.load(order + k + 3, mask=k + 3 < end, other=0)
+            number = of
+            k += 1
+            i = tl.load(target + at, mask=k < end, other=0)
+            of = tl.load(edge + at, mask=k < end, other=0)
+            at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
             back = tl.where(own + state > 0, back, 0.0)
-            back_2 = tl.where(own + state_2 > 0, back_2, 0.0)
-            total += back + back_2
+            total += back
             if LINE:
                 back = tl.where(state > 0, back, 0.0)
-                back_2 = tl.where(state_2 > 0, back_2, 0.0)
-                of_slope += back * number + back_2 * number_2
-                of_offset += back + back_2
+                of_slope += back * number
+                of_offset += back
         tl.store(grad_c + place, total, mask=inside)
         row += 1
     number = part * tl.num_programs(1) + tl.program_id(1)
@@ -267,25 +240,18 @@ def _to_edges(
     k = tl.load(ptr + row, mask=row < size, other=0)
     end = tl.load(ptr + row + 1, mask=row < size, other=0)
     at = tl.load(order + k, mask=k < end, other=0)
-    at_2 = tl.load(order + k + 1, mask=k + 1 < end, other=0)
-    i, j = read_ends(target, source, at, k < end)
-    i_2, j_2 = read_ends(target, source, at_2, k + 1 < end)
-    at = tl.load(order + k + 2, mask=k + 2 < end, other=0)
-    at_2 = tl.load(order + k + 3, mask=k + 3 < end, other=0)
+    i = tl.load(target + at, mask=k < end, other=0)
+    j = tl.load(source + at, mask=k < end, other=0)
+    at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
     place = row.to(tl.int64) * width + column
     own = tl.load(e + place, mask=inside, other=0.0)
     total = tl.zeros_like(own)
     while k < end:
-        both = inside & (k + 1 < end)
-        sent = row_of(c, j, column, inside, width)
-        sent_2 = row_of(c, j_2, column, both, width)
-        back = row_of(grad, i, column, inside, width)
-        back_2 = row_of(grad, i_2, column, both, width)
-        k += 2
-        i, j = read_ends(target, source, at, k < end)
-        i_2, j_2 = read_ends(target, source, at_2, k + 1 < end)
-        at = tl.load(order + k + 2, mask=k + 2 < end, other=0)
-        at_2 = tl.load(order + k + 3, mask=k + 3 < end, other=0)
+        sent = tl.load(c + j.to(tl.int64) * width + column, mask=inside, other=0.0)
+        back = tl.load(grad + i.to(tl.int64) * width + column, mask=inside, other=0.0)
+        k += 1
+        i = tl.load(target + at, mask=k < end, other=0)
+        j = tl.load(source + at, mask=k < end, other=0)
+        at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
         total += tl.where(own + sent > 0, back, 0.0)
-        total += tl.where(own + sent_2 > 0, back_2, 0.0)
     tl.store(grad_e + place, total, mask=inside)
