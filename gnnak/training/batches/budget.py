@@ -13,7 +13,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Count = TypeVar("Count", int, Tensor)
 
-WINDOW_BYTES = {"cuda": 2**25, "cpu": 1}
+WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 """Bytes of indices in a window, by kind of device: many small steps are what a GPU is
 slow at; elsewhere one batch at a time is as fast."""
 EXTRACTED = 4

@@ -8,6 +8,7 @@ from gnnak.training.machine import Machine
 from gnnak.training.measure import rehearsal
 from gnnak.training.measure.bench import BenchOptions, bench, bench_both
 from gnnak.training.measure.phases import PHASES
+from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles
 
 CPU = Machine("cpu")
@@ -103,7 +104,7 @@ def test_bench_out_of_memory_is_a_sentence(monkeypatch):
         bench(small_config(), triangles(), CPU, ONCE)
 
 
-@pytest.mark.gpu
+@needs_gpu
 def test_bench_on_a_gpu_lists_kernels_and_their_share():
     options = BenchOptions(epochs=1, profile=True)
     record = bench(small_config(), triangles(), Machine("gpu"), options)
