@@ -25,14 +25,14 @@ class LanedAdam(Adam):
         """Move the weights."""
         whole = self.param_groups
         with Lanes(whole[0]["params"][0].device) as lanes:
-            if not lanes.parted:
+            if closure is not None or not lanes.parted:
                 return super().step(closure)
             try:
                 for group in whole:
                     for weights in _cut(group["params"], TOGETHER):
                         self.param_groups = [group | {"params": weights}]
                         with lanes.beside():
-                            super().step(closure)
+                            super().step()
             finally:
                 self.param_groups = whole
         return None

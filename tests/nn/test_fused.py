@@ -204,6 +204,18 @@ def test_fused_layer_says_that_what_it_makes_rows_of_was_changed(fuses):
         out.sum().backward()
 
 
+@pytest.mark.parametrize("name", ["gin-ak+", "two products", "two convs"])
+def test_fused_layer_gives_its_gradients_twice(fuses, name):
+    layer, (edge_index, nodes) = make_layer(**LAYERS[name]), random_graph()
+    x, subgraphs, edge_attr = inputs(edge_index, nodes)
+    out, found = layer(x, subgraphs, edge_attr).square().sum(), []
+    for _ in range(2):
+        layer.zero_grad()
+        out.backward(retain_graph=True)
+        found.append({name: p.grad.clone() for name, p in layer.named_parameters()})
+    assert_same(*found)
+
+
 def test_copies_are_lifted_once_more_for_all_gradients_and_then_let_go(
     fuses, monkeypatch
 ):

@@ -47,7 +47,7 @@ def _line(block: Block, values: Tensor) -> Tensor:
         mean = torch.where(several, found, mean)
         variance = torch.where(several, around, variance)
         with torch.no_grad():
-            unbiased = around * (count / (count - 1).clamp(min=1))
+            unbiased = around * count / (count - 1).clamp(min=1)
             remember(norm, found, unbiased, several)
     scale = norm.weight * (variance + norm.eps).rsqrt()
     return torch.stack([scale * matrix, norm.bias - scale * mean])

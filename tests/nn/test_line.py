@@ -1,0 +1,143 @@
+"""Edge states that are a line: the same as rows, wherever both can be had."""
+
+import copy
+
+import pytest
+import torch
+
+from gnnak.errors import EdgeAttrError
+from gnnak.models import ModelOptions, build_model
+from gnnak.nn import Continuous
+from gnnak.nn.features import (
+    CategoricalEncoder,
+    ConstantEncoder,
+    ContinuousEncoder,
+)
+from gnnak.nn.fused.layer import reads_line
+from gnnak.nn.fused.line import line_states
+from gnnak.nn.kernels.records import EdgeStates
+from gnnak.nn.padding import real_rows
+from gnnak.subgraphs import EgoNets
+from tests.nn.fused_layers import inputs, make_layer, random_graph, randomize, state
+from tests.nn.kernel_inputs import assert_same
+
+EDGES = 9
+
+
+def an_encoder(training=True):
+    """An encoder of one column, with weights at no special value."""
+    torch.manual_seed(0)
+    encoder = ContinuousEncoder(1, 5).double().train(training)
+    randomize(encoder)
+    return encoder
+
+
+def used(encoder, states):
+    """What comes of some use of states, and what it changes."""
+    weights = torch.linspace(-1, 2, states.numel()).view_as(states)
+    (states * weights).sum().backward()
+    return {"states": states.detach()} | state(encoder)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("real", [None, EDGES, 5, 2, 1, 0])
+@pytest.mark.parametrize("alike", [False, True])
+def test_line_is_what_the_encoder_gives(training, real, alike):
+    encoder = an_encoder(training)
+    other = copy.deepcopy(encoder)
+    values = torch.full((EDGES, 1), 0.3) if alike else torch.randn(EDGES, 1)
+    values = values.double()
+    counts = {} if real is None else {EDGES: torch.tensor(real)}
+    with real_rows(counts):
+        line, rows = line_states(encoder, values, EDGES), other(values, EDGES)
+    kept = EDGES if real is None or not training else real
+    ours, theirs = used(encoder, line.rows()[:kept]), used(other, rows[:kept])
+    assert_same(ours, theirs)
+
+
+def test_line_takes_a_feature_without_columns():
+    values = torch.randn(EDGES).double()
+    line = line_states(an_encoder(), values, EDGES)
+    assert_same(line.rows(), an_encoder()(values, EDGES))
+
+
+class Louder(ContinuousEncoder):
+    """Not the encoder that a line is known of."""
+
+
+def with_hook():
+    encoder = ContinuousEncoder(1, 5)
+    encoder.register_forward_hook(lambda *_: None)
+    return encoder
+
+
+def not_fused():
+    encoder = ContinuousEncoder(1, 5)
+    encoder.block[1].fused = False
+    return encoder
+
+
+@pytest.mark.parametrize(
+    ("encoder", "values"),
+    [
+        (ConstantEncoder(5), None),
+        (CategoricalEncoder((3,), 5), torch.zeros(EDGES, 1).long()),
+        (ContinuousEncoder(2, 5), torch.zeros(EDGES, 2)),
+        (Louder(1, 5), torch.zeros(EDGES, 1)),
+        (with_hook(), torch.zeros(EDGES, 1)),
+        (not_fused(), torch.zeros(EDGES, 1)),
+        (ContinuousEncoder(1, 5), torch.zeros(EDGES, 1, requires_grad=True)),
+    ],
+    ids=["constant", "categories", "columns", "subclass", "hook", "plain", "gradient"],
+)
+def test_other_encodings_are_no_line(encoder, values):
+    assert line_states(encoder, values, EDGES) is None
+
+
+def test_a_single_edge_is_no_line():
+    assert line_states(an_encoder(), torch.zeros(1, 1), 1) is None
+
+
+@pytest.mark.parametrize("name", ["gin-ak", "gin-ak+", "gin-ak+-s", "pna*-ak+"])
+@pytest.mark.parametrize("training", [True, False])
+def test_network_on_a_line_equals_the_general_one(fuses, name, training):
+    torch.manual_seed(0)
+    options = ModelOptions(2, 2, 6, hop_channels=3, extractor=EgoNets(2))
+    network = build_model(name, Continuous(2), Continuous(1), 3, options).double()
+    randomize(network)
+    edge_index, nodes = random_graph()
+    given = (torch.randn(nodes, 2).double(), edge_index)
+    given += (torch.randn(edge_index.size(1), 1).double(), torch.arange(nodes) // 4)
+    found = []
+    for fused in (True, False):
+        one = copy.deepcopy(network).train(training)
+        one.use_fused(fused)
+        assert reads_line(one.layers[0].kernels[0].gnn, given[0]) is (
+            fused and name.startswith("gin")
+        )
+        out = one(*given, generator=torch.Generator().manual_seed(1))
+        out.square().sum().backward()
+        found.append({"out": out.detach()} | state(one))
+    assert fuses == ["GNNAK"] * 2
+    assert_same(*found)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_layer_takes_a_line_on_both_paths(fuses, fused):
+    edge_index, nodes = random_graph()
+    layer = make_layer(convs=2)
+    layer.fused = fused
+    x, subgraphs, edge_attr = inputs(edge_index, nodes)
+    width = edge_attr.size(1)
+    line = EdgeStates(torch.randn(2, width).double(), torch.randn(40).double())
+    ours, theirs = layer(x, subgraphs, line), layer(x, subgraphs, line.rows())
+    assert_same(ours, theirs)
+    assert fuses == ["GNNAK"] * (2 if fused else 0)
+
+
+def test_layer_says_so_if_a_line_is_of_other_edges():
+    edge_index, nodes = random_graph()
+    x, subgraphs, edge_attr = inputs(edge_index, nodes)
+    line = EdgeStates(torch.randn(2, edge_attr.size(1)).double(), torch.randn(7))
+    with pytest.raises(EdgeAttrError, match=r"edge_attr is of shape \[7\]; give \[40"):
+        make_layer()(x, subgraphs, line)
