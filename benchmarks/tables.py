@@ -6,6 +6,7 @@ A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Run `make tabl
 import re
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
@@ -16,6 +17,8 @@ from gnnak.report.tables import fill_from_folder, fill_table
 from gnnak.training.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
+BLOCK = 5
+"""Epochs whose mean is shown where curves are compared."""
 
 
 def latest(records: list[Record], key: str) -> list[Record]:
@@ -51,21 +54,35 @@ def kernels() -> str:
 
 
 def agreement() -> str:
-    """ZINC, epoch by epoch, by the fast and by the plain path."""
-    runs = {r["fast"]: r["curves"] for r in read_records(RESULTS / "agreement.jsonl")}
-    curves = [
-        runs[fast][of] for of in ("train_loss", "validation") for fast in (True, False)
-    ]
-    rows = [
-        [str(epoch), *(f"{value:.3f}" for value in values)]
-        for epoch, values in enumerate(zip(*curves, strict=True), start=1)
-    ]
-    sides = [
+    """ZINC by the fast and by the plain path, and how far seeds are apart.
+
+    Every figure is the mean over a few epochs of one run; of the full runs, one for
+    each seed, the lowest and the highest mean.
+    """
+    pair = {r["fast"]: r["curves"] for r in read_records(RESULTS / "agreement.jsonl")}
+    full = [r["curves"] for r in read_records(RESULTS / "runs.jsonl") if _is_zinc(r)]
+    rows = []
+    for first in range(0, len(pair[False]["validation"]) - BLOCK + 1, BLOCK):
+        row = [f"{first + 1} to {first + BLOCK}"]
+        for of in ("train_loss", "validation"):
+            runs = [pair[True], pair[False], *full]
+            fast, plain, *seeds = (
+                fmean(curves[of][first : first + BLOCK]) for curves in runs
+            )
+            span = f"{min(seeds):.3f} to {max(seeds):.3f}"
+            row += [f"{fast:.3f}", f"{plain:.3f}", span]
+        rows.append(row)
+    header = [
         f"{of}, {path}"
         for of in ("training loss", "validation MAE")
-        for path in ("fast", "plain")
+        for path in ("fast", "plain", "full runs")
     ]
-    return markdown(["epoch", *sides], rows)
+    return markdown(["epochs", *header], rows)
+
+
+def _is_zinc(record: Record) -> bool:
+    model = record["config"]["model"]["name"]
+    return record["experiment"] == "zinc" and model == "gin-ak+"
 
 
 def reproduced() -> str:
