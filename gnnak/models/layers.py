@@ -84,7 +84,9 @@ class Kernel(nn.Module):
     ) -> EdgeStates | None:
         """The same as a line; None where they are none, or the GNN wants rows."""
         encoder, gnn = self.edge_encoder, self.gnn
-        if encoder is None or not isinstance(gnn, GNNAK) or not reads_line(gnn, x):
+        if encoder is None or type(gnn) is not GNNAK or not reads_line(gnn, x):
+            return None
+        if gnn._forward_hooks or gnn._forward_pre_hooks:
             return None
         return line_states(encoder, edge_attr, num_edges)
 

@@ -150,7 +150,7 @@ class GNNAK(nn.Module):
             x: Node states, [n, in_channels].
             subgraphs: A rooted subgraph for every node, or those `SubgraphDrop` keeps.
             edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
-                States that follow from a single number come as `EdgeStates`.
+                The networks of this package may hand in `EdgeStates`.
 
         Returns:
             New node states, [n, out_channels].

@@ -14,38 +14,36 @@ TOGETHER = 32
 """Weights that one lane moves."""
 
 
-class LanedAdam(Adam):
-    """Adam; in a captured step it moves some weights beside the others.
-
-    PyTorch moves a few dozen of them at a time, and each time takes as long as the
-    largest of these.
-    """
-
-    def step(self, closure: Any = None) -> Any:
-        """Move the weights."""
-        whole = self.param_groups
-        with Lanes(whole[0]["params"][0].device) as lanes:
-            if closure is not None or not lanes.parted:
-                return super().step(closure)
-            try:
-                for group in whole:
-                    for weights in _cut(group["params"], TOGETHER):
-                        self.param_groups = [group | {"params": weights}]
-                        with lanes.beside():
-                            super().step()
-            finally:
-                self.param_groups = whole
-        return None
-
-
 def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:
     """Adam with the run's options."""
     rate, decay = train.learning_rate, train.weight_decay
-    return LanedAdam(weights, lr=rate, weight_decay=decay)
+    return Adam(weights, lr=rate, weight_decay=decay)
 
 
-def _cut(weights: list[nn.Parameter], size: int) -> list[list[nn.Parameter]]:
-    return [weights[first : first + size] for first in range(0, len(weights), size)]
+def take_step(optimizer: Optimizer, device: torch.device) -> None:
+    """Move the weights; in a captured step, some beside the others.
+
+    Adam moves a few dozen of them at a time, and each time takes as long as the
+    largest of these.
+
+    Args:
+        optimizer: An Adam.
+        device: Where its weights are.
+    """
+    whole = optimizer.param_groups
+    with Lanes(device) as lanes:
+        if not lanes.parted:
+            optimizer.step()
+            return
+        try:
+            for group in whole:
+                for first in range(0, len(group["params"]), TOGETHER):
+                    some = group["params"][first : first + TOGETHER]
+                    optimizer.param_groups = [group | {"params": some}]
+                    with lanes.beside():
+                        optimizer.step()
+        finally:
+            optimizer.param_groups = whole
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:

@@ -135,7 +135,7 @@ class GraphRecorder:
 def waits_noted() -> Iterator[list[str]]:
     """Inside, notes the places in the code that wait for the device, in any thread.
 
-    The backward pass has threads of its own. The one that makes batches ahead may
+    A backward pass may have threads of its own. The one that makes batches ahead may
     wait: it stands still meanwhile.
     """
     waits: list[str] = []

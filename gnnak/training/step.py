@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from gnnak.training.batches.items import Item
 from gnnak.training.config import TrainConfig
+from gnnak.training.optimizer import take_step
 
 
 def make_step(
@@ -43,7 +44,7 @@ def make_step(
             backward(loss)
             if train.clip is not None:
                 clip_grad_norm_(weights, train.clip)
-            optimizer.step()
+            take_step(optimizer, device)
         return loss.detach()
 
     return step

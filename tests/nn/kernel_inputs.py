@@ -7,7 +7,7 @@ from gnnak.nn.kernels import plain
 from gnnak.nn.kernels.records import Constants, Edges, EdgeStates
 from gnnak.subgraphs.groups import Groups, group
 
-WIDTHS = [1, 5, 16, 64, 65, 144]
+WIDTHS = [1, 5, 16, 64, 65, 144, 300]
 GROUPS = {
     "no rows": [0, 0, 0],
     "one row": [1],

@@ -76,7 +76,7 @@ def test_table_sum_agrees_on_few_and_many_rows(few_parts, fast, count):
     ("copies", "edge_copies", "edges"),
     [(20, 60, 9), (1, 1, 1), (1, 40, 2), (3, 0, 0), (3, 0, 5), (2, 90, 1)],
 )
-@pytest.mark.parametrize("width", [1, 16, 65])
+@pytest.mark.parametrize("width", [1, 16, 65, 300])
 @pytest.mark.parametrize("line", [False, True])
 def test_messages_agree(few_parts, fast, copies, edge_copies, edges, width, line):
     c, eps = rows(copies, width), rows(1, 1)[0]

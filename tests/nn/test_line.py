@@ -7,7 +7,9 @@ import torch
 
 from gnnak.errors import EdgeAttrError
 from gnnak.models import ModelOptions, build_model
-from gnnak.nn import Continuous
+from gnnak.models.layers import Kernel
+from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
+from gnnak.nn.convs import gine
 from gnnak.nn.features import (
     CategoricalEncoder,
     ConstantEncoder,
@@ -71,6 +73,12 @@ def with_hook():
     return encoder
 
 
+def with_hook_inside():
+    encoder = ContinuousEncoder(1, 5)
+    encoder.block[1].register_forward_hook(lambda *_: None)
+    return encoder
+
+
 def not_fused():
     encoder = ContinuousEncoder(1, 5)
     encoder.block[1].fused = False
@@ -85,10 +93,20 @@ def not_fused():
         (ContinuousEncoder(2, 5), torch.zeros(EDGES, 2)),
         (Louder(1, 5), torch.zeros(EDGES, 1)),
         (with_hook(), torch.zeros(EDGES, 1)),
+        (with_hook_inside(), torch.zeros(EDGES, 1)),
         (not_fused(), torch.zeros(EDGES, 1)),
         (ContinuousEncoder(1, 5), torch.zeros(EDGES, 1, requires_grad=True)),
     ],
-    ids=["constant", "categories", "columns", "subclass", "hook", "plain", "gradient"],
+    ids=[
+        "constant",
+        "categories",
+        "columns",
+        "subclass",
+        "hook",
+        "hook inside",
+        "plain",
+        "gradient",
+    ],
 )
 def test_other_encodings_are_no_line(encoder, values):
     assert line_states(encoder, values, EDGES) is None
@@ -120,6 +138,38 @@ def test_network_on_a_line_equals_the_general_one(fuses, name, training):
         found.append({"out": out.detach()} | state(one))
     assert fuses == ["GNNAK"] * 2
     assert_same(*found)
+
+
+def test_line_may_be_followed_by_training_before_its_gradient():
+    encoder, values = an_encoder(training=False), torch.randn(EDGES, 1).double()
+    states = line_states(encoder, values, EDGES).rows()
+    wanted = used(copy.deepcopy(encoder), an_encoder(False)(values, EDGES))["states"]
+    line_states(encoder.train(), values, EDGES)
+    assert_same(used(encoder, states)["states"], wanted)
+
+
+class Doubling(GNNAK):
+    """A layer of a user's own, that computes with edge states."""
+
+    def forward(self, x, subgraphs, edge_attr=None):
+        """Read them twice as large."""
+        return super().forward(x, subgraphs, edge_attr * 2)
+
+
+@pytest.mark.parametrize("kind", ["subclass", "hook"])
+def test_whoever_listens_to_a_layer_gets_rows(fuses, kind):
+    seen = []
+    make = Doubling if kind == "subclass" else GNNAK
+    layer = make(Stack([gine(7)], 7), 4, 4, 3, max_hops=2, departures=PUBLISHED)
+    if kind == "hook":
+        layer.register_forward_pre_hook(lambda _, given: seen.append(given[2]))
+    kernel = Kernel(layer, 4, ContinuousEncoder(1, 7)).double()
+    edge_index, nodes = random_graph()
+    subgraphs = EgoNets(2)(edge_index, nodes)
+    x, edge_attr = torch.randn(nodes, 4).double(), torch.randn(40, 1).double()
+    kernel(x, edge_index, edge_attr, torch.zeros(nodes).long(), subgraphs)
+    assert all(states.shape == (40, 7) for states in seen)
+    assert len(seen) == (kind == "hook")
 
 
 @pytest.mark.parametrize("fused", [True, False])

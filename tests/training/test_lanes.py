@@ -1,6 +1,7 @@
-"""Lanes and the Adam that uses them: side by side, the same as one after the other."""
+"""Lanes, and Adam's step in them: side by side, the same as one after the other."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import nn
 from torch.optim import Adam
 
 from gnnak.training.lanes import Lanes
-from gnnak.training.optimizer import TOGETHER, LanedAdam, make_ready
+from gnnak.training.optimizer import TOGETHER, make_ready, take_step
 from gnnak.training.step import backward
 from tests.gpu import needs_gpu
 
@@ -26,12 +27,12 @@ def loss_of(weights):
     return sum((weight.square() * (1 + place)).sum() for place, weight in weights)
 
 
-def step(optimizer):
+def step(optimizer, device="cpu"):
     """One step on the weights of an optimizer."""
     weights = [w for group in optimizer.param_groups for w in group["params"]]
     optimizer.zero_grad()
     backward(loss_of(enumerate(weights)))
-    optimizer.step()
+    take_step(optimizer, torch.device(device))
 
 
 def groups_of(weights):
@@ -47,48 +48,27 @@ def test_lanes_on_a_cpu_are_one():
     assert made.tolist() == [2, 2, 2]
 
 
-def test_laned_adam_is_adam_where_nothing_is_captured():
-    ours = LanedAdam(groups_of(some_weights()), lr=0.01, weight_decay=0.1)
-    theirs = Adam(groups_of(some_weights()), lr=0.01, weight_decay=0.1)
-    for optimizer in (ours, theirs):
-        for _ in range(3):
-            step(optimizer)
-    assert str(ours.state_dict()) == str(theirs.state_dict())
-    assert str(ours.param_groups) == str(theirs.param_groups)
-
-
-def test_laned_adam_calls_a_closure():
-    weights = some_weights()
-    optimizer = LanedAdam(weights, lr=0.1)
-
-    def closure():
-        optimizer.zero_grad()
-        loss = loss_of(enumerate(weights))
-        loss.backward()
-        return loss
-
-    assert optimizer.step(closure) > 0
-
-
 @needs_gpu
-def test_laned_adam_in_a_captured_step_is_adam():
-    ours = LanedAdam(groups_of(some_weights("cuda")), lr=0.01, weight_decay=0.1)
-    theirs = Adam(groups_of(some_weights("cuda")), lr=0.01, weight_decay=0.1)
+def test_adam_in_lanes_is_adam():
+    ours, theirs = (
+        Adam(groups_of(some_weights("cuda")), lr=0.01, weight_decay=0.1)
+        for _ in range(2)
+    )
     for optimizer in (ours, theirs):
         make_ready(optimizer, torch.device("cuda"), captured=True)
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            step(optimizer)
+            step(optimizer, "cuda")
         torch.cuda.current_stream().wait_stream(aside)
     graph, before = torch.cuda.CUDAGraph(), ours.param_groups
     ours.zero_grad()
     with torch.cuda.graph(graph):
-        step(ours)
+        step(ours, "cuda")
     assert ours.param_groups is before
     for _ in range(3):
         graph.replay()
-        step(theirs)
+        step(theirs, "cuda")
     pairs = zip(ours.state.values(), theirs.state.values(), strict=True)
     for mine, other in pairs:
         for name, value in mine.items():
@@ -113,29 +93,49 @@ def test_lanes_part_where_work_is_captured(monkeypatch):
     assert not Lanes(torch.device("cpu")).parted
 
 
-@pytest.mark.parametrize("captured", [True, False])
-def test_laned_adam_parts_weights_only_in_a_capture(monkeypatch, captured):
-    sizes = []
-    monkeypatch.setattr(Lanes, "__init__", fake_lanes(captured))
-    monkeypatch.setattr(Adam, "step", lambda self, _=None: sizes.append(count(self)))
-    optimizer = LanedAdam(groups_of(some_weights()))
+@pytest.mark.parametrize("parted", [True, False])
+def test_adam_in_lanes_moves_all_weights_once(monkeypatch, parted):
+    monkeypatch.setattr(Lanes, "__init__", lanes_that(parted))
+    ours, theirs = (
+        Adam([{"params": []}, *groups_of(some_weights())], lr=0.01, weight_decay=0.1)
+        for _ in range(2)
+    )
+    whole, sizes = ours.param_groups, []
+    ours.register_step_pre_hook(lambda one, *_: sizes.append(size_of(one)))
+    for _ in range(3):
+        step(ours)
+        backward(
+            loss_of(enumerate(w for g in theirs.param_groups for w in g["params"]))
+        )
+        theirs.step()
+        theirs.zero_grad()
+    assert ours.param_groups is whole
+    assert sizes == ([32, 8, COUNT - 40] if parted else [COUNT]) * 3
+    assert str(ours.state_dict()) == str(theirs.state_dict())
+    assert str(ours.param_groups) == str(theirs.param_groups)
+
+
+def test_adam_in_lanes_keeps_its_groups_if_a_step_fails(monkeypatch):
+    monkeypatch.setattr(Lanes, "__init__", lanes_that(parted=True))
+    optimizer = Adam(groups_of(some_weights()))
     whole = optimizer.param_groups
-    optimizer.step()
+    monkeypatch.setattr(optimizer, "step", lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        take_step(optimizer, torch.device("cpu"))
     assert optimizer.param_groups is whole
-    rest = COUNT - 40
-    assert sizes == ([32, 8, rest] if captured else [COUNT])
 
 
-def fake_lanes(parted):
-    """Lanes that part, or not, without a GPU; they have no streams."""
+def lanes_that(parted):
+    """How lanes begin that part, or not, without a GPU: they have no streams."""
 
     def init(self, device):
         self.device, self.parted, self._streams = device, parted, []
         if parted:
-            self.beside = torch.no_grad
+            self.beside = nullcontext
 
     return init
 
 
-def count(optimizer):
+def size_of(optimizer):
+    """How many weights it would move."""
     return sum(len(group["params"]) for group in optimizer.param_groups)

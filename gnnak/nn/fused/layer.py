@@ -49,22 +49,21 @@ def can_fuse(
     if e is not None and (e.values.dim() != 2 or e.values.dtype != x.dtype):
         return False
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
-    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL
-    return (
-        known
-        and small
-        and subgraphs.num_copies > 1
-        and layer.hop == "concat"
-        and can_fuse_stack(layer.gnn, e, subgraphs)
-    )
+    several = subgraphs.num_copies > 1
+    return known and several and can_fuse_stack(layer.gnn, e, subgraphs)
 
 
 def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
     """Whether the fused path knows such states, in such a layer and at such a time."""
     if not has_fast_kernels(x) or several_processes() or not layer.transforms:
         return False
-    same = x.dtype == next(layer.parameters()).dtype
-    return same and not torch.is_autocast_enabled(x.device.type)
+    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL
+    return (
+        small
+        and layer.hop == "concat"
+        and x.dtype == next(layer.parameters()).dtype
+        and not torch.is_autocast_enabled(x.device.type)
+    )
 
 
 def fused_encodings(

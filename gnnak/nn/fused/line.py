@@ -28,7 +28,7 @@ def line_states(
         return None
     column = encoder.checked(values, num_edges)
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    heard = encoder._forward_hooks or encoder._forward_pre_hooks
+    heard = any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules())
     if heard or column.requires_grad or num_edges < 2 or not block.norm.fusable:
         return None
     return EdgeStates(_line(block, column), column[:, 0])
@@ -39,7 +39,8 @@ def _line(block: Block, values: Tensor) -> Tensor:
     norm, matrix = block.norm, block.linear.weight[:, 0]
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    mean, variance = norm.running_mean, norm.running_var
+    # A copy: the backward pass needs what it is now, whatever comes between.
+    mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
         middle, spread, count = statistics(values, real_of(values))
         found, around = middle * matrix, spread * matrix.square()

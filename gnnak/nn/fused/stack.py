@@ -1,7 +1,7 @@
 """A whole base GNN: a Stack of convs that have fused forms."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from torch import Tensor, nn
 from torch_geometric.nn import GCNConv, GINEConv
@@ -44,24 +44,27 @@ CONVS: dict[type[nn.Module], FusedConv] = {
 
 
 def stack_reads_line(gnn: nn.Module) -> bool:
-    """Whether all convs of a base GNN read edge states that are a line as such."""
-    if type(gnn) is not Stack:
-        return False
-    return all(type(c) in CONVS and CONVS[type(c)].reads_line for c in gnn.convs)
+    """Whether this base GNN is fused, and reads edge states that are a line as such."""
+    return _has_known_parts(gnn) and all(CONVS[type(c)].reads_line for c in gnn.convs)
 
 
 def can_fuse_stack(
     gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
     """Whether this base GNN is a Stack that `run_stack` knows, on these inputs."""
+    return _has_known_parts(gnn) and all(
+        CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
+    )
+
+
+def _has_known_parts(gnn: nn.Module) -> TypeGuard[Stack]:
     if type(gnn) is not Stack:
         return False
     if any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in gnn.after):
         return False
-    return all(
-        type(conv) in CONVS and CONVS[type(conv)].fits(conv, e, subgraphs)
-        for conv in gnn.convs
-    ) and all(type(norm) is BatchNorm and norm.fusable for norm in gnn.norms)
+    return all(type(conv) in CONVS for conv in gnn.convs) and all(
+        type(norm) is BatchNorm and norm.fusable for norm in gnn.norms
+    )
 
 
 def run_stack(

@@ -288,7 +288,7 @@ def _norm_backward(
 def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and biased variance of the columns, [c] each, and the number of rows."""
     if real is None:
-        count = torch.tensor(h.size(0), device=h.device)
+        count = torch.full((), h.size(0), device=h.device)
         return h.mean(dim=0), h.var(dim=0, unbiased=False), count
     kept, count = _kept(h, real), real.clamp(min=1)
     mean = torch.where(kept, h, 0).sum(dim=0) / count
