@@ -8,7 +8,7 @@ export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/nn/test_kernels*.py)) \
 	tests/sampling/test_fast_draw.py tests/training/batches/test_fast_padding.py
 
-.PHONY: help setup demo test lint types unit slow gpu bench tables format clean
+.PHONY: help setup demo test lint types unit slow gpu oldest bench tables format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,13 @@ slow: $(READY)  ## the tests that take minutes
 
 gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/pytest -m gpu
+
+oldest: $(READY)  ## compile all GPU kernels with the oldest Triton that is supported
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target build/oldest triton==3.6.0
+	PYTHONPATH=build/oldest $(BIN)/pytest tests/nn/test_kernels_compile.py \
+		tests/sampling/test_fast_draw_compile.py \
+		tests/training/batches/test_fast_padding.py
 
 bench: $(READY)  ## run the benchmarks and write their records to results/
 	$(BIN)/python -m benchmarks.extraction --record

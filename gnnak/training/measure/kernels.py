@@ -10,6 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.autograd import DeviceType
 from torch.profiler import profile
 
+from gnnak.training.batches.ahead import nothing_ahead
 from gnnak.training.measure.stopwatch import wait
 
 STEPS, TOP, WIDTH = 10, 12, 60
@@ -31,6 +32,9 @@ class KernelTime:
 class KernelTimes(Callback):
     """Profiles the first steps of one epoch, as training runs them, and then stops it.
 
+    It begins and ends while no batch is made ahead: a thread that works on a GPU while
+    the profiler comes or goes may end the process.
+
     Args:
         epoch: Which one.
     """
@@ -48,14 +52,15 @@ class KernelTimes(Callback):
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Wake the profiler: it must know of graphs before they are captured."""
-        with profile(acc_events=True):
+        with nothing_ahead(), profile(acc_events=True):
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Begin, if it is time."""
         if trainer.current_epoch == self.epoch:
             wait(trainer.strategy.root_device)
-            self._profile = profile(acc_events=True).__enter__()
+            with nothing_ahead():
+                self._profile = profile(acc_events=True).__enter__()
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
@@ -74,7 +79,8 @@ class KernelTimes(Callback):
 
     def _end(self, trainer: Trainer) -> None:
         wait(trainer.strategy.root_device)
-        self._profile.__exit__(None, None, None)
+        with nothing_ahead():
+            self._profile.__exit__(None, None, None)
         self.kernels = kernel_times(self._profile.key_averages(), self.steps)
         self._profile = None
 

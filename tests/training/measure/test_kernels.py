@@ -3,7 +3,9 @@ from types import SimpleNamespace
 import pytest
 from torch.autograd import DeviceType
 
+from gnnak.training.batches import ahead
 from gnnak.training.machine import Machine
+from gnnak.training.measure import kernels
 from gnnak.training.measure.kernels import (
     KernelTime,
     KernelTimes,
@@ -69,3 +71,31 @@ def test_kernel_times_profile_one_epoch_more_and_end_it(batch_size, steps):
     assert len(gauges.watch.training) == 2
     assert set(gauges.phases.seconds) == set(PHASES)
     assert trainer.global_step == 2 * trainer.num_training_batches + steps
+
+
+def test_profiler_comes_and_goes_while_no_batch_is_made_ahead(monkeypatch):
+    seen = []
+
+    class Profile:
+        """Notes whether batches could be made at the time."""
+
+        def __init__(self, acc_events):
+            pass
+
+        def __enter__(self):
+            seen.append(ahead._making.locked())
+            return self
+
+        def __exit__(self, *_):
+            seen.append(ahead._making.locked())
+
+        def key_averages(self):
+            return []
+
+    monkeypatch.setattr(kernels, "profile", Profile)
+    dataset, found = triangles(32), KernelTimes(1)
+    gauges = Gauges(Stopwatch(0, 1), PhaseTimes(), found)
+    parts = choose_parts(dataset, "split")
+    rehearse(small_config(), dataset, parts, Machine("cpu"), gauges)
+    assert seen == [True] * 4
+    assert found.steps > 0

@@ -155,24 +155,16 @@ def _combine(
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
-    # All that is read is asked for at once: waiting is most of what there is to do.
-    old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
-    old_var = tl.load(running_var + column, mask=inside, other=1.0)
-    weight_ = tl.load(weight + column, mask=inside, other=0.0)
-    bias_ = tl.load(bias + column, mask=inside, other=0.0)
+    # Around the mean of the first parts, a good share of all rows: one pass is enough.
     part = tl.arange(0, PARTS)
     shown = (part < count)[:, None] & inside[None, :]
-    place = part[:, None] * stride + column[None, :]
-    found = tl.load(partial + place, mask=shown, other=0.0)
-    squares = tl.load(partial + half + place, mask=shown, other=0.0)
-    # Around the mean of the first parts, a good share of all rows: one pass is enough.
     size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
-    near = tl.sum(found * size[:, None], axis=0)
-    near /= tl.maximum(tl.minimum(last, PARTS * rows_a_part), 1)
-    off = tl.where(shown, found - near[None, :], 0.0)
-    sums = off * size[:, None]
-    squares += off * off * size[:, None]
-    first = PARTS
+    place = part[:, None] * stride + column[None, :]
+    near = tl.load(partial + place, mask=shown, other=0.0) * size[:, None]
+    near = tl.sum(near, axis=0) / tl.maximum(tl.minimum(last, PARTS * rows_a_part), 1)
+    sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    squares = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    first = 0
     while first < count:
         part = first + tl.arange(0, PARTS)
         shown = (part < count)[:, None] & inside[None, :]
@@ -187,6 +179,8 @@ def _combine(
     off = tl.sum(sums, axis=0) / total
     mean = near + off
     around = tl.maximum(tl.sum(squares, axis=0) - off * off * total, 0.0)
+    old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
+    old_var = tl.load(running_var + column, mask=inside, other=1.0)
     several = last > 1
     unbiased = around / tl.maximum(last - 1, 1)
     new_mean = old_mean + tl.where(several, MOMENTUM * (mean - old_mean), 0.0)
@@ -197,8 +191,8 @@ def _combine(
         tl.store(tracked, tl.load(tracked) + several.to(tl.int64))
     mean = tl.where(several, mean, old_mean)
     rstd = 1 / tl.sqrt(tl.where(several, around / total, old_var) + EPS)
-    scale = weight_ * rstd
-    shift = bias_ - mean * scale
+    scale = tl.load(weight + column, mask=inside, other=0.0) * rstd
+    shift = tl.load(bias + column, mask=inside, other=0.0) - mean * scale
     tl.store(out + column, scale, mask=inside)
     tl.store(out + width + column, shift, mask=inside)
     tl.store(out + 2 * width + column, mean, mask=inside)
