@@ -129,7 +129,16 @@ ROWS: dict[str, Row] = {
 """All lines, by what they are called on the command line."""
 
 
-HEADER = ["an epoch of", "published", "goal", "ours", "plain / fast", "kernels", "on"]
+HEADER = [
+    "an epoch of",
+    "published",
+    "goal",
+    "ours",
+    "plain / fast",
+    "kernels",
+    "on",
+    "commit",
+]
 
 
 def lines(records: Iterable[Record]) -> list[list[str]]:
@@ -154,7 +163,7 @@ def lines(records: Iterable[Record]) -> list[list[str]]:
 
 def _ours(record: Record | None) -> list[str]:
     if record is None:
-        return [""] * 4
+        return [""] * 5
     seconds, memory = record["seconds"]["epoch"], record["peak_memory_mb"]
     ratio, kernels = record["ratio"], record["kernels"]
     return [
@@ -162,6 +171,7 @@ def _ours(record: Record | None) -> list[str]:
         "" if ratio is None else f"{ratio:.1f} x",
         "" if kernels is None else f"{kernels['share']:.0%}",
         _measured_on(record),
+        record["commit"],
     ]
 
 
@@ -176,7 +186,8 @@ def _measured_on(record: Record) -> str:
 
 
 def _figure(seconds: float) -> str:
-    return f"{seconds:.2f}" if seconds < 10 else f"{seconds:.0f}"
+    digits = 3 if seconds < 1 else 2 if seconds < 10 else 1
+    return f"{seconds:.{digits}f}"
 
 
 def _thousands(number: float) -> str:
