@@ -23,7 +23,7 @@ def fast():
 def few_parts(fast, monkeypatch):
     """Partial sums of several tiles each, and several of them added at a time."""
     monkeypatch.setattr("gnnak.nn.kernels.fast.tiles.PARTS", 3)
-    monkeypatch.setattr("gnnak.nn.kernels.fast.message.PARTS", 3)
+    monkeypatch.setattr("gnnak.nn.kernels.fast.message_backward.PARTS", 3)
     monkeypatch.setattr("gnnak.nn.kernels.fast.multiply.PARTS", 3)
     monkeypatch.setattr("gnnak.nn.kernels.fast.statistics.PARTS", 2)
     monkeypatch.setattr("gnnak.nn.kernels.fast.sums.AT_ONCE", 2)

@@ -10,16 +10,12 @@ from gnnak.nn.kernels.composed import (
 from gnnak.nn.kernels.members import members
 from gnnak.nn.kernels.plain_gcn import gcn_scale as gcn_scale
 from gnnak.nn.kernels.plain_gcn import gcn_sum as gcn_sum
+from gnnak.nn.kernels.plain_gine import messages as messages
+from gnnak.nn.kernels.plain_gine import messages_backward as messages_backward
 from gnnak.nn.kernels.plain_pna import pair_sum as pair_sum
 from gnnak.nn.kernels.plain_pna import pna_pool as pna_pool
 from gnnak.nn.kernels.plain_pna import pna_pool_backward as pna_pool_backward
-from gnnak.nn.kernels.records import (
-    AtCentroids,
-    Constants,
-    Edges,
-    EdgeStates,
-    Moments,
-)
+from gnnak.nn.kernels.records import AtCentroids, Constants, Moments
 from gnnak.subgraphs.groups import Groups
 
 
@@ -49,55 +45,6 @@ def weighted_sum(
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     """Sum of the rows of `values` [m, c] for each row of a small table, [size, c]."""
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
-
-
-def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
-    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w].
-
-    Args:
-        c: States of copies, [m, w].
-        e: Rows for all edges, or a line with a number for every edge copy.
-        eps: A number, [1].
-        edges: The edge copies.
-    """
-    sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
-    return ((1 + eps) * c).index_add(0, edges.target, sent)
-
-
-def messages_backward(
-    grad: Tensor,
-    c: Tensor,
-    e: EdgeStates,
-    eps: Tensor,
-    edges: Edges,
-    more: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `messages`: of c [m, w], of the values of e, and of eps.
-
-    Args:
-        grad: Of the sums, [m, w].
-        c: As of `messages`, and so `e`, `eps` and `edges`.
-        e: States of the edges.
-        eps: The number.
-        edges: The edge copies.
-        more: A further gradient of c, [m, w], that is added.
-    """
-    states = _of_copies(e, edges)
-    sent = c.index_select(0, edges.source) + states
-    back = grad.index_select(0, edges.target) * (sent > 0)
-    grad_c = (more + (1 + eps) * grad).index_add(0, edges.source, back)
-    if e.number is None:
-        grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, back)
-    else:
-        back = back * (states > 0)
-        of_slope = (back * e.number[:, None]).sum(dim=0)
-        grad_e = torch.stack([of_slope, back.sum(dim=0)])
-    return grad_c, grad_e, (grad * c).sum().view(eps.shape)
-
-
-def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
-    """States of edge copies, [f, w]."""
-    return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:

@@ -2,7 +2,8 @@
 
 from gnnak.nn.kernels.fast.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.nn.kernels.fast.gcn import gcn_scale, gcn_sum
-from gnnak.nn.kernels.fast.message import messages, messages_backward
+from gnnak.nn.kernels.fast.message import messages
+from gnnak.nn.kernels.fast.message_backward import messages_backward
 from gnnak.nn.kernels.fast.norm import norm_act
 from gnnak.nn.kernels.fast.norm_backward import norm_act_backward
 from gnnak.nn.kernels.fast.normed import norm_act_at

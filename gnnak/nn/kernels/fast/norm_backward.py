@@ -16,7 +16,7 @@ def norm_act_backward(
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(count, 2, width)
-    _partial[(count, triton.cdiv(width, columns(width)))](
+    _norm_sums[(count, triton.cdiv(width, columns(width)))](
         grad,
         h,
         h.stride(0),
@@ -70,7 +70,7 @@ def _to_h(
 ) -> None:
     """The gradient of h goes `into`; what `norm_act` gives into s, if there is one."""
     rows, width = h.shape
-    _to_rows[tiles(rows, BLOCK, width)](
+    _norm_to_rows[tiles(rows, BLOCK, width)](
         grad,
         h,
         h.stride(0),
@@ -94,7 +94,7 @@ def _to_h(
 
 
 @triton.jit
-def _partial(
+def _norm_sums(
     grad,
     h,
     stride,
@@ -137,7 +137,7 @@ def _partial(
 
 
 @triton.jit
-def _to_rows(
+def _norm_to_rows(
     grad,
     h,
     stride,

@@ -52,7 +52,7 @@ def pna_pool_backward(
     """
     width = message.size(1)
     out = message.new_zeros(message.shape)  # padding is in no group
-    _to_rows[tiles(len(groups), GROUPS, width)](
+    _pna_to_rows[tiles(len(groups), GROUPS, width)](
         grad,
         grad.stride(0),
         message,
@@ -145,7 +145,7 @@ def _pna_pool(
 
 
 @triton.jit
-def _to_rows(
+def _pna_to_rows(
     grad,
     stride,
     message,

@@ -40,7 +40,7 @@ def gate_pool_backward(
         key,
         k.real if padded else z,
     )
-    _partial[(count, triton.cdiv(width, columns(width)))](
+    _pool_sums[(count, triton.cdiv(width, columns(width)))](
         *shared,
         partial,
         copies,
@@ -54,7 +54,7 @@ def gate_pool_backward(
         columns(width),
     )
     sums = add_up(partial)
-    _to_rows[tiles(copies, BLOCK, width)](
+    _pool_to_rows[tiles(copies, BLOCK, width)](
         *shared,
         sums,
         into,
@@ -71,7 +71,7 @@ def gate_pool_backward(
 
 
 @triton.jit
-def _partial(
+def _pool_sums(
     grad,
     grad_stride,
     z,
@@ -141,7 +141,7 @@ def _partial(
 
 
 @triton.jit
-def _to_rows(
+def _pool_to_rows(
     grad,
     grad_stride,
     z,

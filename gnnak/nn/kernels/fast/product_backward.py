@@ -58,7 +58,7 @@ def _grad_rows(
     # Side by side in memory, what is summed over is read in larger pieces.
     matrix = matrix.t().contiguous()
     added = (grad, grad, grad) if more is None else more
-    _to_rows[(triton.cdiv(width, TILE.columns), count)](
+    _product_to_rows[(triton.cdiv(width, TILE.columns), count)](
         grad,
         matrix,
         h,
@@ -83,7 +83,7 @@ def _grad_rows(
 
 
 @triton.jit
-def _to_rows(
+def _product_to_rows(
     grad,
     matrix,
     h,

@@ -59,7 +59,7 @@ def moments_of(h: Tensor, real: Tensor | None) -> Moments:
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width)
-    _partial[(count, triton.cdiv(width, columns(width)))](
+    _moments[(count, triton.cdiv(width, columns(width)))](
         h,
         h.stride(0),
         h if real is None else real,
@@ -76,7 +76,7 @@ def moments_of(h: Tensor, real: Tensor | None) -> Moments:
 
 
 @triton.jit
-def _partial(
+def _moments(
     h,
     stride,
     real,
