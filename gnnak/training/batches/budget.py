@@ -16,10 +16,11 @@ Count = TypeVar("Count", int, Tensor)
 WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 """Bytes of indices in a window, by kind of device: many small steps are what a GPU is
 slow at; elsewhere one batch at a time is as fast."""
-EXTRACTED = 4
-"""How many times as many there may be where extraction, slow by itself, is a part."""
 DRAWN = 2
-"""The same where subgraphs are drawn, which takes long even for a few."""
+"""How many times as many there may be where some of the kept subgraphs are drawn, which
+takes long even for a few."""
+EXTRACTED = 8
+"""The same where extraction, slow by itself, is a part."""
 SAMPLE = 32
 """Graphs that tell how large subgraphs are."""
 WINDOW_PAIRS = 2**24
@@ -42,7 +43,8 @@ def shares(
     numbers = 4 * (store.num_nodes + store.num_edges)
     if kept is not None:
         numbers = numbers + _numbers(kept.num_copies, kept.num_edge_copies)
-    share = 8 * numbers.double() / _limit(store, drop)
+    times = 1 if drop is None else DRAWN
+    share = 8 * numbers.double() / (times * _limit(store))
     return _with_pairs(share, store, drop)
 
 
@@ -67,7 +69,7 @@ def expected_shares(
     subgraphs = subgraphs_of(graphs, positions)
     if subgraphs is not None:
         numbers += _numbers(subgraphs.num_copies, subgraphs.num_edge_copies)
-    mean = 8 * numbers / max(count, 1) / (EXTRACTED * _limit(store, drop))
+    mean = 8 * numbers / max(count, 1) / (EXTRACTED * _limit(store))
     share = torch.full((len(store),), mean, dtype=torch.double, device=store.device)
     return _with_pairs(share, store, drop)
 
@@ -77,9 +79,8 @@ def _numbers(copies: Count, edge_copies: Count) -> Count:
     return 6 * copies + 5 * edge_copies
 
 
-def _limit(store: GraphStore, drop: SubgraphDrop | None) -> int:
-    limit = WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
-    return limit if drop is None else DRAWN * limit
+def _limit(store: GraphStore) -> int:
+    return WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
 
 
 def _with_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
