@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 
 from gnnak import Departures, EgoNets, SubgraphDrop
 from gnnak.nn import encodings
+from gnnak.nn.fused.lift import lift
+from gnnak.nn.fused.rows import may_write_over
 from gnnak.nn.kernels import plain as plain_kernels
 from gnnak.nn.padding import real_rows
 from gnnak.testing import small_graphs
@@ -202,6 +204,14 @@ def test_fused_layer_says_that_what_it_makes_rows_of_was_changed(fuses):
         layer.hop_table.weight.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         out.sum().backward()
+
+
+def test_gradients_are_not_written_over_copies_that_others_read():
+    edge_index, nodes = random_graph()
+    x, subgraphs, _ = inputs(edge_index, nodes)
+    lifted = lift(x, None, subgraphs.hop, subgraphs)
+    assert not may_write_over(lifted.again)
+    assert not may_write_over(None)
 
 
 @pytest.mark.parametrize("name", ["gin-ak+", "two products", "two convs"])

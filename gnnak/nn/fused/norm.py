@@ -11,7 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.rows import Again, Rows, kept, maker, over, real_of, to_keep
+from gnnak.nn.fused.rows import (
+    Again,
+    Rows,
+    kept,
+    maker,
+    may_write_over,
+    real_of,
+    to_keep,
+)
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Moments
 
@@ -99,7 +107,7 @@ class _NormLinears(torch.autograd.Function):
         parts = zip(h.chunk(count, dim=1), norms, known, strict=True)
         ctx.constants = [kernels.norm_constants(h, n, real, m) for h, n, m in parts]
         ctx.save_for_backward(*matrices, *offsets, *to_keep(h, again))
-        ctx.normed, ctx.make = normed, maker(again)
+        ctx.normed, ctx.make, ctx.over = normed, maker(again), may_write_over(again)
         given = (h.chunk(count, dim=1), ctx.constants, matrices, offsets)
         made = [
             kernels.norm_linear(part, k, None, matrix, offset, real)
@@ -115,7 +123,7 @@ class _NormLinears(torch.autograd.Function):
         saved = ctx.saved_tensors
         matrices, offsets = saved[:count], saved[count : 2 * count]
         h = kept(saved[2 * count :], ctx.make)
-        grad_h = over(h, ctx.make)
+        grad_h = h if ctx.over else torch.empty_like(h)
         parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))
         back: list[Tensor | None] = []
         for grad, part, into, k, matrix, offset in zip(

@@ -12,7 +12,7 @@ from gnnak.nn.fused.rows import (
     Rows,
     kept,
     maker,
-    over,
+    may_write_over,
     real_of,
     side_by_side,
     to_keep,
@@ -79,7 +79,7 @@ def norm_add_linear(
         return kernels_for(h).norm_linear(h, k, added, matrix, offset, k.real)[0]
 
     tensors = (matrix, offset, h.values, *to_keep(residual.values, residual.again))
-    return Rows(z, moments, Again(make, tensors)), at_centroid
+    return Rows(z, moments, Again(make, tensors, owned=True)), at_centroid
 
 
 def gate_pools(
@@ -157,7 +157,11 @@ class _GatePools(torch.autograd.Function):
         ]
         ctx.save_for_backward(*gates, *to_keep(z, again))
         ctx.rows, ctx.pools = rows, pools
-        ctx.constants, ctx.make = constants, maker(again)
+        ctx.constants, ctx.make, ctx.over = (
+            constants,
+            maker(again),
+            may_write_over(again),
+        )
         return tuple(
             kernels.gate_pool(part, k, gate, rows, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)
@@ -169,7 +173,7 @@ class _GatePools(torch.autograd.Function):
         rows, pools, saved = ctx.rows, ctx.pools, ctx.saved_tensors
         gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.make)
         kernels = kernels_for(z)
-        grad_z = over(z, ctx.make)
+        grad_z = z if ctx.over else torch.empty_like(z)
         of_gates, of_norms = [], []
         for index, (pool, grad) in enumerate(zip(pools, grads, strict=True)):
             part, into = (t.chunk(len(pools), dim=1)[index] for t in (z, grad_z))

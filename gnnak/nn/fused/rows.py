@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from gnnak.nn.kernels.records import Moments
@@ -21,6 +20,8 @@ class Again(NamedTuple):
     """Makes them of the tensors; it holds no rows itself."""
     tensors: tuple[Tensor | None, ...]
     """What is kept in place of the rows."""
+    owned: bool = False
+    """Whether those who ask have the rows for themselves, and may write over them."""
 
 
 class Rows(NamedTuple):
@@ -53,13 +54,12 @@ def kept(saved: Sequence[Tensor | None], make: Make | None) -> Tensor:
     return values
 
 
-def over(rows: Tensor, make: Make | None) -> Tensor:
-    """Where a gradient of rows may be written: over them, if they were made again.
+def may_write_over(again: Again | None) -> bool:
+    """Whether a gradient of rows may be written over them, once they are made again.
 
-    For kernels that read a row before they write its gradient, and for rows that are
-    made anew each time.
+    For kernels that read a row before they write its gradient.
     """
-    return torch.empty_like(rows) if make is None else rows
+    return again is not None and again.owned
 
 
 def real_of(rows: Tensor) -> Tensor | None:
