@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.normed import of_columns
 from gnnak.nn.kernels.fast.tiles import BLOCK, columns, tiles
 from gnnak.nn.kernels.records import Constants
 
@@ -58,8 +59,8 @@ def _norm_act(
     shown = (row < rows)[:, None] & inside[None, :]
     from_row = row.to(tl.int64)[:, None]
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-    value = value * tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
+    value = value * of_columns(scale, column, inside)
+    value += of_columns(shift, column, inside)
     if RELU:
         value = tl.maximum(value, 0.0)
     if PADDED:

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.normed import of_columns, pull_of
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
@@ -114,10 +115,10 @@ def _norm_sums(
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
-    mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-    rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
+    scale_ = of_columns(scale, column, inside)
+    shift_ = of_columns(shift, column, inside)
+    mean_ = of_columns(mean, column, inside)
+    rstd_ = of_columns(rstd, column, inside)
     plain = tl.zeros([C], dtype=partial.dtype.element_ty)
     normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     step = 0
@@ -167,8 +168,8 @@ def _norm_to_rows(
     shown = (row < rows)[:, None] & inside[None, :]
     last = tl.load(real).to(tl.int32) if PADDED else rows
     from_row = row.to(tl.int64)[:, None]
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
+    scale_ = of_columns(scale, column, inside)
+    shift_ = of_columns(shift, column, inside)
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
     place = from_row * width + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
@@ -183,11 +184,7 @@ def _norm_to_rows(
                 y += tl.load(residual + place, mask=shown, other=0.0)
             tl.store(s + place, y, mask=shown)
     if OF_BATCH:
-        mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-        rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-        plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]
-        normed = tl.load(sums + width + column, mask=inside, other=0.0)[None, :]
-        pull = (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+        pull = pull_of(value, mean, rstd, sums, column, inside, width, last)
         if PADDED:
             pull = tl.where((row < last)[:, None] & (last > 1), pull, 0.0)
         back -= pull

@@ -36,6 +36,33 @@ def norm_act_at(
 
 
 @triton.jit
+def of_columns(values, column, inside):
+    """A number for each column of a tile, [1, C]."""
+    return tl.load(values + column, mask=inside, other=0.0)[None, :]
+
+
+@triton.jit
+def pull_of(value, mean, rstd, sums, column, inside, width, last):
+    """What a norm takes off the gradient of its rows, since they make its statistics.
+
+    Args:
+        value: A tile of the rows.
+        mean: Of all rows.
+        rstd: One by their deviation.
+        sums: Of the gradient, and of it times the normed rows.
+        column: The columns of the tile.
+        inside: Which of them there are.
+        width: How many there are in all.
+        last: How many rows there are.
+    """
+    mean_ = of_columns(mean, column, inside)
+    rstd_ = of_columns(rstd, column, inside)
+    plain = of_columns(sums, column, inside)
+    normed = of_columns(sums + width, column, inside)
+    return (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+
+
+@triton.jit
 def normed_tile(
     h,
     stride,
@@ -57,8 +84,8 @@ def normed_tile(
     from_row = row.to(tl.int64)[:, None]
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
     if NORMED:
-        value = value * tl.load(scale + column, mask=inside, other=0.0)[None, :]
-        value += tl.load(shift + column, mask=inside, other=0.0)[None, :]
+        value = value * of_columns(scale, column, inside)
+        value += of_columns(shift, column, inside)
         value = tl.maximum(value, 0.0)
         kept = row < last if MASKED else row < rows
         value = tl.where(kept[:, None], value, 0.0)

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.normed import of_columns, pull_of
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
@@ -102,10 +103,10 @@ def _pool_sums(
     inside = column < width
     entry = tl.arange(0, SIZE)
     last = tl.load(real).to(tl.int32) if PADDED else copies
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
-    mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-    rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
+    scale_ = of_columns(scale, column, inside)
+    shift_ = of_columns(shift, column, inside)
+    mean_ = of_columns(mean, column, inside)
+    rstd_ = of_columns(rstd, column, inside)
     plain = tl.zeros([C], dtype=partial.dtype.element_ty)
     normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     of_gate = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
@@ -174,8 +175,8 @@ def _pool_to_rows(
     shown = there[:, None] & inside[None, :]
     place = copy.to(tl.int64)[:, None] * stride + column[None, :]
     value = tl.load(z + place, mask=shown, other=0.0)
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
+    scale_ = of_columns(scale, column, inside)
+    shift_ = of_columns(shift, column, inside)
     group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
     place = group[:, None] * grad_stride + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
@@ -185,11 +186,7 @@ def _pool_to_rows(
         back *= tl.load(gate + place, mask=shown, other=0.0)
     back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
     if OF_BATCH:
-        mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-        rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
-        plain = tl.load(sums + column, mask=inside, other=0.0)[None, :]
-        normed = tl.load(sums + width + column, mask=inside, other=0.0)[None, :]
-        pull = (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+        pull = pull_of(value, mean, rstd, sums, column, inside, width, last)
         if PADDED:
             pull = tl.where(last > 1, pull, 0.0)
         back -= pull

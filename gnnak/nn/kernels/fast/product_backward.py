@@ -17,6 +17,7 @@ from gnnak.nn.kernels.fast.multiply import (
 )
 from gnnak.nn.kernels.fast.norm import norm_act
 from gnnak.nn.kernels.fast.norm_backward import norm_act_backward, norm_both_ways
+from gnnak.nn.kernels.fast.normed import of_columns
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.records import AtCentroids, Constants
 
@@ -111,10 +112,10 @@ def _product_to_rows(
     """The gradient of each part's rows, and what sums to that of their norm."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width
-    scale_ = tl.load(scale + column, mask=inside, other=0.0)[None, :]
-    shift_ = tl.load(shift + column, mask=inside, other=0.0)[None, :]
-    mean_ = tl.load(mean + column, mask=inside, other=0.0)[None, :]
-    rstd_ = tl.load(rstd + column, mask=inside, other=0.0)[None, :]
+    scale_ = of_columns(scale, column, inside)
+    shift_ = of_columns(shift, column, inside)
+    mean_ = of_columns(mean, column, inside)
+    rstd_ = of_columns(rstd, column, inside)
     plain = tl.zeros([C], dtype=partial.dtype.element_ty)
     normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     for step in range(steps):
