@@ -29,20 +29,25 @@ def kernels():
     return found
 
 
-def call_all(width, padded, gated):
-    """Call every function that launches kernels, in one of its ways."""
-    groups, key = groups_of([3, 0, 40], shuffled=gated)
+def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
+    """Call every function that launches kernels, in one of its ways.
+
+    Sizes that are 1 are compiled into a kernel: what has one group, one part or one
+    edge is another kernel.
+    """
+    groups, key = groups_of(list(sizes), shuffled=gated)
     m, real = len(key), torch.tensor(20) if padded else None
-    h, c, e = (rows(count, width).float() for count in (m, m, 9))
+    h, c, e = (rows(count, width).float() for count in (m, m, size))
     gate = rows(4, width).float() if gated else None
-    index, edges = torch.randint(4, (m,)), edges_of(m, 60, 9)
+    index, edges = torch.randint(4, (m,)), edges_of(m, edge_copies, size)
     k = constants(h, of_batch=padded, real=real)
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
     fast.lift(c, gate, key, index)
     fast.sum_by(h, groups)
     fast.weighted_sum(h, key, key.double(), groups)
     fast.table_sum(h, index, 4)
-    for states in (EdgeStates(e), EdgeStates(e[:2], torch.randn(60))):
+    slopes = rows(2, width).float()
+    for states in (EdgeStates(e), EdgeStates(slopes, torch.randn(edge_copies))):
         fast.messages(c, states, torch.zeros(1), edges)
         fast.messages_backward(h, c, states, torch.zeros(1), edges, h)
     end, groups_of_ends = (
@@ -55,7 +60,8 @@ def call_all(width, padded, gated):
     fast.norm_act_backward(h, c, k, gated)
     call_products(width, padded, gated)
     fast.gate_pool(h, k, gate, index, groups)
-    fast.gate_pool_backward(rows(3, width).float(), h, k, gate, index, key, c)
+    pooled = rows(len(sizes), width).float()
+    fast.gate_pool_backward(pooled, h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
 
 
@@ -106,6 +112,9 @@ def main() -> None:
     for width in (64, 144):
         call_all(width, padded=True, gated=True)
     call_all(64, padded=False, gated=False)
+    for sizes in ((2,), (1,)):
+        call_all(1, padded=True, gated=True, sizes=sizes, edge_copies=1, size=1)
+    call_all(300, padded=False, gated=False, sizes=(3000, 2), edge_copies=5000)
     product.MANY_ROWS = 0
     call_products(144)
     driver.set_active(NoGpu(89))
