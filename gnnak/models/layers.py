@@ -82,7 +82,7 @@ class Kernel(nn.Module):
     def _line_states(
         self, edge_attr: Tensor | None, num_edges: int, x: Tensor
     ) -> EdgeStates | None:
-        """The same as a line; None where they are none, or the GNN wants rows."""
+        """The states of the edges as a line; None if they, or the GNN, want rows."""
         encoder, gnn = self.edge_encoder, self.gnn
         if encoder is None or type(gnn) is not GNNAK or not reads_line(gnn, x):
             return None

@@ -1,7 +1,12 @@
-"""States of edges with a single real feature: a line that is cut off at 0.
+r"""States of edges with a single real feature: a line that is cut off at 0.
 
-The mean and the deviation of `matrix * v` are those of the feature v, times the matrix:
-multiplied, normed and cut off, it is ReLU(slope * v + offset). No edge needs a row.
+What the encoder makes of a feature $v$, with the norm's $\gamma$ and $\beta$ and the
+statistics $\mu, \sigma^2$ of $w v$, which are those of $v$ times $w$ and $w^2$, is
+
+$$\text{ReLU}(a v + b) \qquad a = \frac{\gamma w}{\sqrt{\sigma^2 + \epsilon}} \qquad
+  b = \beta - \frac{\gamma \mu}{\sqrt{\sigma^2 + \epsilon}}$$
+
+No edge needs a row of its own.
 """
 
 import torch
@@ -35,7 +40,7 @@ def line_states(
 
 
 def _line(block: Block, values: Tensor) -> Tensor:
-    """Slope and offset of Linear and norm, [2, c], on values [e, 1]."""
+    """Slope a and offset b of Linear and norm, [2, c], on values [e, 1]."""
     norm, matrix = block.norm, block.linear.weight[:, 0]
     assert norm.running_mean is not None
     assert norm.running_var is not None

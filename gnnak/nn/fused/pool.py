@@ -156,12 +156,8 @@ class _GatePools(torch.autograd.Function):
             for part, pool, known in zip(parts, pools, moments, strict=True)
         ]
         ctx.save_for_backward(*gates, *to_keep(z, again))
-        ctx.rows, ctx.pools = rows, pools
-        ctx.constants, ctx.make, ctx.over = (
-            constants,
-            maker(again),
-            may_write_over(again),
-        )
+        ctx.rows, ctx.pools, ctx.constants = rows, pools, constants
+        ctx.make, ctx.over = maker(again), may_write_over(again)
         return tuple(
             kernels.gate_pool(part, k, gate, rows, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)

@@ -32,8 +32,8 @@ class KernelTime:
 class KernelTimes(Callback):
     """Profiles the first steps of one epoch, as training runs them, and then stops it.
 
-    It begins and ends while no batch is made ahead: a thread that works on a GPU while
-    the profiler comes or goes may end the process.
+    It begins and ends while no batch is made ahead: where the profiler went while
+    another thread worked on the GPU, the process was seen to end.
 
     Args:
         epoch: Which one.
