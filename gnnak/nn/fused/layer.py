@@ -125,7 +125,7 @@ def _sums(
         first, second = ([blocks[i] for blocks in transforms.values()] for i in (0, 1))
         norms, linears = [b.norm for b in first], [b.linear for b in second]
         normed = all(block.norm.training for block in second)
-        seconds = norm_relu_linears(norms, z, linears, normed)
+        seconds = norm_relu_linears(norms, z, linears, normed, remade=True)
         parts = map(_further, transforms.values(), seconds)
         pooled = tuple(
             gate_pools(part, [table], rows, [pool])[0]

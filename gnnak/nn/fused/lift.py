@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.rows import Again, Rows
+from gnnak.nn.fused.rows import Again, Once, Rows
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
@@ -35,19 +35,10 @@ def lift(
     pass they are made once, and last until the gradient comes here.
     """
     node = subgraphs.node
-    made: list[Tensor] = []
-    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), made)
-    comes_here = values.requires_grad
-
-    def make(x: Tensor, table: Tensor | None) -> Tensor:
-        if made:
-            return made[0]
-        lifted = kernels_for(x).lift(x, table, node, rows)
-        if comes_here:
-            made.append(lifted)
-        return lifted
-
-    return Rows(values, again=Again(make, (x, table)))
+    once = Once(lambda x, table: kernels_for(x).lift(x, table, node, rows))
+    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), once)
+    once.holds = values.requires_grad
+    return Rows(values, again=Again(once, (x, table)))
 
 
 class _Lift(torch.autograd.Function):
@@ -59,10 +50,10 @@ class _Lift(torch.autograd.Function):
         node: Tensor,
         rows: Tensor,
         by_node: Groups,
-        made: list[Tensor],
+        once: Once,
     ) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.by_node, ctx.width, ctx.made = by_node, x.size(1), made
+        ctx.by_node, ctx.width, ctx.once = by_node, x.size(1), once
         ctx.size = None if table is None else table.size(0)
         return kernels_for(x).lift(x, table, node, rows)
 
@@ -70,7 +61,7 @@ class _Lift(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
-        ctx.made.clear()
+        ctx.once.let_go()
         kernels = kernels_for(grad)
         grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node)
         grad_table = None

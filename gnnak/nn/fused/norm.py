@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from gnnak.nn.fused.rows import (
     Again,
+    Once,
     Rows,
     kept,
     maker,
@@ -21,7 +22,7 @@ from gnnak.nn.fused.rows import (
     to_keep,
 )
 from gnnak.nn.kernels import kernels_for
-from gnnak.nn.kernels.records import Moments
+from gnnak.nn.kernels.records import Constants, Moments
 
 
 def norm_rows(norm: nn.BatchNorm1d, h: Tensor) -> Tensor:
@@ -51,16 +52,58 @@ def norm_relu_linear(
 
 
 def norm_relu_linears(
-    norms: Sequence[nn.BatchNorm1d], h: Rows, linears: Sequence[nn.Linear], normed: bool
+    norms: Sequence[nn.BatchNorm1d],
+    h: Rows,
+    linears: Sequence[nn.Linear],
+    normed: bool,
+    remade: bool = False,
 ) -> list[Rows]:
-    """The same for every norm and product its share of the columns of h."""
+    """The same for every norm and product its share of the columns of h.
+
+    Args:
+        norms: The norms.
+        h: Rows, [m, c * norms].
+        linears: The products.
+        normed: Whether norms with the statistics of the products follow.
+        remade: Whether the products are made again rather than kept; h, should it be
+            made again, is then made once for them and their gradients.
+    """
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)
         for part in (norm.weight, norm.bias, linear.weight, linear.bias)
     ]
-    *outs, moments = _NormLinears.apply(h.values, norms, normed, *h[1:], *weights)
-    return [Rows(*part) for part in zip(outs, moments, strict=True)]
+    once = None
+    if remade and h.again is not None:
+        once = Once(h.again.make)
+        h = h._replace(again=h.again._replace(make=once))
+    *outs, moments, constants = _NormLinears.apply(
+        h.values, norms, normed, *h[1:], *weights
+    )
+    if once is not None:
+        once.holds = outs[0].requires_grad
+    agains: list[Again | None] = [None] * len(norms)
+    if remade:
+        places = [(place, len(norms)) for place in range(len(norms))]
+        given = (places, constants, linears)
+        agains = [_product_again(h, *some) for some in zip(*given, strict=True)]
+    return [Rows(*part) for part in zip(outs, moments, agains, strict=True)]
+
+
+def _product_again(
+    h: Rows, place: tuple[int, int], k: Constants, linear: nn.Linear
+) -> Again:
+    """How the product of one share of the columns of h is made again."""
+    make_h = maker(h.again)
+    number, count = place
+
+    def make(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
+        part = kept(saved, make_h).chunk(count, dim=1)[number]
+        kernels = kernels_for(part)
+        return kernels.norm_linear(part, k, None, matrix, offset, k.real)[0]
+
+    tensors = (linear.weight, linear.bias, *to_keep(h.values, h.again))
+    return Again(make, tensors, owned=True)
 
 
 class _NormAct(torch.autograd.Function):
@@ -114,7 +157,7 @@ class _NormLinears(torch.autograd.Function):
             for part, k, matrix, offset in zip(*given, strict=True)
         ]
         outs, found = zip(*made, strict=True)
-        return *outs, found
+        return *outs, found, ctx.constants
 
     @staticmethod
     @once_differentiable
@@ -123,6 +166,8 @@ class _NormLinears(torch.autograd.Function):
         saved = ctx.saved_tensors
         matrices, offsets = saved[:count], saved[count : 2 * count]
         h = kept(saved[2 * count :], ctx.make)
+        if isinstance(ctx.make, Once):
+            ctx.make.let_go()
         grad_h = h if ctx.over else torch.empty_like(h)
         parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))
         back: list[Tensor | None] = []

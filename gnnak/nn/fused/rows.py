@@ -35,6 +35,29 @@ class Rows(NamedTuple):
     """How they are made again; None = they are kept."""
 
 
+class Once:
+    """Makes rows again at most once in a backward pass: they are held until let go.
+
+    Args:
+        make: Makes them.
+    """
+
+    def __init__(self, make: Make) -> None:
+        self.make, self.holds = make, False
+        self._made: Tensor | None = None
+
+    def __call__(self, *tensors: Tensor | None) -> Tensor:
+        """The rows; held only if `holds`, where somebody will let them go."""
+        made = self.make(*tensors) if self._made is None else self._made
+        if self.holds:
+            self._made = made
+        return made
+
+    def let_go(self) -> None:
+        """Hold nothing, until they are made once more."""
+        self._made = None
+
+
 def to_keep(values: Tensor, again: Again | None) -> tuple[Tensor | None, ...]:
     """What `save_for_backward` is given for rows, the last ones of its arguments."""
     return (values,) if again is None else again.tensors

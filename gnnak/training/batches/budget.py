@@ -16,11 +16,8 @@ Count = TypeVar("Count", int, Tensor)
 WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 """Bytes of indices in a window, by kind of device: many small steps are what a GPU is
 slow at; elsewhere one batch at a time is as fast."""
-DRAWN = 2
-"""How many times as many there may be where some of the kept subgraphs are drawn, which
-takes long even for a few."""
 EXTRACTED = 8
-"""The same where extraction, slow by itself, is a part."""
+"""How many times as many there may be where extraction, which is slow, is a part."""
 SAMPLE = 32
 """Graphs that tell how large subgraphs are."""
 WINDOW_PAIRS = 2**24
@@ -43,8 +40,7 @@ def shares(
     numbers = 4 * (store.num_nodes + store.num_edges)
     if kept is not None:
         numbers = numbers + _numbers(kept.num_copies, kept.num_edge_copies)
-    times = 1 if drop is None else DRAWN
-    share = 8 * numbers.double() / (times * _limit(store))
+    share = 8 * numbers.double() / _limit(store)
     return _with_pairs(share, store, drop)
 
 

@@ -163,10 +163,3 @@ def test_expected_shares_extract_no_more_than_a_batch():
 
     budget.expected_shares(store, note, most=2)
     assert seen == [2]
-
-
-def test_windows_of_drawn_subgraphs_are_larger():
-    store, extractor = triangles(8).store, EgoNets(2)
-    kept = keep_all(store, extractor)
-    drawn = budget.shares(store, kept, SubgraphDrop("random"))
-    torch.testing.assert_close(budget.DRAWN * drawn, budget.shares(store, kept))
