@@ -1,4 +1,4 @@
-"""A step of training, captured for one shape of batch at a time and then replayed.
+"""A step of training, captured for a few shapes of batches and then replayed.
 
 On a GPU a step is hundreds of kernels, and launching them takes longer than running
 them; replayed as one CUDA graph they are launched together. A graph reads and writes
@@ -18,8 +18,9 @@ from gnnak.training.flat import layout, like, tensors_of
 from gnnak.training.recorder import Recorder
 
 Step = Callable[[Item], Tensor]
-WARM_STEPS = 3
-"""Steps of each shape before it is captured: they load kernels and make states."""
+WARM_STEPS, WARM_STEPS_MORE = 3, 1
+"""Steps of the largest shape, and of others, before the one that is captured: they load
+kernels and make states."""
 
 
 class CapturedStep:
@@ -29,10 +30,11 @@ class CapturedStep:
     simply called, as it is for the first few of each shape. Should a step resist
     capture, it is called from then on.
 
-    The memory of one shape is held at a time: what was captured for another is given
-    back before the first step of a new one. A loader's shape only grows, and one that
-    was outgrown never comes back. If one does come back, its items are trained on as
-    they are: no shape is captured twice, so that shapes by turns end in steps of which
+    Memory is held for the largest shape, and those that are captured after it and fit
+    inside of it use the same. For one that does not fit, all that was captured is given
+    back before its first step. A loader's largest shape only grows, and one that was
+    outgrown never comes back. If one does come back, its items are trained on as they
+    are: no shape is the largest twice, so that shapes by turns end in steps of which
     some are replayed and the others called.
 
     Args:
@@ -51,8 +53,9 @@ class CapturedStep:
     ) -> None:
         self.step, self.recorder, self.let_go = step, recorder, let_go
         self.gave_up = False
-        self._place: _Place | None = None
-        self._forgotten: set[Hashable] = set()
+        self._largest: _Place | None = None
+        self._places: dict[Hashable, _Place] = {}
+        self._outgrown: set[Hashable] = set()
 
     def __call__(self, item: Item) -> Tensor:
         """Train on an item; returns its loss."""
@@ -62,8 +65,8 @@ class CapturedStep:
         fixed = place.put(item)
         if place.replay is not None:
             return place.replay()
-        place.warm_steps += 1
-        if place.warm_steps <= WARM_STEPS:
+        if place.warm_steps:
+            place.warm_steps -= 1
             return self.recorder.warm(lambda: self.step(fixed))
         try:
             place.replay = self.recorder.record(self._again(fixed))
@@ -72,14 +75,21 @@ class CapturedStep:
         return self.step(item) if place.replay is None else place.replay()
 
     def _place_of(self, item: Item) -> "_Place | None":
-        """Where items of this shape are put; None for a shape that was forgotten."""
-        shape = layout(item)
-        if shape in self._forgotten:
-            return None
-        if self._place is None or self._place.shape != shape:
+        """Where items of this shape are put; None for a shape that has no place."""
+        shape, tensors = layout(item), tensors_of(item)
+        if shape in self._places:
+            return self._places[shape]
+        if self._largest is None or not self._largest.holds(tensors):
+            if shape in self._outgrown:
+                return None
             self._forget()
-            self._place = _Place(item, shape)
-        return self._place
+            place = _Place([torch.empty_like(tensor) for tensor in tensors], WARM_STEPS)
+            self._largest, self._places = place, {shape: place}
+            return place
+        if self._largest.replay is None:
+            return None
+        self._places[shape] = _Place(self._largest.parts_like(tensors), WARM_STEPS_MORE)
+        return self._places[shape]
 
     def _again(self, fixed: Item) -> Callable[[], Tensor]:
         """The step on an item, each time without what was derived of it before."""
@@ -87,17 +97,18 @@ class CapturedStep:
         return lambda: self.step(like(fixed, tensors))
 
     def _forget(self) -> None:
-        """Give back the memory of the shape there was, if there was one."""
-        if self._place is not None:
-            self._forgotten.add(self._place.shape)
-            self._place = None
-            if self.let_go is not None:
-                self.let_go()
-            self.recorder.forget()
+        """Give back the memory of the shapes there were, if there were some."""
+        if self._largest is None:
+            return
+        self._outgrown |= self._places.keys()
+        self._largest, self._places = None, {}
+        if self.let_go is not None:
+            self.let_go()
+        self.recorder.forget()
 
     def _give_up(self, error: Exception) -> None:
         self.gave_up = True
-        self._place = None
+        self._largest, self._places = None, {}
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         told = "steps are not captured, which is slower: %s"
         logging.getLogger("gnnak").warning(told, reason)
@@ -107,20 +118,18 @@ class _Place:
     """Fixed tensors for the items of one shape, and the step captured with them.
 
     Args:
-        item: An item of this shape.
-        shape: Its layout.
+        tensors: Where those of an item are put, in the order of `tensors_of`.
+        warm_steps: How many steps there are before the one that is captured.
     """
 
-    def __init__(self, item: Item, shape: Hashable) -> None:
-        self.shape = shape
-        self.tensors = [torch.empty_like(tensor) for tensor in tensors_of(item)]
+    def __init__(self, tensors: list[Tensor], warm_steps: int) -> None:
+        self.tensors, self.warm_steps = tensors, warm_steps
         self.replay: Callable[[], Tensor] | None = None
-        self.warm_steps = 0
         by_type = defaultdict(list)
-        for position, tensor in enumerate(self.tensors):
+        for position, tensor in enumerate(tensors):
             by_type[tensor.dtype].append(position)
         self._by_type = [
-            (positions, [self.tensors[position] for position in positions])
+            (positions, [tensors[position] for position in positions])
             for positions in by_type.values()
         ]
 
@@ -130,3 +139,15 @@ class _Place:
         for positions, tensors in self._by_type:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
         return like(item, self.tensors)
+
+    def holds(self, tensors: list[Tensor]) -> bool:
+        """Whether there is room for such tensors in the place of these."""
+        if len(tensors) != len(self.tensors):
+            return False
+        pairs = zip(tensors, self.tensors, strict=True)
+        return all(a.dtype == b.dtype and a.numel() <= b.numel() for a, b in pairs)
+
+    def parts_like(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Tensors of these sizes, in the memory of the ones here."""
+        pairs = zip(tensors, self.tensors, strict=True)
+        return [here.view(-1)[: a.numel()].view(a.shape) for a, here in pairs]

@@ -52,6 +52,24 @@ def pools_given_back(device: torch.device) -> Iterator[None]:
     _count_from(index, peak)
 
 
+@contextmanager
+def growth_noted(device: torch.device) -> Iterator[list[int]]:
+    """Inside, notes by how many bytes what is in use grows at its peak.
+
+    The peak until then still counts.
+
+    Args:
+        device: A GPU.
+    """
+    index = _index(device)
+    peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
+    torch.cuda.reset_peak_memory_stats(index)
+    grown: list[int] = []
+    yield grown
+    grown.append(torch.cuda.max_memory_allocated(index) - start)
+    _before[index] = peak
+
+
 def _index(device: torch.device) -> int:
     return torch.cuda.current_device() if device.index is None else device.index
 

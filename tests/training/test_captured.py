@@ -1,11 +1,12 @@
 import logging
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
 
 from gnnak.training.batches.items import Item
-from gnnak.training.captured import WARM_STEPS, CapturedStep
+from gnnak.training.captured import WARM_STEPS, WARM_STEPS_MORE, CapturedStep
 from gnnak.training.flat import tensors_of
 from gnnak.training.module import GraphTask
 from gnnak.training.recorder import CallRecorder
@@ -81,15 +82,49 @@ def test_captured_step_captures_one_shape_after_the_other():
     assert len(seen) == (WARM_STEPS + 2) * len(items)
 
 
-def test_captured_step_captures_no_shape_twice():
-    items, seen, listener = items_of_shapes(3), [], Listener()
+def test_captured_step_captures_shapes_that_fit_inside_of_the_largest_beside_it():
+    items, seen, listener = items_of_shapes(3)[::-1], [], Listener()
+    captured = CapturedStep(summed(seen), listener)
+    turns = WARM_STEPS + WARM_STEPS_MORE + 3
+    for _ in range(turns):
+        assert [captured(item) for item in items] == [i.batch.x.sum() for i in items]
+    assert "forget" not in listener.calls
+    assert listener.calls.count("record") == 3
+    # Smaller ones wait for the largest to be captured, and are called meanwhile.
+    warm = WARM_STEPS + 2 * WARM_STEPS_MORE
+    assert listener.calls.count("warm") == warm
+    assert listener.calls.count("replay") == 3 * turns - 2 * WARM_STEPS - warm
+    assert len(seen) == 3 * turns
+    places = {item.batch.x.data_ptr() for item in seen[-3:]}
+    assert len(places) == 1
+
+
+def test_captured_step_has_no_shape_as_the_largest_twice():
+    one, other = items_of_shapes(2)
+    taller = one.batch.x.new_zeros(99, one.batch.x.size(1))
+    one = replace(one, batch=replace(one.batch, x=taller))
+    seen, listener = [], Listener()
     captured = CapturedStep(summed(seen), listener)
     for _ in range(20):
-        assert [captured(item) for item in items] == [i.batch.x.sum() for i in items]
-    assert listener.calls.count("forget") == 2
+        assert captured(one) == 0
+        assert captured(other) == other.batch.x.sum()
+    assert listener.calls.count("forget") == 1
     assert listener.calls.count("record") == 1
     assert listener.calls.count("replay") == 20 - WARM_STEPS
-    assert len(seen) == 20 * len(items)
+    assert len(seen) == 40
+
+
+def test_captured_step_captures_smaller_shapes_again_once_the_largest_has_grown():
+    small, middle, large = items_of_shapes(3)
+    seen, listener = [], Listener()
+    captured = CapturedStep(summed(seen), listener)
+    for largest in (middle, large):
+        for _ in range(WARM_STEPS + 1):
+            captured(largest)
+        for _ in range(WARM_STEPS_MORE + 1):
+            assert captured(small) == small.batch.x.sum()
+    assert listener.calls.count("forget") == 1
+    assert listener.calls.count("record") == 4
 
 
 class Holder(CallRecorder):

@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from gnnak.training import keeper
+from gnnak.training.batches import shapes
 from gnnak.training.captured import CapturedStep
 from gnnak.training.machine import Machine
 from gnnak.training.recorder import CallRecorder, GraphRecorder, make_recorder
 from gnnak.training.run import run
 from tests.gpu import needs_gpu
 from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
-from tests.training.small import small_config, triangles
+from tests.training.small import edge_counts, small_config, triangles
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 
@@ -88,6 +89,24 @@ def test_forget_gives_the_memory_of_graphs_back_and_others_can_be_captured():
     first = reserved_after_forgetting(recorder, 64)
     others = [reserved_after_forgetting(recorder, size) for size in (128, 256, 64)]
     assert max(others) <= first + 4 * 2**20
+
+
+@needs_gpu
+def test_smaller_work_is_captured_in_the_memory_of_the_first():
+    recorder, sizes = make_recorder(torch.device("cuda")), (64, 48, 16)
+    count, replays, reserved = torch.zeros((), device="cuda"), [], []
+    for megabytes in sizes:
+
+        def work(megabytes=megabytes):
+            parts = torch.full((3, megabytes * 2**16), megabytes, device="cuda")
+            return count.copy_((2.0 * parts).amax() / 2)
+
+        assert recorder.warm(work) == megabytes
+        replays.append(recorder.record(work))
+        reserved.append(torch.cuda.memory_reserved())
+    assert max(reserved) <= reserved[0] + 4 * 2**20
+    for _ in range(2):
+        assert [float(replay()) for replay in replays] == [*map(float, sizes)]
 
 
 @needs_gpu
@@ -178,6 +197,23 @@ def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
         run(config, triangles(), tmp_path / str(m.fast), m) for m in machines
     )
     assert recorded
+    losses = [record["curves"]["train_loss"] for record in (fast, plain)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+@needs_gpu
+def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(tmp_path, monkeypatch):
+    recorded, record = [], GraphRecorder.record
+    monkeypatch.setattr(
+        GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
+    )
+    monkeypatch.setattr(shapes, "LEAST_STEP", 16)
+    config = fixed_config("gin-ak+", train__precision="64", train__epochs=6)
+    plain, fast = (
+        run(config, edge_counts(240), tmp_path / str(fast), Machine("gpu", fast=fast))
+        for fast in (False, True)
+    )
+    assert len(recorded) >= 3
     losses = [record["curves"]["train_loss"] for record in (fast, plain)]
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from gnnak.optional import has_triton, interprets_triton
 from gnnak.training.batches import plain_padding
 from gnnak.training.batches.items import ROWS, RealRows, Shape
+from gnnak.training.batches.plain_padding import Span
 from gnnak.training.batches.windows import Window
 
 
@@ -107,7 +108,7 @@ class Slices(Cutter):
 
 
 class Padding(Cutter):
-    """Batches padded to one shape, up to number `until`: rows of matrices.
+    """Batches padded each to its shape, the first ones of a window: rows of matrices.
 
     Padding rows stand behind the real ones and name padding rows alone, spread evenly
     over them and in their order, or the last graph: what is padding touches nothing
@@ -115,55 +116,68 @@ class Padding(Cutter):
 
     Args:
         window: The batches.
-        shape: Sizes to pad to.
-        until: The first batch that is not wanted.
+        shapes: Sizes to pad each of the first batches to; equally many graphs.
     """
 
-    def __init__(self, window: Window, shape: Shape, until: int) -> None:
-        self.shape = shape
-        bounds = {axis: first[: until + 1] for axis, first in window.first.items()}
-        self.first = {axis: bound[:-1] for axis, bound in bounds.items()}
+    def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
+        self.shapes, device = shapes, window.batch.device
+        bounds = {axis: at[: len(shapes) + 1] for axis, at in window.first.items()}
         self.end = {axis: bound[1:] for axis, bound in bounds.items()}
-        self.count = {axis: bound.diff() for axis, bound in bounds.items()}
-        self.kernels = padding_kernels(window.batch.device)
+        sizes = torch.tensor([self.sizes(axis) for axis in bounds])
+        self.span = {
+            axis: Span(bound[:-1], bound.diff(), size, max(self.sizes(axis)))
+            for (axis, bound), size in zip(
+                bounds.items(), sizes.to(device, non_blocking=True), strict=True
+            )
+        }
+        self.kernels = padding_kernels(device)
 
     def sizes(self, axis: str) -> list[int]:
-        """All the same."""
-        return [getattr(self.shape, axis)] * self.first[axis].numel()
+        """Those of its shape."""
+        return [getattr(shape, axis) for shape in self.shapes]
 
     def rows(
         self, value: Tensor, along: str, counts: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
         """Rows, and padding behind them."""
         if counts is not None:
-            return self._numbers([value], along, counts)[:, 0].unbind()
-        return self.kernels.pad_rows(value, *self._axis(along), padding).unbind()
+            return [numbers[0] for numbers in self._numbers([value], along, counts)]
+        span = self.span[along]
+        given = (span.first, span.count, span.most, padding)
+        found = self.kernels.pad_rows(value, *given)
+        return self._cropped(found, self.sizes(along))
 
     def ends(self, value: Tensor, along: str, counts: str) -> Sequence[Tensor]:
         """Edges; those that are padding are self loops."""
-        return self._numbers([*value], along, counts).unbind()
+        return self._numbers([*value], along, counts)
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
         """Padding rows have no key, but all padding nodes are in a graph, the last."""
-        ends = (self.first[keys], self.end[keys], getattr(self.shape, keys))
-        found = self.kernels.pad_pointers(value, *ends, self.first[rows])
+        span = self.span[keys]
+        given = (span.first, self.end[keys], span.most, self.span[rows].first)
+        found = self.kernels.pad_pointers(value, *given)
         if keys == "graphs":
-            found[:, -1] = self.shape.nodes
-        return found.unbind()
+            found[:, -1] = self.span["nodes"].size
+        return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
     def real(self) -> Sequence[RealRows]:
         """The counts of every batch."""
-        counts = torch.stack([self.count[axis] for axis in ROWS], dim=1)
-        return [RealRows(self.shape, rows) for rows in counts]
+        counts = torch.stack([self.span[axis].count for axis in ROWS], dim=1)
+        return list(map(RealRows, self.shapes, counts))
 
-    def _numbers(self, values: list[Tensor], along: str, counts: str) -> Tensor:
-        """[b, v, r]: numbers of rows of an axis, those of padding spread over it."""
-        axes = self._axis(along), self._axis(counts)
-        return self.kernels.pad_numbers(values, *axes, to_last=counts == "graphs")
+    def _numbers(
+        self, values: list[Tensor], along: str, counts: str
+    ) -> Sequence[Tensor]:
+        """[v, r] of each batch: numbers of rows, those of padding spread over them."""
+        axes = self.span[along], self.span[counts]
+        found = self.kernels.pad_numbers(values, *axes, to_last=counts == "graphs")
+        sizes = [len(values) * size for size in self.sizes(along)]
+        return [part.view(len(values), -1) for part in self._cropped(found, sizes)]
 
-    def _axis(self, name: str) -> tuple[Tensor, Tensor, int]:
-        """Where the rows of each batch begin, how many there are, and shall be."""
-        return self.first[name], self.count[name], getattr(self.shape, name)
+    def _cropped(self, found: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+        """The first rows of each batch's, so many as it shall have."""
+        pairs = zip(found.unbind(), sizes, strict=True)
+        return [part[:size] for part, size in pairs]
 
 
 def padding_kernels(device: torch.device) -> ModuleType:

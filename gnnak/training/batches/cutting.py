@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 
 from gnnak.graphs import GraphBatch
@@ -41,8 +41,8 @@ def cut(window: Window, groups: bool = False, since: int = 0) -> list[Item]:
     return _items(window, Slices(window, since), groups)
 
 
-def pad(window: Window, shape: Shape, until: int | None = None) -> list[Item]:
-    """Cut a window into batches of one shape, with centroids and `Groups`.
+def pad(window: Window, shapes: Sequence[Shape]) -> list[Item]:
+    """Cut a window into batches of given shapes, with centroids and `Groups`.
 
     Real rows come first on every axis. The last graph, a padding one, holds the padding
     nodes. Padding edges are self loops, and padding copies are of padding nodes, in
@@ -50,13 +50,13 @@ def pad(window: Window, shape: Shape, until: int | None = None) -> list[Item]:
 
     Args:
         window: The batches; targets are of graphs.
-        shape: Sizes to pad to; each must leave room for padding.
-        until: The first batch that is not wanted; None = all are.
+        shapes: Sizes to pad each of the first batches to; the others are not wanted.
+            Each must leave room for padding.
     """
-    until = window.num_batches if until is None else until
-    most = {axis: max(window.counts(axis)[:until]) for axis in window.axes}
-    assert fits(most, shape), f"{most} leave no room for padding in {shape}"
-    return _items(window, Padding(window, shape, until), groups=True)
+    for number, shape in enumerate(shapes):
+        rows = {axis: window.counts(axis)[number] for axis in window.axes}
+        assert fits(rows, shape), f"{rows} leave no room for padding in {shape}"
+    return _items(window, Padding(window, shapes), groups=True)
 
 
 def _items(window: Window, cutter: Cutter, groups: bool) -> list[Item]:

@@ -6,6 +6,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.training.batches.plain_padding import Span
+
 BLOCK = 1024
 """Numbers that a program writes."""
 
@@ -22,26 +24,22 @@ def pad_rows(
     return out
 
 
-def pad_numbers(
-    values: list[Tensor],
-    rows: tuple[Tensor, Tensor, int],
-    named: tuple[Tensor, Tensor, int],
-    to_last: bool,
-) -> Tensor:
-    """[b, v, size]: numbers of things, counted from 0 in each batch."""
-    first, count, size = rows
-    out = values[0].new_empty(first.numel(), len(values), size)
-    for place, value in enumerate(values):
-        _pad_numbers[(first.numel(), triton.cdiv(size, BLOCK))](
+def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
+    """[b, v * most]: numbers of things, counted from 0 in each batch."""
+    batches = rows.first.numel()
+    out = values[0].new_empty(batches, len(values) * rows.most)
+    for number, value in enumerate(values):
+        _pad_numbers[(batches, triton.cdiv(rows.most, BLOCK))](
             value.contiguous(),
-            first,
-            count,
-            named[0],
-            named[1],
-            out[:, place],
+            rows.first,
+            rows.count,
+            rows.size,
+            named.first,
+            named.count,
+            named.size,
+            out,
             out.stride(0),
-            size,
-            named[2],
+            number,
             to_last,
             BLOCK,
         )
@@ -77,34 +75,42 @@ def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexp
 
 
 @triton.jit(
-    do_not_specialize=["stride", "size", "named_size"],
-    do_not_specialize_on_alignment=[*FIELDS, "named_first", "named_count"],
+    do_not_specialize=["stride", "number"],
+    do_not_specialize_on_alignment=[
+        *FIELDS,
+        "size",
+        "named_first",
+        "named_count",
+        "named_size",
+    ],
 )
 def _pad_numbers(
     value,
     first,
     count,
+    size,
     named_first,
     named_count,
+    named_size,
     out,
     stride,
-    size,
-    named_size,
+    number,
     TO_LAST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     rows, things = tl.load(count + batch), tl.load(named_count + batch)
-    inside, real = place < size, place < rows
+    padded, named_padded = tl.load(size + batch), tl.load(named_size + batch)
+    inside, real = place < padded, place < rows
     found = tl.load(value + tl.load(first + batch) + place, mask=inside & real, other=0)
     found -= tl.load(named_first + batch)
     if TO_LAST:
-        spread = tl.zeros_like(found) + (named_size - 1)
+        spread = tl.zeros_like(found) + (named_padded - 1)
     else:
-        spread = (place - rows) * (named_size - things) // (size - rows) + things
+        spread = (place - rows) * (named_padded - things) // (padded - rows) + things
     found = tl.where(real, found, spread)
-    tl.store(out + batch * stride + place, found, mask=inside)
+    tl.store(out + batch * stride + number * padded + place, found, mask=inside)
 
 
 @triton.jit(

@@ -79,7 +79,7 @@ class Loader:
         clock: Told the seconds it takes; None = nobody is told.
         subgraphs: Where their rooted subgraphs come from; None = nowhere.
         single: Whether a window is one batch.
-        padded: Whether batches are padded, all to one shape, if any is of full size.
+        padded: Whether batches are padded to a few shapes, if any is of full size.
         epochs: Which epoch is at hand; None = they are all the same, and none is begun
             ahead.
     """
@@ -171,11 +171,11 @@ class Loader:
         self.max_hop = max(self.max_hop, window.known["max_hop"])
         window.known["max_hop"] = self.max_hop
         full = sizes.count(self.batches.batch_size)
-        if self.shapes is None or not (full or self.shapes.shape):
+        if self.shapes is None or not (full or self.shapes.largest):
             return cut(window, groups)
         # Only the last batch may be larger: what would be too small has joined it.
         until = len(sizes) - (sizes[-1] > self.batches.batch_size)
         if not until:
             return cut(window, groups)
-        items = pad(window, self.shapes.of(window, until, full), until)
+        items = pad(window, self.shapes.of(window, until, full))
         return items + cut(window, groups, until) if until < len(sizes) else items

@@ -1,7 +1,23 @@
 """Rows of many batches, padded, in PyTorch."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """Where rows of each batch are on an axis, and how many there shall be."""
+
+    first: Tensor
+    """[b]: where they begin."""
+    count: Tensor
+    """[b]: how many there are."""
+    size: Tensor
+    """[b]: how many there shall be."""
+    most: int
+    """The largest of these sizes."""
 
 
 def pad_rows(
@@ -21,35 +37,31 @@ def pad_rows(
     return found.masked_fill_(behind, padding)
 
 
-def pad_numbers(
-    values: list[Tensor],
-    rows: tuple[Tensor, Tensor, int],
-    named: tuple[Tensor, Tensor, int],
-    to_last: bool,
-) -> Tensor:
-    """[b, v, size]: numbers of things, counted from 0 in each batch.
+def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
+    """[b, v * most]: numbers of things, counted from 0 in each batch.
 
+    Those of v values stand one after the other, `size` of each; then comes anything.
     What is padding names padding: the i-th of p such rows the (i q / p)-th of q others.
 
     Args:
         values: Numbers of all batches, v times [r].
-        rows: Where the rows of each batch begin [b], how many there are [b], and how
-            many there shall be.
-        named: The same of the things.
+        rows: The rows of each batch.
+        named: The things.
         to_last: Whether what is padding names the last of the things instead.
     """
-    (first, count, size), (named_first, named_count, named_size) = rows, named
-    place = torch.arange(size, device=first.device)
-    spread = place.new_full((), named_size - 1)
+    place = torch.arange(rows.most, device=rows.first.device)
+    count, size, things = rows.count[:, None], rows.size[:, None], named.count[:, None]
+    spread = named.size[:, None] - 1
     if not to_last:
-        number = (place - count[:, None]) * (named_size - named_count)[:, None]
-        spread = number // (size - count)[:, None] + named_count[:, None]
-    out = first.new_empty(first.numel(), len(values), size)
-    for index, value in enumerate(values):
-        found, behind = _taken(value, first, count, size)
-        found -= named_first[:, None]
-        torch.where(behind, spread, found, out=out[:, index])
-    return out
+        spread = (place - count) * (spread + 1 - things) // (size - count) + things
+    out = place.new_empty(rows.first.numel(), len(values) * rows.most + 1)
+    for number, value in enumerate(values):
+        found, behind = _taken(value, rows.first, rows.count, rows.most)
+        found = torch.where(behind, spread, found - named.first[:, None])
+        # What is beyond the size of a batch goes where nobody looks.
+        column = torch.where(place < size, number * size + place, out.size(1) - 1)
+        out.scatter_(1, column, found)
+    return out[:, :-1]
 
 
 def pad_pointers(

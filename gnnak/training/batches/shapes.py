@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from statistics import mean, pstdev
 
 from gnnak.training.batches.items import Shape
@@ -13,8 +14,15 @@ SLACK = 1.05
 """How much larger than the largest batch seen a shape is, where few were seen."""
 FEW, SPREADS = 4, 4.0
 """Of more than these, how many standard deviations it is above the mean."""
+ENOUGH = 8
+"""Batches after which smaller shapes are chosen."""
+SMALLER = (0.5, 1.75)
+"""How many standard deviations these are above the mean: what is padding, of sizes that
+spread like a bell, is then least on average."""
 LEAST_STEP = 64
 """Sizes are multiples of this, or of about a 128th of themselves."""
+APART = 16
+"""How far sizes that would be equal are apart: kernels are compiled for such steps."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
@@ -28,7 +36,7 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
-    (5, 64, 65, 0)
+    (5, 64, 80, 0)
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
@@ -37,7 +45,7 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
         elif axis != "graphs":
             size = _rounded(most[axis])
             while size in sizes.values():
-                size += 1
+                size += APART
             sizes[axis] = size
     return Shape(**sizes)
 
@@ -50,17 +58,20 @@ def _rounded(rows: int) -> int:
 
 
 class Shapes:
-    """The shape that batches are padded to; it grows when a batch does not fit.
+    """The shapes that batches are padded to: one that all fit in, and smaller ones.
 
-    No axis ever shrinks.
+    The largest grows when a batch does not fit; no axis ever shrinks. Smaller ones are
+    chosen once, after the first few batches, which have the largest one.
     """
 
     def __init__(self) -> None:
-        self.shape: Shape | None = None
+        self.largest: Shape | None = None
+        self.smaller: list[Shape] = []
         self.most: dict[str, int] = {}
+        self._seen: dict[str, list[int]] | None = {}
 
-    def of(self, window: Window, until: int, full: int) -> Shape:
-        """A shape that the batches up to number `until` of a window fit in.
+    def of(self, window: Window, until: int, full: int) -> list[Shape]:
+        """Shapes for the batches up to number `until` of a window, each the first fit.
 
         Args:
             window: The batches.
@@ -70,19 +81,46 @@ class Shapes:
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         for axis, rows in counts.items():
             self.most[axis] = max(*rows, self.most.get(axis, 0))
-        if self.shape is None or not fits(self.most, self.shape):
-            old = self.shape
-            self.shape = choose_shape(
-                {
-                    axis: max(
-                        _expected(rows[:full], self.most[axis]),
-                        0 if old is None else getattr(old, axis) - 1,
-                    )
-                    for axis, rows in counts.items()
-                }
-                | {"graphs": self.most["graphs"]}
-            )
-        return self.shape
+        if self.largest is None or not fits(self.most, self.largest):
+            self.largest = self._grown({a: rows[:full] for a, rows in counts.items()})
+        choice = [*self.smaller, self.largest]
+        if self._seen is not None:
+            self._look_at(self._seen, {a: rows[:full] for a, rows in counts.items()})
+        batches = (dict(zip(counts, rows, strict=True)) for rows in _turned(counts))
+        return [next(shape for shape in choice if fits(b, shape)) for b in batches]
+
+    def _grown(self, counts: Mapping[str, list[int]]) -> Shape:
+        """The largest shape, from the batches of full size at hand."""
+        old = self.largest
+        return choose_shape(
+            {
+                axis: max(
+                    _expected(rows, self.most[axis]),
+                    0 if old is None else getattr(old, axis) - 1,
+                )
+                for axis, rows in counts.items()
+            }
+            | {"graphs": self.most["graphs"]}
+        )
+
+    def _look_at(
+        self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
+    ) -> None:
+        """Choose smaller shapes, once enough batches of full size were seen."""
+        for axis, rows in counts.items():
+            seen.setdefault(axis, []).extend(rows)
+        if len(seen["graphs"]) < ENOUGH:
+            return
+        assert self.largest is not None
+        for spreads in SMALLER:
+            expected = {
+                axis: math.ceil(mean(rows) + spreads * pstdev(rows))
+                for axis, rows in seen.items()
+            }
+            shape = choose_shape(expected | {"graphs": self.most["graphs"]})
+            if shape != self.largest and is_inside(shape, self.largest):
+                self.smaller.append(shape)
+        self._seen = None
 
 
 def _expected(rows: list[int], most: int) -> int:
@@ -95,3 +133,14 @@ def _expected(rows: list[int], most: int) -> int:
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
     """Whether batches of so many rows leave room for padding on every axis."""
     return all(rows < getattr(shape, axis) for axis, rows in most.items())
+
+
+def is_inside(shape: Shape, other: Shape) -> bool:
+    """Whether a shape is larger than another on no axis."""
+    axes = (field.name for field in fields(Shape))
+    return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)
+
+
+def _turned(counts: Mapping[str, list[int]]) -> Iterator[tuple[int, ...]]:
+    """Of every batch, its rows on each axis."""
+    return zip(*counts.values(), strict=True)

@@ -145,11 +145,11 @@ def test_an_open_window_is_cut_and_padded_without_a_question_to_the_device(sampl
     if sampled:
         subgraphs = SubgraphDrop("random", 1)(subgraphs, graphs.edge_index)
     window = open_window(graphs, subgraphs, [3, 3])
-    shape = Shapes().of(window, 2, 2)
+    shapes = Shapes().of(window, 2, 2)
     with FakeTensorMode() as mode:
         unknown = faked(window, mode)
-        items = pad(unknown, shape) + cut(unknown, groups=True)
+        items = pad(unknown, shapes) + cut(unknown, groups=True)
         with pytest.raises(RuntimeError, match="_local_scalar_dense"):
             items[0].batch.ptr.tolist()
     assert [item.batch.num_graphs for item in items] == [4, 4, 3, 3]
-    assert items[0].subgraphs.num_copies == shape.copies
+    assert items[0].subgraphs.num_copies == shapes[0].copies
