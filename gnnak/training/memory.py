@@ -38,10 +38,11 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 
 @contextmanager
-def pools_given_back(device: torch.device) -> Iterator[None]:
-    """Inside, captured graphs give back what they hold: from then on it is not counted.
+def pools_changed(device: torch.device) -> Iterator[None]:
+    """Inside, what captured graphs hold is given back, or used by others.
 
-    The peak until then still counts.
+    What is held is counted anew, and it is not counted twice meanwhile. The peak until
+    then still counts.
 
     Args:
         device: A GPU.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.training.batches.ahead import nothing_ahead
-from gnnak.training.memory import growth_noted, pools_given_back
+from gnnak.training.memory import growth_noted, pools_changed
 
 Work = Callable[[], Tensor]
 ROOM = 1.05
@@ -134,7 +134,7 @@ class GraphRecorder:
 
         A pool without graphs is not to be captured in again.
         """
-        with pools_given_back(self.device):
+        with pools_changed(self.device):
             torch.cuda.synchronize(self.index)
             for graph in self.graphs:
                 graph.reset()
@@ -152,12 +152,13 @@ class GraphRecorder:
     @contextmanager
     def _in_pool(self) -> Iterator[None]:
         """Inside, this thread's memory is that of the graphs."""
-        torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
-        try:
-            yield
-        finally:
-            torch._C._cuda_endAllocateToPool(self.index, self.pool)
-            torch._C._cuda_releasePool(self.index, self.pool)
+        with pools_changed(self.device):
+            torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
+            try:
+                yield
+            finally:
+                torch._C._cuda_endAllocateToPool(self.index, self.pool)
+                torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_pool(self) -> None:
         """Give back what PyTorch does not after a capture that CUDA broke off."""

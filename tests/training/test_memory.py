@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gnnak.training.memory import peak_megabytes, pools_given_back, reset_peak
+from gnnak.training.memory import peak_megabytes, pools_changed, reset_peak
 from tests.gpu import needs_gpu
 
 MB = 2**20
@@ -52,7 +52,7 @@ def test_peak_is_no_sum_of_a_graph_and_what_came_after_it(later, peak, counters)
     counters.pool = 10
     reset_peak(GPU)
     counters.allocate(3)
-    with pools_given_back(GPU):
+    with pools_changed(GPU):
         counters.pool = 0
     counters.allocate(later)
     assert peak_megabytes(GPU) == peak
@@ -65,6 +65,6 @@ def test_peak_of_a_gpu_is_what_was_allocated_at_most():
     reset_peak("cuda")
     before = peak_megabytes("cuda")
     large = torch.empty(64 * MB, dtype=torch.uint8, device="cuda")
-    with pools_given_back(torch.device("cuda")):
+    with pools_changed(torch.device("cuda")):
         del large
     assert peak_megabytes("cuda") == pytest.approx(before + 64, abs=1)

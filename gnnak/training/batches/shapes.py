@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from statistics import mean, pstdev
 
@@ -12,10 +12,10 @@ from gnnak.training.batches.windows import Window
 
 SLACK = 1.05
 """How much larger than the largest batch seen a shape is, where few were seen."""
-FEW, SPREADS = 4, 4.0
+FEW, SPREADS = 4, 5.0
 """Of more than these, how many standard deviations it is above the mean."""
 ENOUGH = 8
-"""Batches after which smaller shapes are chosen."""
+"""Batches by which shapes are chosen; and those that have the largest one at first."""
 SMALLER = (0.5, 1.75)
 """How many standard deviations these are above the mean: what is padding, of sizes that
 spread like a bell, is then least on average."""
@@ -61,7 +61,8 @@ class Shapes:
     """The shapes that batches are padded to: one that all fit in, and smaller ones.
 
     The largest grows when a batch does not fit; no axis ever shrinks. Smaller ones are
-    chosen once, after the first few batches, which have the largest one.
+    chosen once, after the first few batches. Whenever the largest is new, the next few
+    batches have it, so that steps of it are captured before those of the others.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class Shapes:
         self.smaller: list[Shape] = []
         self.most: dict[str, int] = {}
         self._seen: dict[str, list[int]] | None = {}
+        self._wait = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Shapes for the batches up to number `until` of a window, each the first fit.
@@ -79,55 +81,61 @@ class Shapes:
             full: How many of them, the first ones, are of full size.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
+        known = {axis: rows[:full] for axis, rows in counts.items()}
         for axis, rows in counts.items():
             self.most[axis] = max(*rows, self.most.get(axis, 0))
-        if self.largest is None or not fits(self.most, self.largest):
-            self.largest = self._grown({a: rows[:full] for a, rows in counts.items()})
-        choice = [*self.smaller, self.largest]
         if self._seen is not None:
-            self._look_at(self._seen, {a: rows[:full] for a, rows in counts.items()})
-        batches = (dict(zip(counts, rows, strict=True)) for rows in _turned(counts))
-        return [next(shape for shape in choice if fits(b, shape)) for b in batches]
-
-    def _grown(self, counts: Mapping[str, list[int]]) -> Shape:
-        """The largest shape, from the batches of full size at hand."""
-        old = self.largest
-        return choose_shape(
-            {
-                axis: max(
-                    _expected(rows, self.most[axis]),
-                    0 if old is None else getattr(old, axis) - 1,
-                )
-                for axis, rows in counts.items()
-            }
-            | {"graphs": self.most["graphs"]}
-        )
+            self._look_at(self._seen, known)
+        if self.largest is None or not fits(self.most, self.largest):
+            self._grow(known)
+        assert self.largest is not None
+        found = []
+        for sizes in zip(*counts.values(), strict=True):
+            self._wait -= 1
+            smaller = [] if self._wait >= 0 else self.smaller
+            batch = dict(zip(counts, sizes, strict=True))
+            fitting = (shape for shape in smaller if fits(batch, shape))
+            found.append(next(fitting, self.largest))
+        return found
 
     def _look_at(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Choose smaller shapes, once enough batches of full size were seen."""
+        """Once enough batches of full size were seen, choose all shapes by them."""
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
         if len(seen["graphs"]) < ENOUGH:
             return
+        self._seen = None
+        self._grow(seen)
         assert self.largest is not None
         for spreads in SMALLER:
-            expected = {
-                axis: math.ceil(mean(rows) + spreads * pstdev(rows))
-                for axis, rows in seen.items()
-            }
+            expected = {axis: _above(rows, spreads) for axis, rows in seen.items()}
             shape = choose_shape(expected | {"graphs": self.most["graphs"]})
             if shape != self.largest and is_inside(shape, self.largest):
                 self.smaller.append(shape)
-        self._seen = None
+
+    def _grow(self, counts: Mapping[str, list[int]]) -> None:
+        """Choose the largest shape, judging by these batches of full size."""
+        graphs, old = {"graphs": self.most["graphs"]}, self.largest
+        most = {axis: _expected(rows, self.most[axis]) for axis, rows in counts.items()}
+        if old is not None and fits(most | graphs, old):
+            return
+        if old is not None:
+            most = {axis: max(most[axis], getattr(old, axis) - 1) for axis in most}
+        self.largest, self._wait = choose_shape(most | graphs), ENOUGH
 
 
 def _expected(rows: list[int], most: int) -> int:
     """So many rows hardly any batch will have, judging by these."""
     if len(rows) <= FEW:
         return math.ceil(most * SLACK)
-    return max(most, math.ceil(mean(rows) + SPREADS * pstdev(rows)))
+    return max(most, _above(rows, SPREADS))
+
+
+def _above(rows: list[int], spreads: float) -> int:
+    """So many standard deviations above the mean."""
+    return math.ceil(mean(rows) + spreads * pstdev(rows))
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
@@ -139,8 +147,3 @@ def is_inside(shape: Shape, other: Shape) -> bool:
     """Whether a shape is larger than another on no axis."""
     axes = (field.name for field in fields(Shape))
     return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)
-
-
-def _turned(counts: Mapping[str, list[int]]) -> Iterator[tuple[int, ...]]:
-    """Of every batch, its rows on each axis."""
-    return zip(*counts.values(), strict=True)

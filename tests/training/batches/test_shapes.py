@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gnnak.training.batches.items import ROWS
 from gnnak.training.batches.shapes import (
     ENOUGH,
+    SPREADS,
     Shapes,
     choose_shape,
     fits,
@@ -53,11 +54,10 @@ def test_shapes_grow_when_a_batch_does_not_fit():
 def test_shapes_have_room_for_batches_that_are_a_little_larger():
     window = window_of(molecule_store(4), [2] * 14)
     shapes = Shapes().of(window, 14, 14)
-    assert len(set(shapes)) == 1
     for axis in ("nodes", "edges", "copies", "edge_copies"):
         assert max(window.counts(axis)) < getattr(shapes[0], axis)
     copies = window.counts("copies")
-    assert mean(copies) + 4 * pstdev(copies) < shapes[0].copies
+    assert mean(copies) + SPREADS * pstdev(copies) < shapes[0].copies
 
 
 def test_shapes_judge_by_batches_of_full_size():
@@ -88,12 +88,15 @@ def test_later_batches_have_the_smallest_shape_they_fit_in():
     shapes, window = Shapes(), batches_of_many_sizes()
     count = window.num_batches
     assert count > ENOUGH
-    assert set(shapes.of(window, count, count)) == {shapes.largest}
+    first = shapes.of(window, count, count)
+    assert set(first[:ENOUGH]) == {shapes.largest}
+    assert len(set(first)) == 3
     small, middle = shapes.smaller
     assert is_inside(small, middle)
     assert is_inside(middle, shapes.largest)
     found = shapes.of(window, count, count)
     assert set(found) == {small, middle, shapes.largest}
+    assert found[ENOUGH:] == first[ENOUGH:]
     for number, shape in enumerate(found):
         rows = {axis: window.counts(axis)[number] for axis in window.axes}
         assert fits(rows, shape)
@@ -109,9 +112,22 @@ def test_smaller_shapes_are_chosen_once_and_stay_when_the_largest_grows():
     shapes.of(window, count, count)
     chosen, largest = list(shapes.smaller), shapes.largest
     assert chosen
-    shapes.of(window_of(molecule_store(8), [56]), 1, 1)
-    assert shapes.largest != largest
+    large = window_of(molecule_store(8), [56])
+    assert shapes.of(large, 1, 1) == [shapes.largest] != [largest]
     assert shapes.smaller == chosen
+    # Steps of the new one are captured first.
+    found = shapes.of(window, count, count)
+    assert set(found[: ENOUGH - 1]) == {shapes.largest}
+    assert set(found[ENOUGH:]) & set(chosen)
+
+
+def test_the_largest_shape_stays_where_what_is_expected_fits_in():
+    shapes, window = Shapes(), batches_of_many_sizes()
+    shapes.of(window, ENOUGH - 1, ENOUGH - 1)
+    first = shapes.largest
+    shapes.of(window, ENOUGH, ENOUGH)
+    assert shapes.smaller
+    assert shapes.largest is first
 
 
 def test_batches_of_one_size_have_one_shape():
