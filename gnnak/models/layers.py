@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import reduce
+from operator import add
 
 from torch import Tensor, nn
 
@@ -129,8 +131,6 @@ class OuterLayer(nn.Module):
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
         """Compute new node states, [n, c]; arguments as of `Kernel`."""
-        out = sum(
-            kernel(x, edge_index, edge_attr, batch, subgraphs)
-            for kernel in self.kernels
-        )
+        given = (x, edge_index, edge_attr, batch, subgraphs)
+        out = reduce(add, (kernel(*given) for kernel in self.kernels))
         return self.after.added_to(x, out)

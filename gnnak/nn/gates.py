@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding
 
 
@@ -32,9 +33,9 @@ class HopTable(nn.Module):
         """Draw all rows anew from the standard normal distribution."""
         nn.init.normal_(self.weight)
 
-    def rows(self, hop: Tensor) -> Tensor:
-        """The table row of each hop [m]: -1, "not reached", is the last row."""
-        return hop.remainder(self.max_hops + 2)
+    def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
+        """The table row of each copy's hop [m]: "not reached" is the last row."""
+        return subgraphs.hop_rows(self.max_hops + 2)
 
     def extra_repr(self) -> str:
         """Show the sizes."""

@@ -195,7 +195,7 @@ class GNNAK(nn.Module):
         states = None if edge_attr is None else EdgeStates.of(edge_attr)
         if self.fused and can_fuse(self, x, subgraphs, states):
             return fused_encodings(self, x, subgraphs, states, over_context)
-        rows = self.hop_table.rows(subgraphs.hop) if self.hop_table else None
+        rows = self.hop_table.rows(subgraphs) if self.hop_table else None
         copies = self.lift(x, subgraphs, rows)
         edges = None if states is None else gather(states.rows(), subgraphs.edge)
         emb = self.project(

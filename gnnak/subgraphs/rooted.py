@@ -85,6 +85,13 @@ class RootedSubgraphs:
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
+    def hop_rows(self, size: int) -> Tensor:
+        """[m]: each hop's row of a table of `size` rows, the last one that of -1.
+
+        Computed once.
+        """
+        return self._once(f"rows of {size}", lambda: self.hop.remainder(size))
+
     @property
     def in_order(self) -> bool:
         """Whether subgraph i is rooted at node i, for all nodes; computed once."""

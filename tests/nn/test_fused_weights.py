@@ -22,7 +22,7 @@ def by_hand(layer):
     gates = {name: gate(layer.hop_table.weight) for name, gate in layer.gates.items()}
     if not isinstance(project, nn.Linear):
         return {"matrix": matrix, **gates}
-    row = gates["centroid"][0] if "centroid" in gates else torch.ones(()).double()
+    row = gates.pop("centroid")[0] if "centroid" in gates else torch.ones(()).double()
     return {
         "matrix": matrix @ project.weight,
         "offset": matrix @ project.bias,

@@ -1,6 +1,13 @@
 import torch
 
 from gnnak.nn.gates import HopGate, HopTable
+from gnnak.subgraphs import RootedSubgraphs
+
+
+def with_hops(hop):
+    """A record of nothing but hops."""
+    none = torch.zeros(2, 0, dtype=torch.long)
+    return RootedSubgraphs(none[0], none[0], none[0], hop, none, none[0])
 
 
 def test_hop_table_has_a_row_per_hop_and_one_for_not_reached():
@@ -8,12 +15,12 @@ def test_hop_table_has_a_row_per_hop_and_one_for_not_reached():
     table = HopTable(max_hops=30, channels=4)
     assert table.weight.shape == (32, 4)
     hops = torch.tensor([0, 1, 30, -1])
-    assert table.rows(hops).tolist() == [0, 1, 30, 31]
+    assert table.rows(with_hops(hops)).tolist() == [0, 1, 30, 31]
     assert repr(table) == "HopTable(max_hops=30, channels=4)"
 
 
 def test_hop_table_without_hops_has_the_root_and_not_reached():
-    assert HopTable(0, 4).rows(torch.tensor([0, -1])).tolist() == [0, 1]
+    assert HopTable(0, 4).rows(with_hops(torch.tensor([0, -1]))).tolist() == [0, 1]
 
 
 def test_hop_gate_is_the_sigmoid_of_a_linear():

@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from gnnak.training.memory import peak_megabytes, pools_changed, reset_peak
+from gnnak.training.memory import (
+    growth_noted,
+    peak_megabytes,
+    pools_changed,
+    reset_peak,
+)
 from tests.gpu import needs_gpu
 
 MB = 2**20
@@ -16,6 +21,7 @@ class Counters:
     def __init__(self, monkeypatch):
         self.now = self.peak = self.pool = 0
         calls = {
+            "memory_allocated": lambda _: self.now,
             "max_memory_allocated": lambda _: self.peak,
             "reset_peak_memory_stats": lambda _: self.allocate(0),
             "memory_snapshot": self.snapshot,
@@ -58,6 +64,18 @@ def test_peak_is_no_sum_of_a_graph_and_what_came_after_it(later, peak, counters)
     assert peak_megabytes(GPU) == peak
     reset_peak(GPU)
     assert peak_megabytes(GPU) == 0
+
+
+def test_growth_is_noted_and_the_peak_before_it_still_counts(counters):
+    reset_peak(GPU)
+    counters.allocate(9)
+    counters.now = 2 * MB
+    with growth_noted(GPU) as grown:
+        counters.allocate(5)
+    assert grown == [5 * MB]
+    assert peak_megabytes(GPU) == 9
+    counters.allocate(20)
+    assert peak_megabytes(GPU) == 22
 
 
 @needs_gpu

@@ -84,7 +84,7 @@ def fused_encodings(
     """
     hops = layer.hop_table
     table = None if hops is None else hops.weight
-    rows = subgraphs.hop if hops is None else hops.rows(subgraphs.hop)
+    rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
     known = weights_of(layer)
     gates = known.gates
     transforms: dict[Encoding, list[Block]] = {
@@ -94,7 +94,11 @@ def fused_encodings(
     }
     c = lift(x, table, rows, subgraphs)
     normed = all(blocks[0].norm.training for blocks in transforms.values())
-    product = (known.matrix, known.offset, normed)
+    offset = known.offset
+    if offset is not None and normed and "centroid" in layer.encodings:
+        # Norms take it off again: of all its gradients, the centroid's is not zero.
+        offset = offset.detach()
+    product = (known.matrix, offset, normed)
     z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *product)
     encodings = _sums(z, transforms, gates, rows, subgraphs)
     for name in transforms:

@@ -133,7 +133,9 @@ class _NormAddLinear(torch.autograd.Function):
         grad_h = torch.empty_like(h)
         given = (grad, h, ctx.k, kept(saved, ctx.make), matrix, more, grad_h)
         back = kernels_for(h).norm_linear_backward(*given)
-        grad_offset = offset_grad(grad, offset, ctx.normed)
+        grad_offset = None
+        if ctx.needs_input_grad[5]:
+            grad_offset = offset_grad(grad, offset, ctx.normed)
         return grad_h, *back, grad_offset, None, None, None, None, None
 
 

@@ -30,7 +30,8 @@ class OfWeights(NamedTuple):
     offset: Tensor | None
     """[c']: what the bias of `project` adds to these products."""
     gates: dict[str, Tensor]
-    """[t, c]: by encoding, the gate for every row of the hop table."""
+    """[t, c]: by encoding, the gate for every row of the hop table; not the centroid's
+    where it is in `centroid`."""
     centroid: tuple[Tensor, Tensor] | None
     """Weight and bias of `project`, gated for the centroid; None if it is no Linear."""
 
@@ -88,31 +89,31 @@ def _compute(layers: Sequence[GNNAK]) -> list[OfWeights]:
         for name in names
     ]
     matrix = torch.cat(firsts).view(count, -1, firsts[0].size(1))
-    values = _gates(layers)
-    each = len(one.gates)
-    tables: Sequence[Tensor] = () if values is None else values.unbind()
-    gates = [
-        dict(zip(one.gates, tables[each * i : each * (i + 1)], strict=False))
-        for i in range(count)
-    ]
+    tables = _gates(layers)
     if not isinstance(one.project, nn.Linear):
-        bare = zip(matrix.unbind(), gates, strict=True)
-        return [OfWeights(matrix, None, gate, None) for matrix, gate in bare]
+        bare = zip(matrix.unbind(), _of_each(tables, count), strict=True)
+        return [OfWeights(matrix, None, gates, None) for matrix, gates in bare]
     projects = [cast(nn.Linear, layer.project) for layer in layers]
     weight = torch.stack([project.weight for project in projects])
     bias = torch.stack([project.bias for project in projects])[:, :, None]
     joint, offset = torch.bmm(matrix, weight), torch.bmm(matrix, bias)
-    if values is not None and "centroid" in one.gates:
-        place = list(one.gates).index("centroid")
-        gate = values.view(count, each, *values.shape[1:])[:, place, 0, :, None]
+    centroid = tables.pop("centroid", None)
+    if centroid is not None:
+        gate = centroid[:, 0, :, None]
         weight, bias = weight * gate, bias * gate
-    parts = (joint.unbind(), offset[:, :, 0].unbind(), gates)
-    centroid = zip(weight.unbind(), bias[:, :, 0].unbind(), strict=True)
-    return [OfWeights(*part) for part in zip(*parts, centroid, strict=True)]
+    parts = (joint.unbind(), offset[:, :, 0].unbind(), _of_each(tables, count))
+    gated = zip(weight.unbind(), bias[:, :, 0].unbind(), strict=True)
+    return [OfWeights(*part) for part in zip(*parts, gated, strict=True)]
 
 
-def _gates(layers: Sequence[GNNAK]) -> Tensor | None:
-    """[layers * gates, t, c]: every gate for every row of its hop table."""
+def _of_each(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
+    """The tables of each of so many layers, by encoding."""
+    parts = {name: of_all.unbind() for name, of_all in tables.items()}
+    return [{name: part[i] for name, part in parts.items()} for i in range(count)]
+
+
+def _gates(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
+    """[layers, t, c]: by encoding, the gates for every row of the hop tables."""
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None
     ]
@@ -120,9 +121,12 @@ def _gates(layers: Sequence[GNNAK]) -> Tensor | None:
         cast(HopGate, gate).linear for layer in layers for gate in layer.gates.values()
     ]
     if not tables or not linears:
-        return None
+        return {}
     each = len(linears) // len(tables)
     table = torch.stack(tables).repeat_interleave(each, dim=0)
     matrix = torch.stack([linear.weight for linear in linears])
-    offset = torch.stack([linear.bias for linear in linears])[:, None]
-    return torch.sigmoid(torch.baddbmm(offset, table, matrix.transpose(1, 2)))
+    offset = torch.stack([linear.bias for linear in linears])[:, :, None]
+    # With weights first in the product, each gradient of them is one piece of memory.
+    values = torch.baddbmm(offset, matrix, table.transpose(1, 2)).transpose(1, 2)
+    values = torch.sigmoid(values.contiguous()).unflatten(0, (len(tables), each))
+    return dict(zip(layers[0].gates, values.unbind(1), strict=True))
