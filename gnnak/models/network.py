@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
-from gnnak.nn.fused.early import EarlyRows, early_rows
 from gnnak.nn.fused.weights import weights_together
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.recompute import recomputed
@@ -141,10 +140,7 @@ class Network(nn.Module):
         alone = again or torch.compiler.is_compiling()
         with nullcontext() if alone else weights_together(self._uplifted()):
             for layer in self.layers:
-                with nullcontext(EarlyRows()) if alone else early_rows() as early:
-                    given = (edge_index, edge_attr, batch, subgraphs)
-                    states = call(layer, states, *given)
-                early.before(states)
+                states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
         if self.reduce is not None:
             if num_graphs is None:
                 num_graphs = int(batch.max()) + 1 if batch.numel() else 1

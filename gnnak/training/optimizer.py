@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from gnnak.nn.lanes import Lanes
 from gnnak.training.config import TrainConfig
+from gnnak.training.lanes import Lanes
 
 TOGETHER = 32
 """Weights that one lane moves."""

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
-from gnnak.nn.lanes import Lanes
+from gnnak.training.lanes import Lanes
 from gnnak.training.optimizer import TOGETHER, make_ready, take_step
 from gnnak.training.step import backward
 from tests.gpu import needs_gpu

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.fused.early import maybe_early
 from gnnak.nn.fused.norm import offset_grad
 from gnnak.nn.fused.rows import (
     Again,
@@ -80,8 +79,7 @@ def norm_add_linear(
         return kernels_for(h).norm_linear(h, k, added, matrix, offset, k.real)[0]
 
     tensors = (matrix, offset, h.values, *to_keep(residual.values, residual.again))
-    again = maybe_early(Again(make, tensors, owned=True), z)
-    return Rows(z, moments, again), at_centroid
+    return Rows(z, moments, Again(make, tensors, owned=True)), at_centroid
 
 
 def gate_pools(

@@ -52,14 +52,9 @@ class Lanes:
             yield
 
     def __exit__(self, *_: object) -> None:
-        """End with a join."""
-        self.join()
-
-    def join(self) -> None:
         """What follows waits for all lanes."""
         for stream in self._streams:
             torch.cuda.current_stream(self.device).wait_stream(stream)
-        self._streams = []
 
 
 @cache
