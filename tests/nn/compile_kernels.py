@@ -77,7 +77,7 @@ def call_products(width, padded=True, gated=True):
     key = torch.arange(m)
     more = AtCentroids(h, key, key) if gated else None
     fast.norm_linear_backward(grad, h, k, residual, matrix, more, torch.empty_like(h))
-    fast.norm_act_at(h, k, residual, key)
+    fast.norm_act_at(h, k, residual, key, gated)
 
 
 def call_for_other_convs(c, e, edges):

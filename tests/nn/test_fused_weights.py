@@ -34,7 +34,9 @@ def by_hand(layer):
 
 def named(found):
     """The tensors of what was found, by name."""
-    weight, bias = found.centroid or (None, None)
+    weight = bias = None
+    if found.centroid is not None:
+        weight, bias = found.centroid[:, :-4], found.centroid[:, -4]
     tensors = {"matrix": found.matrix, "offset": found.offset, **found.gates}
     tensors |= {"weight": weight, "bias": bias}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}

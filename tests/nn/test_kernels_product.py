@@ -121,7 +121,8 @@ def test_norm_linear_backward_agrees_on_few_rows(fast, count):
 def test_norm_act_at_agrees(fast, norm, adds):
     h, k, residual, _ = product_inputs(70, 65, 1, norm, adds)
     for index in (torch.randint(70, (40,)), torch.zeros(0, dtype=torch.long)):
-        assert_agree(fast, "norm_act_at", h, k, residual, index)
+        for ones in (False, True):
+            assert_agree(fast, "norm_act_at", h, k, residual, index, ones)
 
 
 def assert_backward_agrees(fast, grad, h, *more):

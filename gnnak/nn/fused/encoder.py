@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.functional import linear
 
-from gnnak.nn.fused.norm import affine
 from gnnak.nn.fused.parts import Block
 from gnnak.nn.fused.rows import real_of
 from gnnak.nn.kernels import kernels_for
@@ -86,7 +86,7 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: Constants) -> Tensor:
     kernels = kernels_for(values)
-    return kernels.norm_act(affine(values, matrix, None), k, True, None)
+    return kernels.norm_act(linear(values, matrix), k, True, None)
 
 
 class _Encode(torch.autograd.Function):
@@ -99,7 +99,7 @@ class _Encode(torch.autograd.Function):
         bias: Tensor,
         norm: nn.BatchNorm1d,
     ) -> tuple[Tensor, Constants]:
-        h, kernels = affine(values, matrix, None), kernels_for(values)
+        h, kernels = linear(values, matrix), kernels_for(values)
         k = kernels.norm_constants(h, norm, real_of(h))
         ctx.save_for_backward(values, matrix)
         ctx.k = k
@@ -109,7 +109,7 @@ class _Encode(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         values, matrix = ctx.saved_tensors
-        h, grad = affine(values, matrix, None), grad.contiguous()
+        h, grad = linear(values, matrix), grad.contiguous()
         back = kernels_for(h).norm_act_backward(grad, h, ctx.k, True)
         grad_h, grad_weight, grad_bias = back
         of_values = grad_h @ matrix if ctx.needs_input_grad[0] else None

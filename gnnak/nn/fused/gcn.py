@@ -5,9 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv
 
-from gnnak.nn.fused.norm import affine, offset_grad
+from gnnak.nn.fused.norm import offset_grad
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, to_keep
 from gnnak.nn.kernels import kernels_for
 from gnnak.nn.kernels.records import Edges, EdgeStates
@@ -54,7 +55,7 @@ class _Gcn(torch.autograd.Function):
         normed: bool,
         again: Again | None,
     ) -> Tensor:
-        kernels, h = kernels_for(c), affine(c, matrix, None)
+        kernels, h = kernels_for(c), linear(c, matrix)
         scale = kernels.gcn_scale(h, edges)
         ctx.save_for_backward(scale, matrix, bias, *to_keep(c, again))
         ctx.edges, ctx.normed, ctx.make = edges, normed, maker(again)

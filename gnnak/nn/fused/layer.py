@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from gnnak.nn.encodings import scaled_up
 from gnnak.nn.fused.lift import lift
-from gnnak.nn.fused.norm import affine, norm_relu_linear, norm_relu_linears
+from gnnak.nn.fused.norm import norm_relu_linear, norm_relu_linears
 from gnnak.nn.fused.parts import Block, blocks_of
 from gnnak.nn.fused.pool import Pool, gate_pools
 from gnnak.nn.fused.rows import Rows
@@ -98,7 +99,7 @@ def fused_encodings(
     if offset is not None and normed and "centroid" in layer.encodings:
         # Norms take it off again: of all its gradients, the centroid's is not zero.
         offset = offset.detach()
-    product = (known.matrix, offset, normed)
+    product = (known.matrix, offset, normed, known.centroid is not None)
     z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *product)
     encodings = _sums(z, transforms, gates, rows, subgraphs)
     for name in transforms:
@@ -141,7 +142,7 @@ def _sums(
 def _at_centroid(states: Tensor, known: OfWeights) -> Tensor:
     """The centroid encoding, from the base GNN's states of centroids, [s, w]."""
     if known.centroid is not None:
-        return affine(states, *known.centroid)
+        return linear(states, known.centroid)
     gate = known.gates.get("centroid")
     return states if gate is None else states * gate[0]
 

@@ -182,11 +182,6 @@ class _NormLinears(torch.autograd.Function):
         return grad_h, None, None, None, None, *back
 
 
-def affine(x: Tensor, matrix: Tensor, offset: Tensor | None) -> Tensor:
-    """`x matrix^T + offset`."""
-    return torch.nn.functional.linear(x, matrix, offset)
-
-
 def offset_grad(grad: Tensor, offset: Tensor | None, normed: bool) -> Tensor | None:
     """The gradient of an offset of all rows; none where a norm of them takes it off."""
     if offset is None:

@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
-from gnnak.nn.fused.norm import affine, norm_relu_linear
+from gnnak.nn.fused.norm import norm_relu_linear
 from gnnak.nn.fused.parts import two_linears
 from gnnak.nn.fused.rows import Again, Rows, kept, maker, to_keep
 from gnnak.nn.kernels import kernels_for
@@ -42,7 +43,7 @@ def run_pna(
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
     blocks = [c.values, pooled, lookup(conv.degree.weight, degree)]
-    h = Rows(affine(torch.cat(blocks, dim=1), update.first.weight, None))
+    h = Rows(linear(torch.cat(blocks, dim=1), update.first.weight))
     return norm_relu_linear(update.norm, h, update.second, normed), c
 
 
@@ -72,9 +73,9 @@ class _PairLinear(torch.autograd.Function):
         ctx.edges, ctx.make = edges, maker(again)
         of_target, of_source, of_edge = _split(matrix, c.size(1))
         return kernels_for(c).pair_sum(
-            affine(c, of_target, None),
-            affine(c, of_source, None),
-            None if e is None else affine(e, of_edge, None),
+            linear(c, of_target),
+            linear(c, of_source),
+            None if e is None else linear(e, of_edge),
             edges,
         )
 

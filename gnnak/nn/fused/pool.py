@@ -42,6 +42,7 @@ def norm_add_linear(
     offset: Tensor | None,
     subgraphs: RootedSubgraphs,
     normed: bool,
+    ones: bool,
 ) -> tuple[Rows, Tensor]:
     """With s = `residual + ReLU(norm(h))`: `s matrix^T + offset`, and s of centroids.
 
@@ -53,6 +54,7 @@ def norm_add_linear(
         offset: What is added to the products, [c'].
         subgraphs: Say which rows are centroids.
         normed: Whether norms with the statistics of the products follow.
+        ones: Whether states of centroids have `ONES` behind them.
 
     Returns:
         Products, which are not kept but made again; and states of centroids.
@@ -67,6 +69,7 @@ def norm_add_linear(
         norm,
         (subgraphs.centroid, subgraphs.subgraph),
         normed,
+        ones,
         h.moments,
         residual.again,
     )
@@ -111,6 +114,7 @@ class _NormAddLinear(torch.autograd.Function):
         norm: nn.BatchNorm1d,
         places: tuple[Tensor, Tensor],
         normed: bool,
+        ones: bool,
         moments: Moments | None,
         again: Again | None,
     ) -> tuple[Tensor, Tensor, Constants, Moments | None]:
@@ -121,7 +125,7 @@ class _NormAddLinear(torch.autograd.Function):
         z, known = kernels.norm_linear(h, k, residual, matrix, offset, real)
         if known is None and normed:
             known = kernels.moments_of(z, real)
-        return z, kernels.norm_act_at(h, k, residual, places[0]), k, known
+        return z, kernels.norm_act_at(h, k, residual, places[0], ones), k, known
 
     @staticmethod
     @once_differentiable
@@ -129,14 +133,15 @@ class _NormAddLinear(torch.autograd.Function):
         ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
         h, matrix, offset, *saved = ctx.saved_tensors
-        more = AtCentroids(side_by_side(at_centroid), *ctx.places)
+        at_centroid = side_by_side(at_centroid)[:, : h.size(1)]
+        more = AtCentroids(at_centroid, *ctx.places)
         grad_h = torch.empty_like(h)
         given = (grad, h, ctx.k, kept(saved, ctx.make), matrix, more, grad_h)
         back = kernels_for(h).norm_linear_backward(*given)
         grad_offset = None
         if ctx.needs_input_grad[5]:
             grad_offset = offset_grad(grad, offset, ctx.normed)
-        return grad_h, *back, grad_offset, None, None, None, None, None
+        return grad_h, *back, grad_offset, None, None, None, None, None, None
 
 
 class _GatePools(torch.autograd.Function):

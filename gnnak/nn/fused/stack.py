@@ -75,6 +75,7 @@ def run_stack(
     matrix: Tensor,
     offset: Tensor | None,
     normed: bool,
+    ones: bool,
 ) -> tuple[Rows, Tensor]:
     """Products of the base GNN's states, and its states of centroids.
 
@@ -86,6 +87,7 @@ def run_stack(
         matrix: What the states are multiplied with, [c', w].
         offset: What is added to the products, [c'].
         normed: Whether norms with the statistics of the products follow.
+        ones: Whether states of centroids have `ONES` behind them.
 
     Returns:
         Products [m, c'], and states [s, w].
@@ -98,4 +100,4 @@ def run_stack(
         c = Rows(norm_relu_add(norm, h, c.values))
     conv, norm = last
     h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
-    return norm_add_linear(norm, h, c, matrix, offset, subgraphs, normed)
+    return norm_add_linear(norm, h, c, matrix, offset, subgraphs, normed, ones)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from gnnak.nn.fused.encoder import others_hook
 from gnnak.nn.fused.parts import blocks_of
 from gnnak.nn.gates import HopGate
+from gnnak.nn.kernels.records import ONES
 
 if TYPE_CHECKING:
     from gnnak.nn.uplift import GNNAK
@@ -32,8 +33,9 @@ class OfWeights(NamedTuple):
     gates: dict[str, Tensor]
     """[t, c]: by encoding, the gate for every row of the hop table; not the centroid's
     where it is in `centroid`."""
-    centroid: tuple[Tensor, Tensor] | None
-    """Weight and bias of `project`, gated for the centroid; None if it is no Linear."""
+    centroid: Tensor | None
+    """[c, w + 4]: weight and bias of `project`, gated for the centroid, as one matrix,
+    for rows with `ONES` behind; None if it is no Linear."""
 
 
 @contextmanager
@@ -97,13 +99,13 @@ def _compute(layers: Sequence[GNNAK]) -> list[OfWeights]:
     weight = torch.stack([project.weight for project in projects])
     bias = torch.stack([project.bias for project in projects])[:, :, None]
     joint, offset = torch.bmm(matrix, weight), torch.bmm(matrix, bias)
-    centroid = tables.pop("centroid", None)
-    if centroid is not None:
-        gate = centroid[:, 0, :, None]
-        weight, bias = weight * gate, bias * gate
-    parts = (joint.unbind(), offset[:, :, 0].unbind(), _of_each(tables, count))
-    gated = zip(weight.unbind(), bias[:, :, 0].unbind(), strict=True)
-    return [OfWeights(*part) for part in zip(*parts, gated, strict=True)]
+    # What is multiplied with the zeros of `ONES` may be anything.
+    centroid = torch.cat([weight, bias.expand(-1, -1, len(ONES))], dim=2)
+    if "centroid" in tables:
+        centroid = centroid * tables.pop("centroid")[:, 0, :, None]
+    gates = _of_each(tables, count)
+    parts = (joint.unbind(), offset[:, :, 0].unbind(), gates, centroid.unbind())
+    return [OfWeights(*part) for part in zip(*parts, strict=True)]
 
 
 def _of_each(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:

@@ -15,7 +15,7 @@ from gnnak.nn.kernels.plain_gine import messages_backward as messages_backward
 from gnnak.nn.kernels.plain_pna import pair_sum as pair_sum
 from gnnak.nn.kernels.plain_pna import pna_pool as pna_pool
 from gnnak.nn.kernels.plain_pna import pna_pool_backward as pna_pool_backward
-from gnnak.nn.kernels.records import AtCentroids, Constants, Moments
+from gnnak.nn.kernels.records import ONES, AtCentroids, Constants, Moments
 from gnnak.subgraphs.groups import Groups
 
 
@@ -110,10 +110,13 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
 
 
 def norm_act_at(
-    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor
+    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Some rows of `norm_act(h, k, True, residual)`, [s, c]."""
-    return norm_act(h, k, True, residual).index_select(0, index)
+    """Some rows of `norm_act(h, k, True, residual)`, [s, c], or with `ONES` behind."""
+    rows = norm_act(h, k, True, residual).index_select(0, index)
+    if not ones:
+        return rows
+    return torch.cat([rows, rows.new_tensor(ONES).expand(len(rows), -1)], dim=1)
 
 
 def norm_act_backward(

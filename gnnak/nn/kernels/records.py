@@ -69,6 +69,11 @@ class Moments(NamedTuple):
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
+ONES = (1.0, 0.0, 0.0, 0.0)
+"""What may stand behind rows that are multiplied with a matrix and an offset: then both
+are one matrix. Rows begin where 16 bytes do, as products like them."""
+
+
 class AtCentroids(NamedTuple):
     """What is added to the rows of centroids."""
 

@@ -5,16 +5,17 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.tiles import BLOCK, columns, tiles
-from gnnak.nn.kernels.records import Constants
+from gnnak.nn.kernels.records import ONES, Constants
 
 
 def norm_act_at(
-    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor
+    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Some rows of `norm_act(h, k, True, residual)`, [s, c]."""
+    """Some rows of `norm_act(h, k, True, residual)`, [s, c], or with `ONES` behind."""
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
-    out = h.new_empty(index.numel(), width)
+    behind = len(ONES) if ones else 0
+    out = h.new_empty(index.numel(), width + behind)
     _normed_at[tiles(index.numel(), BLOCK, width)](
         h,
         h.stride(0),
@@ -29,6 +30,7 @@ def norm_act_at(
         width,
         residual is not None,
         masked,
+        behind,
         BLOCK,
         columns(width),
     )
@@ -110,6 +112,7 @@ def _normed_at(
     width,
     ADDS: tl.constexpr,
     MASKED: tl.constexpr,
+    BEHIND: tl.constexpr,
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -132,5 +135,10 @@ def _normed_at(
         ADDS,
         MASKED,
     )
-    place = at.to(tl.int64)[:, None] * width + column[None, :]
-    tl.store(out + place, value, mask=(at < size)[:, None] & (column < width)[None, :])
+    there, from_row = (at < size)[:, None], at.to(tl.int64)[:, None] * (width + BEHIND)
+    inside = (column < width)[None, :]
+    tl.store(out + from_row + column[None, :], value, mask=there & inside)
+    if BEHIND and tl.program_id(1) == 0:
+        more = tl.arange(0, BEHIND)[None, :]
+        first = tl.where(more == 0, 1.0, 0.0).to(out.dtype.element_ty)
+        tl.store(out + from_row + width + more, first, mask=there & (more < BEHIND))
