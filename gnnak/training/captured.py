@@ -8,13 +8,13 @@ with.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from gnnak.training.batches.items import Item
-from gnnak.training.flat import layout, like, tensors_of
+from gnnak.training.batches.items import Item, Shape
+from gnnak.training.flat import like, tensors_of
 from gnnak.training.recorder import Recorder
 
 Step = Callable[[Item], Tensor]
@@ -39,7 +39,8 @@ class CapturedStep:
 
     Args:
         step: Trains on an item and returns the detached loss. All that it reads and
-            may change between steps is in the item or stays where it is in memory.
+            may change between steps is in tensors of the item, all of whose sizes
+            follow from its shape, or stays where it is in memory.
         recorder: What captures.
         let_go: Lets go of what a step leaves in the memory it was captured with, such
             as gradients; None if it leaves nothing.
@@ -54,17 +55,18 @@ class CapturedStep:
         self.step, self.recorder, self.let_go = step, recorder, let_go
         self.gave_up = False
         self._largest: _Place | None = None
-        self._places: dict[Hashable, _Place] = {}
-        self._outgrown: set[Hashable] = set()
+        self._places: dict[Shape, _Place] = {}
+        self._outgrown: set[Shape] = set()
 
     def __call__(self, item: Item) -> Tensor:
         """Train on an item; returns its loss."""
         place = None if item.real is None or self.gave_up else self._place_of(item)
         if place is None:
             return self.step(item)
-        fixed = place.put(item)
+        place.put(item)
         if place.replay is not None:
             return place.replay()
+        fixed = like(item, place.tensors)
         if place.warm_steps:
             place.warm_steps -= 1
             return self.recorder.warm(lambda: self.step(fixed))
@@ -76,9 +78,11 @@ class CapturedStep:
 
     def _place_of(self, item: Item) -> "_Place | None":
         """Where items of this shape are put; None for a shape that has no place."""
-        shape, tensors = layout(item), tensors_of(item)
+        assert item.real is not None
+        shape = item.real.shape
         if shape in self._places:
             return self._places[shape]
+        tensors = tensors_of(item)
         if self._largest is None or not self._largest.holds(tensors):
             if shape in self._outgrown:
                 return None
@@ -133,12 +137,11 @@ class _Place:
             for positions in by_type.values()
         ]
 
-    def put(self, item: Item) -> Item:
-        """Copy an item in, tensors of one type at once; returns it from here."""
+    def put(self, item: Item) -> None:
+        """Copy an item in, tensors of one type at once."""
         given = tensors_of(item)
         for positions, tensors in self._by_type:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
-        return like(item, self.tensors)
 
     def holds(self, tensors: list[Tensor]) -> bool:
         """Whether there is room for such tensors in the place of these."""

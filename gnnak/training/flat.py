@@ -1,6 +1,6 @@
 """Records as flat lists of tensors: what a captured step reads, and where it reads."""
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -23,19 +23,6 @@ def tensors_of(record: Any) -> list[Tensor]:
         return [record]
     parts = _parts(record) or ()
     return [tensor for _, part in parts for tensor in tensors_of(part)]
-
-
-def layout(record: Any) -> Hashable:
-    """All of a record but the numbers in its tensors.
-
-    Of two records with one layout, the tensors of one can be copied into the other's.
-    """
-    if isinstance(record, Tensor):
-        return record.shape, record.dtype, record.device
-    parts = _parts(record)
-    if parts is None:
-        return record
-    return type(record), tuple((name, layout(part)) for name, part in parts)
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gnnak.training.batches.items import Item
+from gnnak.training.batches.items import Item, RealRows, Shape
 from gnnak.training.captured import WARM_STEPS, WARM_STEPS_MORE, CapturedStep
 from gnnak.training.flat import tensors_of
 from gnnak.training.module import GraphTask
@@ -66,9 +66,11 @@ def test_captured_step_takes_each_item_once_from_fixed_tensors():
 
 def items_of_shapes(count: int) -> list[Item]:
     """One item each of so many shapes."""
-    plain, store = fixed_items(fixed_config("gin"), 1)[0], edge_counts(8).store
-    positions = [torch.arange(few) for few in range(1, count + 1)]
-    return [Item(store[few], None, plain.real) for few in positions]
+    store = edge_counts(8).store
+    batches = [store[torch.arange(few)] for few in range(1, count + 1)]
+    sizes = [(b.num_graphs, b.num_nodes, b.num_edges, 0, 0, 0) for b in batches]
+    real = [RealRows(Shape(*some), torch.tensor(some)) for some in sizes]
+    return [Item(batch, None, rows) for batch, rows in zip(batches, real, strict=True)]
 
 
 def test_captured_step_captures_one_shape_after_the_other():

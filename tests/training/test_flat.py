@@ -1,10 +1,8 @@
-from dataclasses import replace
-
 import torch
 
 from gnnak import EgoNets
 from gnnak.training.batches.items import Item, RealRows, Shape
-from gnnak.training.flat import layout, like, tensors_of
+from gnnak.training.flat import like, tensors_of
 from tests.training.small import triangles
 
 
@@ -32,27 +30,14 @@ def test_like_is_the_same_item_with_other_tensors():
     others = [tensor + 1 for tensor in tensors_of(before)]
     after = like(before, others)
     assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
-    assert layout(after) == layout(before)
     kept = after.subgraphs.__dict__["_kept"]
     assert kept["max_hop"] == 1
     assert after.subgraphs.by("node").ptr is kept["by node"].ptr
     assert torch.equal(kept["by node"].ptr, before.subgraphs.by("node").ptr + 1)
 
 
-def test_layout_tells_sizes_types_and_numbers_apart():
-    here = item()
-    batch = replace(here.batch, x=here.batch.x.float())
-    others = [
-        replace(here, batch=batch),
-        replace(here, subgraphs=None),
-        replace(here, real=replace(here.real, shape=Shape(9, 9, 9))),
-    ]
-    assert len({layout(other) for other in [here, item(), *others]}) == 4
-
-
-def test_layout_and_like_know_tuples_and_dicts():
+def test_like_knows_tuples_and_dicts():
     record = {"b": (torch.ones(2), 3), "a": {}, "c": None}
-    assert layout(record) == layout(dict(reversed(record.items())))
     rebuilt = like(record, [torch.zeros(2)])
     assert rebuilt["b"][1] == 3
     assert not rebuilt["b"][0].any()

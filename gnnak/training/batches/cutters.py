@@ -176,8 +176,8 @@ class Padding(Cutter):
 
     def _cropped(self, found: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
         """The first rows of each batch's, so many as it shall have."""
-        pairs = zip(found.unbind(), sizes, strict=True)
-        return [part[:size] for part, size in pairs]
+        pairs, most = zip(found.unbind(), sizes, strict=True), found.size(1)
+        return [part if size == most else part[:size] for part, size in pairs]
 
 
 def padding_kernels(device: torch.device) -> ModuleType:
