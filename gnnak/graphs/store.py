@@ -75,6 +75,11 @@ class GraphStore:
         """[g + 1]: where the edges of each graph start; the last entry is e."""
         return pointers(self.num_edges)
 
+    @cached_property
+    def counts(self) -> Tensor:
+        """[2, g]: nodes and edges of each graph, on the host."""
+        return torch.stack([self.num_nodes, self.num_edges]).cpu()
+
     def __getitem__(self, indices: Indices) -> GraphBatch:
         """The graphs that `indices` names, as one batch; see `as_indices`."""
         return self.subset(indices).union()
@@ -92,15 +97,17 @@ class GraphStore:
         Raises:
             GraphError: If an index is out of range.
         """
-        graph = as_indices(indices, len(self)).to(self.device)
+        graph = as_indices(indices, len(self))
+        nodes, edges = self.counts[:, graph.cpu()].sum(dim=1).tolist()
+        graph = graph.to(self.device, non_blocking=True)
         num_nodes = self.num_nodes.index_select(0, graph)
         num_edges = self.num_edges.index_select(0, graph)
         start = self.edge_ptr.index_select(0, graph)
-        edge = ragged_ranges(start, num_edges)[1]
+        edge = ragged_ranges(start, num_edges, edges)[1]
         node = None
         if self.x is not None or self.node_targets:
             start = self.node_ptr.index_select(0, graph)
-            node = ragged_ranges(start, num_nodes)[1]
+            node = ragged_ranges(start, num_nodes, nodes)[1]
         return GraphStore(
             num_nodes,
             num_edges,

@@ -59,14 +59,14 @@ class KeptPlan:
     @cached_property
     def counts(self) -> Tensor:
         """[2, g]: nodes and components of each graph, on the host."""
-        return torch.stack([self.store.num_nodes, self.num_components]).cpu()
+        return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
         """The plan of `store[indices]`."""
         store = self.store
         graph = as_indices(indices, len(store))
         num_nodes, num_components = self.counts[:, graph.cpu()].sum(dim=1).tolist()
-        graph = graph.to(store.device)
+        graph = graph.to(store.device, non_blocking=True)
         nodes, parts = store.num_nodes[graph], self.num_components[graph]
         of, node = ragged_ranges(store.node_ptr[graph], nodes, num_nodes)
         start = self.component_ptr[graph]

@@ -59,6 +59,12 @@ class KeptSubgraphs:
         """[g + 1]: where the edge copies of each graph start."""
         return pointers(self.num_edge_copies)
 
+    @cached_property
+    def counts(self) -> Tensor:
+        """[4, g]: nodes, edges and copies of both, of each graph, on the host."""
+        copies = torch.stack([self.num_copies, self.num_edge_copies])
+        return torch.cat([self.store.counts, copies.cpu()])
+
     @property
     def num_values(self) -> int:
         """How many numbers they are."""
@@ -76,15 +82,16 @@ class KeptSubgraphs:
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
         """The subgraphs of `store[indices]`."""
         store = self.store
-        graph = as_indices(indices, len(store)).to(store.device)
-        nodes, edges = store.num_nodes[graph], store.num_edges[graph]
+        graph = as_indices(indices, len(store))
+        num_nodes, num_edges, *totals = self.counts[:, graph.cpu()].sum(dim=1).tolist()
+        graph = graph.to(store.device, non_blocking=True)
+        first_node = pointers(store.num_nodes[graph])
+        first_edge = pointers(store.num_edges[graph])
         copies, edge_copies = self.num_copies[graph], self.num_edge_copies[graph]
-        of, copy = ragged_ranges(self.copy_ptr[graph], copies)
-        first_node = pointers(nodes)
+        of, copy = ragged_ranges(self.copy_ptr[graph], copies, totals[0])
         shift = first_node[of]
-        of_edge, edge_copy = ragged_ranges(self.edge_copy_ptr[graph], edge_copies)
-        first_edge = pointers(edges)
-        num_nodes, num_edges = int(first_node[-1]), int(first_edge[-1])
+        start = self.edge_copy_ptr[graph]
+        of_edge, edge_copy = ragged_ranges(start, edge_copies, totals[1])
         return RootedSubgraphs(
             torch.arange(num_nodes, device=store.device),
             self.node[copy] + shift,

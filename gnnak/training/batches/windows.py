@@ -66,7 +66,7 @@ def open_window(
         sizes: How many graphs each batch has.
         node_targets: Whether targets belong to nodes.
     """
-    ends = torch.tensor([0, *accumulate(sizes)], device=batch.device)
+    ends = torch.tensor([0, *accumulate(sizes)]).to(batch.device, non_blocking=True)
     first = {
         "graphs": ends,
         "nodes": batch.ptr[ends],
