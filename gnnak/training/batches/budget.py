@@ -25,7 +25,10 @@ WINDOW_PAIRS = 2**24
 
 
 def shares(
-    store: GraphStore, kept: KeptSubgraphs | None, drop: SubgraphDrop | None = None
+    store: GraphStore,
+    kept: KeptSubgraphs | None,
+    drop: SubgraphDrop | None = None,
+    drawn: float = 1.0,
 ) -> Tensor:
     """What share of a window each graph takes, [g], on the host.
 
@@ -36,12 +39,33 @@ def shares(
         store: The graphs.
         kept: Their rooted subgraphs, where they come along.
         drop: Which of these are drawn; None = all are used.
+        drawn: About what part of them that is; see `drawn_part`.
     """
-    numbers = 4 * (store.num_nodes + store.num_edges)
+    numbers = (4 * (store.num_nodes + store.num_edges)).double()
     if kept is not None:
-        numbers = numbers + _numbers(kept.num_copies, kept.num_edge_copies)
-    share = 8 * numbers.double() / _limit(store)
-    return _with_pairs(share, store, drop)
+        numbers += drawn * _numbers(kept.num_copies, kept.num_edge_copies)
+    return _with_pairs(8 * numbers / _limit(store), store, drop)
+
+
+def drawn_part(
+    store: GraphStore,
+    kept: KeptSubgraphs,
+    subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
+) -> float:
+    """What part of the kept subgraphs is drawn, judging by a few graphs.
+
+    Args:
+        store: The graphs.
+        kept: Their rooted subgraphs.
+        subgraphs_of: Draws from those of a batch, given with its positions.
+    """
+    positions = _few(store, SAMPLE)
+    drawn = subgraphs_of(store[positions], positions)
+    of_all = kept.num_copies[positions], kept.num_edge_copies[positions]
+    count = int(_numbers(*of_all).sum())
+    if drawn is None or not count:
+        return 1.0
+    return _numbers(drawn.num_copies, drawn.num_edge_copies) / count
 
 
 def expected_shares(
@@ -58,9 +82,8 @@ def expected_shares(
         drop: Which of all subgraphs these are; None = all.
         most: How many graphs there may be in a batch.
     """
-    count = min(SAMPLE, most, len(store))
-    positions = torch.arange(count, device=store.device) * len(store) // max(count, 1)
-    graphs = store[positions]
+    positions = _few(store, most)
+    count, graphs = positions.numel(), store[positions]
     numbers = 4 * (graphs.num_nodes + graphs.num_edges)
     subgraphs = subgraphs_of(graphs, positions)
     if subgraphs is not None:
@@ -68,6 +91,12 @@ def expected_shares(
     mean = 8 * numbers / max(count, 1) / (EXTRACTED * _limit(store))
     share = torch.full((len(store),), mean, dtype=torch.double, device=store.device)
     return _with_pairs(share, store, drop)
+
+
+def _few(store: GraphStore, most: int) -> Tensor:
+    """The positions of a few graphs, spread over all, on the store's device."""
+    count = min(SAMPLE, most, len(store))
+    return torch.arange(count, device=store.device) * len(store) // max(count, 1)
 
 
 def _numbers(copies: Count, edge_copies: Count) -> Count:

@@ -16,7 +16,12 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.kept import KeptSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.batches.ahead import MadeAhead, ahead
-from gnnak.training.batches.budget import expected_shares, into_windows, shares
+from gnnak.training.batches.budget import (
+    drawn_part,
+    expected_shares,
+    into_windows,
+    shares,
+)
 from gnnak.training.batches.cutting import cut, pad
 from gnnak.training.batches.epochs import Begun, Epochs
 from gnnak.training.batches.items import Item
@@ -119,19 +124,22 @@ class Loader:
 
     def _shares(self) -> Tensor:
         """What share of a window each graph takes, [g]."""
-        if self.subgraphs.extractor is None:
-            return shares(self.store, self.subgraphs.kept, self.subgraphs.drop)
         draw = torch.Generator(self.store.device).manual_seed(0)
-        made = self.subgraphs
-        if not isinstance(made.extractor, EgoNets):
+        made, drop = self.subgraphs, self.subgraphs.drop
+        if made.extractor is not None and not isinstance(made.extractor, EgoNets):
             # All of them are there, with their edges, before some are dropped.
             made = replace(made, drop=None)
-        return expected_shares(
-            self.store,
-            lambda graphs, positions: made.of(graphs, positions, draw),
-            self.subgraphs.drop,
-            self.batches.batch_size,
-        )
+
+        def some(graphs: GraphBatch, positions: Tensor) -> RootedSubgraphs | None:
+            return made.of(graphs, positions, draw)
+
+        if made.extractor is not None:
+            most = self.batches.batch_size
+            return expected_shares(self.store, some, drop, most)
+        drawn = 1.0
+        if made.kept is not None and drop is not None:
+            drawn = drawn_part(self.store, made.kept, some)
+        return shares(self.store, made.kept, drop, drawn)
 
     def close(self) -> None:
         """Give up what was begun for an epoch that does not come."""

@@ -163,3 +163,25 @@ def test_expected_shares_extract_no_more_than_a_batch():
 
     budget.expected_shares(store, note, most=2)
     assert seen == [2]
+
+
+def test_windows_of_drawn_subgraphs_hold_as_many_of_them():
+    store, extractor = triangles(64).store, EgoNets(2)
+    kept, drop = keep_all(store, extractor), SubgraphDrop("random", 1)
+
+    def draw(graphs, positions):
+        return drop(kept[positions], graphs.edge_index)
+
+    part = budget.drawn_part(store, kept, draw)
+    assert 0 < part < 0.7
+    assert budget.drawn_part(store, kept, lambda _, positions: kept[positions]) == 1
+    few, all_of_them = (budget.shares(store, kept, drop, p) for p in (part, 1.0))
+    assert (few < all_of_them).all()
+    nodes = budget.shares(store, None)
+    torch.testing.assert_close(few - nodes, part * (all_of_them - nodes))
+
+
+def test_a_store_without_graphs_has_no_part_that_is_drawn():
+    store = triangles(4).store.subset([])
+    kept = keep_all(store, EgoNets(1))
+    assert budget.drawn_part(store, kept, lambda _, positions: kept[positions]) == 1
