@@ -47,7 +47,7 @@ def scaled_up(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     """Sums over the kept subgraphs, [n, c], as estimates of sums over all."""
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
-    return context * (subgraphs.held.to(context.dtype) / subgraphs.covered)[:, None]
+    return context * subgraphs.scale(context.dtype)[:, None]
 
 
 def at_nodes(

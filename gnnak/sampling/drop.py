@@ -132,22 +132,21 @@ def keep_subgraphs(
         plan: Of this very batch, where there is one: it saves work.
     """
     num_nodes = subgraphs.num_subgraphs
-    copies = kept.index_select(0, subgraphs.subgraph).nonzero().flatten()
+    of_kept = kept.index_select(0, subgraphs.subgraph)
+    inside = of_kept.index_select(0, subgraphs.edge_index[0])
+    roots, copies, edges = _places(kept, of_kept, inside)
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     _check_covered(covered)
-    number = torch.cumsum(kept, 0) - 1
-    new_copy = subgraphs.node.new_full((subgraphs.num_copies,), -1)
-    new_copy[copies] = torch.arange(copies.numel(), device=copies.device)
-    ends = new_copy[subgraphs.edge_index]
-    edges = (ends[0] >= 0).nonzero().flatten()
-    root = subgraphs.root[kept]
+    number, new_copy = torch.cumsum(kept, 0) - 1, torch.cumsum(of_kept, 0) - 1
+    ends = subgraphs.edge_index.index_select(1, edges)
+    root = subgraphs.root.index_select(0, roots)
     return SampledSubgraphs(
         root,
         node,
         number.index_select(0, subgraphs.subgraph.index_select(0, copies)),
         subgraphs.hop.index_select(0, copies),
-        ends.index_select(1, edges),
+        new_copy[ends],
         subgraphs.edge.index_select(0, edges),
         num_nodes=num_nodes,
         num_edges=subgraphs.num_edges,
@@ -155,6 +154,15 @@ def keep_subgraphs(
         covered=covered,
         filling=_filling(subgraphs, edge_index, kept, number, root, plan),
     )
+
+
+def _places(*masks: Tensor) -> list[Tensor]:
+    """Where each of these masks is true; the host waits for all of them at once."""
+    counts = torch.stack([mask.sum() for mask in masks]).tolist()
+    return [
+        torch.nonzero_static(mask, size=count).flatten()
+        for mask, count in zip(masks, counts, strict=True)
+    ]
 
 
 def _check_covered(covered: Tensor) -> None:

@@ -46,6 +46,10 @@ class SampledSubgraphs(RootedSubgraphs):
     filling: Filling = field(kw_only=True)
     """What every node takes of the values of kept roots."""
 
+    def scale(self, dtype: torch.dtype) -> Tensor:
+        """[n]: by how much sums over kept subgraphs are scaled up; computed once."""
+        return self._once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
+
     def _group(self, axis: Axis) -> Groups:
         if axis == "taker":
             return group(self.filling.node, self.held.numel())

@@ -42,6 +42,9 @@ def shares(
         drawn: About what part of them that is; see `drawn_part`.
     """
     numbers = (4 * (store.num_nodes + store.num_edges)).double()
+    if drop is not None:
+        # What stands in for those that are not drawn: about an entry a node.
+        numbers += 10 * store.num_nodes
     if kept is not None:
         numbers += drawn * _numbers(kept.num_copies, kept.num_edge_copies)
     return _with_pairs(8 * numbers / _limit(store), store, drop)

@@ -177,8 +177,8 @@ def test_windows_of_drawn_subgraphs_hold_as_many_of_them():
     assert budget.drawn_part(store, kept, lambda _, positions: kept[positions]) == 1
     few, all_of_them = (budget.shares(store, kept, drop, p) for p in (part, 1.0))
     assert (few < all_of_them).all()
-    nodes = budget.shares(store, None)
-    torch.testing.assert_close(few - nodes, part * (all_of_them - nodes))
+    others = budget.shares(store, None, drop)
+    torch.testing.assert_close(few - others, part * (all_of_them - others))
 
 
 def test_a_store_without_graphs_has_no_part_that_is_drawn():
