@@ -53,6 +53,16 @@ def as_indices(indices: Indices, size: int) -> Tensor:
     return torch.where(chosen < 0, chosen + size, chosen) if low < 0 else chosen
 
 
+def indices_at(
+    indices: Indices, size: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The same on the host, and on a device, which the host does not wait for."""
+    chosen = as_indices(indices, size)
+    host = chosen.cpu()
+    there = chosen if chosen.device == device else host.to(device, non_blocking=True)
+    return host, there
+
+
 def _from_slice(part: slice, size: int) -> Tensor:
     try:
         span = range(size)[part]

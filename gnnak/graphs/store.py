@@ -19,7 +19,7 @@ from gnnak.graphs.fields import (
     check_rows,
     describe,
 )
-from gnnak.graphs.indices import Indices, as_indices
+from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.ragged import pointers, ragged_ranges
 
 
@@ -97,9 +97,8 @@ class GraphStore:
         Raises:
             GraphError: If an index is out of range.
         """
-        graph = as_indices(indices, len(self))
-        nodes, edges = self.counts[:, graph.cpu()].sum(dim=1).tolist()
-        graph = graph.to(self.device, non_blocking=True)
+        host, graph = indices_at(indices, len(self), self.device)
+        nodes, edges = self.counts[:, host].sum(dim=1).tolist()
         num_nodes = self.num_nodes.index_select(0, graph)
         num_edges = self.num_edges.index_select(0, graph)
         start = self.edge_ptr.index_select(0, graph)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from gnnak.graphs.indices import Indices, as_indices
+from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
 from gnnak.sampling.drop import SubgraphDrop
@@ -64,9 +64,8 @@ class KeptPlan:
     def __getitem__(self, indices: Indices) -> Plan:
         """The plan of `store[indices]`."""
         store = self.store
-        graph = as_indices(indices, len(store))
-        num_nodes, num_components = self.counts[:, graph.cpu()].sum(dim=1).tolist()
-        graph = graph.to(store.device, non_blocking=True)
+        host, graph = indices_at(indices, len(store), store.device)
+        num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
         nodes, parts = store.num_nodes[graph], self.num_components[graph]
         of, node = ragged_ranges(store.node_ptr[graph], nodes, num_nodes)
         start = self.component_ptr[graph]

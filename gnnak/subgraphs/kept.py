@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from gnnak.graphs.indices import Indices, as_indices
+from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.narrow import narrow
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
@@ -82,9 +82,8 @@ class KeptSubgraphs:
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
         """The subgraphs of `store[indices]`."""
         store = self.store
-        graph = as_indices(indices, len(store))
-        num_nodes, num_edges, *totals = self.counts[:, graph.cpu()].sum(dim=1).tolist()
-        graph = graph.to(store.device, non_blocking=True)
+        host, graph = indices_at(indices, len(store), store.device)
+        num_nodes, num_edges, *totals = self.counts[:, host].sum(dim=1).tolist()
         first_node = pointers(store.num_nodes[graph])
         first_edge = pointers(store.num_edges[graph])
         copies, edge_copies = self.num_copies[graph], self.num_edge_copies[graph]

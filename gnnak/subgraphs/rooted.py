@@ -134,7 +134,9 @@ class RootedSubgraphs:
             return compute()
         kept = self.__dict__.setdefault("_kept", {})
         if name not in kept:
-            kept[name] = compute()
+            # What is first asked for in inference may be needed in training, too.
+            with torch.inference_mode(False):
+                kept[name] = compute()
         return kept[name]
 
     def know(self, **values: object) -> Self:

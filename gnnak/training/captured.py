@@ -112,7 +112,7 @@ class CapturedStep:
 
     def _give_up(self, error: Exception) -> None:
         self.gave_up = True
-        self._largest, self._places = None, {}
+        self._forget()
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         told = "steps are not captured, which is slower: %s"
         logging.getLogger("gnnak").warning(told, reason)
@@ -140,6 +140,7 @@ class _Place:
     def put(self, item: Item) -> None:
         """Copy an item in, tensors of one type at once."""
         given = tensors_of(item)
+        assert len(given) == len(self.tensors), "an item of this shape has other parts"
         for positions, tensors in self._by_type:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
 

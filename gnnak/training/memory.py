@@ -49,8 +49,10 @@ def pools_changed(device: torch.device) -> Iterator[None]:
     """
     index = _index(device)
     peak = _peak_bytes(index)
-    yield
-    _count_from(index, peak)
+    try:
+        yield
+    finally:
+        _count_from(index, peak)
 
 
 @contextmanager
@@ -66,9 +68,11 @@ def growth_noted(device: torch.device) -> Iterator[list[int]]:
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
     torch.cuda.reset_peak_memory_stats(index)
     grown: list[int] = []
-    yield grown
-    grown.append(torch.cuda.max_memory_allocated(index) - start)
-    _before[index] = peak
+    try:
+        yield grown
+    finally:
+        grown.append(torch.cuda.max_memory_allocated(index) - start)
+        _before[index] = peak
 
 
 def _index(device: torch.device) -> int:

@@ -84,7 +84,7 @@ class GraphRecorder:
         """Do the work on the stream that it will be captured on.
 
         Once there are graphs, it is done in their memory, which holds nothing between
-        replays.
+        replays but gradients, and these are not read again.
         """
         outside = torch.cuda.current_stream(self.index)
         self.stream.wait_stream(outside)
@@ -110,8 +110,11 @@ class GraphRecorder:
         outside = torch.cuda.current_stream(self.index)
         before = generator.clone_state()
         try:
-            with torch.cuda.graph(
-                graph, self.pool, self.stream, capture_error_mode="thread_local"
+            with (
+                pools_changed(self.device),
+                torch.cuda.graph(
+                    graph, self.pool, self.stream, capture_error_mode="thread_local"
+                ),
             ):
                 if not self.graphs:
                     self._make_room()

@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from gnnak import Departures, EgoNets, SubgraphDrop
 from gnnak.nn import encodings
 from gnnak.nn.fused.lift import lift
-from gnnak.nn.fused.rows import may_write_over
+from gnnak.nn.fused.norm import norm_relu_linears
+from gnnak.nn.fused.rows import Rows, may_write_over
 from gnnak.nn.kernels import plain as plain_kernels
+from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import real_rows
 from gnnak.testing import small_graphs
 from tests.models.zoo import molecule_batch, small_network
@@ -224,6 +226,36 @@ def test_fused_layer_gives_its_gradients_twice(fuses, name):
         out.backward(retain_graph=True)
         found.append({name: p.grad.clone() for name, p in layer.named_parameters()})
     assert_same(*found)
+
+
+def test_products_are_made_once_more_for_all_products_of_them(fuses, monkeypatch):
+    made, norm_linear = [], plain_kernels.norm_linear
+
+    def noted(h, k, residual, *given):
+        made.append(residual is not None)
+        return norm_linear(h, k, residual, *given)
+
+    monkeypatch.setattr(plain_kernels, "norm_linear", noted)
+    layer = make_layer(departures=Departures(2, True))
+    x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
+    out = layer(x, subgraphs, edge_attr)
+    assert made.count(True) == 1
+    second = made.count(False)
+    out.sum().backward()
+    assert made.count(True) == 2
+    # Those of both transforms once more; of the conv's, one reads states made anew.
+    assert made.count(False) == second + 2
+
+
+def test_gradients_are_written_over_products_that_are_made_again():
+    norms, linears = [BatchNorm(3)], [torch.nn.Linear(3, 2)]
+    kept, again = (
+        norm_relu_linears(norms, Rows(torch.randn(5, 3)), linears, True, remade)[0]
+        for remade in (False, True)
+    )
+    assert not may_write_over(kept.again)
+    assert may_write_over(again.again)
+    assert torch.equal(again.again.make(*again.again.tensors), again.values)
 
 
 def test_copies_are_lifted_once_more_for_all_gradients_and_then_let_go(

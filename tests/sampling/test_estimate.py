@@ -216,3 +216,13 @@ def test_sampled_subgraphs_move_with_all_they_carry():
     moved = few.to("meta")
     for value in (moved.node, moved.held, moved.covered, moved.filling.weight):
         assert value.is_meta
+
+
+def test_scale_is_kept_for_each_type():
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    subgraphs = SubgraphDrop("random")(EgoNets(1)(edge_index, 3), edge_index)
+    wanted = subgraphs.held / subgraphs.covered
+    for dtype in (torch.float, torch.double):
+        assert subgraphs.scale(dtype).dtype == dtype
+        torch.testing.assert_close(subgraphs.scale(dtype), wanted, check_dtype=False)
+        assert subgraphs.scale(dtype) is subgraphs.scale(dtype)

@@ -89,3 +89,21 @@ def test_check_edge_attr_wants_one_row_per_edge(subs):
     subs.check_edge_attr(torch.rand(4))
     with pytest.raises(EdgeAttrError, match=r"shape \[5, 2\]; give \[4, c\]"):
         subs.check_edge_attr(torch.rand(5, 2))
+
+
+def test_hop_rows_of_tables_of_different_sizes_are_different():
+    subgraphs = egonets(torch.tensor([[0, 1], [1, 0]]), 3, 1)
+    subgraphs = replace(subgraphs, hop=torch.tensor([0, 1, 1, 0, -1]))
+    assert subgraphs.hop_rows(4).tolist() == [0, 1, 1, 0, 3]
+    assert subgraphs.hop_rows(7).tolist() == [0, 1, 1, 0, 6]
+    assert subgraphs.hop_rows(4) is subgraphs.hop_rows(4)
+
+
+def test_what_is_derived_in_inference_can_be_trained_with():
+    subgraphs = egonets(torch.tensor([[0, 1], [1, 0]]), 3, 1)
+    with torch.inference_mode():
+        found = [subgraphs.centroid, subgraphs.hop_rows(3), subgraphs.by("node").order]
+    assert not any(tensor.is_inference() for tensor in found)
+    weight = torch.ones(5, 1, requires_grad=True)
+    weight.index_select(0, found[1]).sum().backward()
+    assert weight.grad is not None

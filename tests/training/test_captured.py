@@ -191,9 +191,31 @@ def test_captured_step_that_cannot_be_captured_says_so_once_and_goes_on(caplog):
         losses = [captured(item) for item in items]
     assert losses == [item.batch.x.sum() for item in items]
     assert all(a is b for a, b in zip(seen[3:], items[3:], strict=True))
-    assert listener.calls == ["warm"] * WARM_STEPS + ["record"]
+    assert listener.calls == ["warm"] * WARM_STEPS + ["record", "forget"]
     told = "steps are not captured, which is slower: operation not permitted"
     assert [record.getMessage() for record in caplog.records] == [told]
+
+
+def test_captured_step_gives_all_memory_back_when_a_smaller_shape_resists():
+    small, large = items_of_shapes(2)
+    listener = Listener()
+    captured = CapturedStep(summed([]), listener)
+    for _ in range(WARM_STEPS + 1):
+        captured(large)
+    listener.refuses = True
+    for _ in range(WARM_STEPS_MORE + 2):
+        assert captured(small) == small.batch.x.sum()
+    assert captured(large) == large.batch.x.sum()
+    assert listener.calls[-2:] == ["record", "forget"]
+
+
+def test_captured_step_refuses_an_item_that_has_derived_more_than_others():
+    items = fixed_items(fixed_config("gin-ak+"), 2)
+    captured = CapturedStep(lambda item: item.subgraphs.node.sum(), Listener())
+    captured(items[0])
+    assert items[1].subgraphs.hop_rows(4) is not None
+    with pytest.raises(AssertionError, match="other parts"):
+        captured(items[1])
 
 
 def test_captured_step_forgets_what_an_item_derived_of_itself():

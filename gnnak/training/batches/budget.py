@@ -18,6 +18,8 @@ WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 slow at; elsewhere one batch at a time is as fast."""
 EXTRACTED = 8
 """How many times as many there may be where extraction, which is slow, is a part."""
+LEAST_PART = 1 / 4
+"""As what part of the kept subgraphs those that are drawn count at least."""
 SAMPLE = 32
 """Graphs that tell how large subgraphs are."""
 WINDOW_PAIRS = 2**24
@@ -46,7 +48,9 @@ def shares(
         # What stands in for those that are not drawn: about an entry a node.
         numbers += 10 * store.num_nodes
     if kept is not None:
-        numbers += drawn * _numbers(kept.num_copies, kept.num_edge_copies)
+        # All of them are there, if only for a while, before some are dropped.
+        part = max(drawn, LEAST_PART)
+        numbers += part * _numbers(kept.num_copies, kept.num_edge_copies)
     return _with_pairs(8 * numbers / _limit(store), store, drop)
 
 
@@ -54,6 +58,7 @@ def drawn_part(
     store: GraphStore,
     kept: KeptSubgraphs,
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
+    most: int = SAMPLE,
 ) -> float:
     """What part of the kept subgraphs is drawn, judging by a few graphs.
 
@@ -61,8 +66,9 @@ def drawn_part(
         store: The graphs.
         kept: Their rooted subgraphs.
         subgraphs_of: Draws from those of a batch, given with its positions.
+        most: How many graphs there may be in a batch.
     """
-    positions = _few(store, SAMPLE)
+    positions = _few(store, most)
     drawn = subgraphs_of(store[positions], positions)
     of_all = kept.num_copies[positions], kept.num_edge_copies[positions]
     count = int(_numbers(*of_all).sum())

@@ -1,4 +1,4 @@
-"""Two ways to cut a window into batches: as they are, and padded to one shape."""
+"""Two ways to cut a window into batches: as they are, and padded to given shapes."""
 
 from __future__ import annotations
 
@@ -120,6 +120,7 @@ class Padding(Cutter):
     """
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
+        assert len({shape.graphs for shape in shapes}) == 1
         self.shapes, device = shapes, window.batch.device
         bounds = {axis: at[: len(shapes) + 1] for axis, at in window.first.items()}
         self.end = {axis: bound[1:] for axis, bound in bounds.items()}

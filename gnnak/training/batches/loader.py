@@ -104,7 +104,6 @@ class Loader:
         self.shapes = Shapes() if padded else None
         self.epochs = epochs or Epochs(lambda: 0, 1)
         self._begun = Begun(self._windows)
-        self.max_hop = -1
         self.share = torch.ones(len(store)) if single else self._shares()
 
     def __len__(self) -> int:
@@ -133,12 +132,12 @@ class Loader:
         def some(graphs: GraphBatch, positions: Tensor) -> RootedSubgraphs | None:
             return made.of(graphs, positions, draw)
 
+        most = self.batches.batch_size
         if made.extractor is not None:
-            most = self.batches.batch_size
             return expected_shares(self.store, some, drop, most)
         drawn = 1.0
         if made.kept is not None and drop is not None:
-            drawn = drawn_part(self.store, made.kept, some)
+            drawn = drawn_part(self.store, made.kept, some, most)
         return shares(self.store, made.kept, drop, drawn)
 
     def close(self) -> None:
@@ -175,9 +174,6 @@ class Loader:
             return [Item(graphs, subgraphs)]
         sizes = [len(batch) for batch in batches]
         window = open_window(graphs, subgraphs, sizes, self.store.node_targets)
-        # Records that differ in it alone are of one shape: steps are captured once.
-        self.max_hop = max(self.max_hop, window.known["max_hop"])
-        window.known["max_hop"] = self.max_hop
         full = sizes.count(self.batches.batch_size)
         if self.shapes is None or not (full or self.shapes.largest):
             return cut(window, groups)

@@ -54,14 +54,13 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
     spread = named.size[:, None] - 1
     if not to_last:
         spread = (place - count) * (spread + 1 - things) // (size - count) + things
-    out = place.new_empty(rows.first.numel(), len(values) * rows.most + 1)
+    out = place.new_empty(rows.first.numel(), len(values) * rows.most)
     for number, value in enumerate(values):
         found, behind = _taken(value, rows.first, rows.count, rows.most)
         found = torch.where(behind, spread, found - named.first[:, None])
-        # What is beyond the size of a batch goes where nobody looks.
-        column = torch.where(place < size, number * size + place, out.size(1) - 1)
-        out.scatter_(1, column, found)
-    return out[:, :-1]
+        # What is beyond the size of a batch goes where the next value is put.
+        out.scatter_(1, number * size + place, found)
+    return out
 
 
 def pad_pointers(

@@ -167,18 +167,34 @@ def test_expected_shares_extract_no_more_than_a_batch():
 
 def test_windows_of_drawn_subgraphs_hold_as_many_of_them():
     store, extractor = triangles(64).store, EgoNets(2)
-    kept, drop = keep_all(store, extractor), SubgraphDrop("random", 1)
+    kept, drop = keep_all(store, extractor), SubgraphDrop("random", 3)
 
     def draw(graphs, positions):
         return drop(kept[positions], graphs.edge_index)
 
     part = budget.drawn_part(store, kept, draw)
-    assert 0 < part < 0.7
+    assert budget.LEAST_PART < part < 0.9
     assert budget.drawn_part(store, kept, lambda _, positions: kept[positions]) == 1
     few, all_of_them = (budget.shares(store, kept, drop, p) for p in (part, 1.0))
     assert (few < all_of_them).all()
     others = budget.shares(store, None, drop)
     torch.testing.assert_close(few - others, part * (all_of_them - others))
+    assert (others > budget.shares(store, None)).all()
+    least = budget.shares(store, kept, drop, 0.01)
+    wanted = budget.LEAST_PART * (all_of_them - others)
+    torch.testing.assert_close(least - others, wanted)
+
+
+def test_as_many_graphs_as_a_batch_has_tell_what_part_is_drawn():
+    store, seen = triangles(64).store, []
+    kept = keep_all(store, EgoNets(1))
+
+    def note(_, positions):
+        seen.append(len(positions))
+        return kept[positions]
+
+    assert budget.drawn_part(store, kept, note, most=3) == 1
+    assert seen == [3]
 
 
 def test_a_store_without_graphs_has_no_part_that_is_drawn():

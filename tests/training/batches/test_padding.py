@@ -1,5 +1,7 @@
 """Padded batches: every rule of padding, and networks that do not see it."""
 
+from unittest import mock
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -10,6 +12,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets
 from gnnak.subgraphs.kept import keep_all
+from gnnak.training.batches import shapes as shapes_module
 from gnnak.training.batches.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
 from gnnak.training.batches.items import ROWS
 from gnnak.training.batches.shapes import Shapes, choose_shape
@@ -53,10 +56,12 @@ def padded_and_plain(sampled=False, extractor=NEAR):
     count = len(store) // 2
     window = window_of(store, [count, count - 2, 2], sampled, extractor)
     shapes = Shapes()
-    shapes.of(window, until=3, full=1)
-    # The second batch has a shape of its own, that it just fits in.
-    rows = {axis: window.counts(axis)[1] for axis in window.axes}
-    tight = choose_shape(rows | {"graphs": shapes.most["graphs"]})
+    with mock.patch.multiple(shapes_module, LEAST_STEP=4, APART=3):
+        shapes.of(window, until=3, full=1)
+        # The second batch has a shape of its own, that it just fits in.
+        rows = {axis: window.counts(axis)[1] for axis in window.axes}
+        tight = choose_shape(rows | {"graphs": shapes.most["graphs"]})
+    assert tight.nodes < shapes.largest.nodes
     padded = pad(window, [shapes.largest, tight, shapes.largest])
     return padded, cut(window, groups=extractor is not None)
 

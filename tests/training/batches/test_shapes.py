@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gnnak.training.batches import shapes as shapes_module
 from gnnak.training.batches.items import ROWS
 from gnnak.training.batches.shapes import (
     ENOUGH,
@@ -128,6 +129,14 @@ def test_the_largest_shape_stays_where_what_is_expected_fits_in():
     shapes.of(window, ENOUGH, ENOUGH)
     assert shapes.smaller
     assert shapes.largest is first
+
+
+def test_no_smaller_shape_sticks_out_of_the_largest(monkeypatch):
+    monkeypatch.setattr(shapes_module, "SMALLER", (-1.0, 99.0))
+    shapes, window = Shapes(), batches_of_many_sizes()
+    shapes.of(window, window.num_batches, window.num_batches)
+    assert len(shapes.smaller) == 1
+    assert is_inside(shapes.smaller[0], shapes.largest)
 
 
 def test_batches_of_one_size_have_one_shape():
