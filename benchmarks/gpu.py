@@ -1,8 +1,9 @@
 """What epochs cost: every row of `benchmarks.goals`, one after another.
 
-A row that fails is told and the others go on. Files in the folder of GNNAK_DATA may
-hold a part of a data set: its graphs then stand in for all, again and again, so that
-stores are as large as in training. Run with
+First all rows are timed; then their kernels are listed, as a profiler slows what comes
+after it. A row that fails is told and the others go on. Files in the folder of
+GNNAK_DATA may hold a part of a data set: its graphs then stand in for all, again and
+again, so that stores are as large as in training. Run with
 
     python -m benchmarks.gpu [--rows zinc-gin,zinc-ak] [--growth] [--out FILE]
 """
@@ -15,14 +16,22 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from benchmarks.goals import ROWS
 from benchmarks.gpu_data import full_size
+from gnnak.datasets.record import Dataset
 from gnnak.errors import GnnakError
+from gnnak.training.config import RunConfig
 from gnnak.training.experiment import load_experiment
 from gnnak.training.machine import Machine
-from gnnak.training.measure.bench import BenchOptions, bench, bench_both
+from gnnak.training.measure.bench import (
+    BenchOptions,
+    bench,
+    bench_both,
+    with_kernels,
+)
 from gnnak.training.measure.growth import RANGES, grow
 from gnnak.training.options import change
 from gnnak.training.results import Record, append_record, read_records
@@ -39,10 +48,18 @@ def measure_row(
 ) -> list[Record]:
     """One row: the record of the fast path, and of the plain one if it is compared."""
     row = ROWS[name]
-    options = BenchOptions(graphs or row.graphs, epochs or row.epochs, profile=True)
+    given = row_arguments(name, machine, epochs, graphs)
+    return bench_both(*given) if row.compare else [bench(*given)]
+
+
+def row_arguments(
+    name: str, machine: Machine, epochs: int | None, graphs: int | None
+) -> tuple[RunConfig, Dataset, Machine, BenchOptions]:
+    """What `bench` is given for a row."""
+    row = ROWS[name]
+    options = BenchOptions(graphs or row.graphs, epochs or row.epochs)
     machine = replace(machine, recompute=row.recompute)
-    arguments = (row.config, load(row.experiment), machine, options)
-    return bench_both(*arguments) if row.compare else [bench(*arguments)]
+    return row.config, load(row.experiment), machine, options
 
 
 def measure_growth(
@@ -57,21 +74,42 @@ def measure_growth(
     return grow(what, config, lambda: load("zinc"), machine, options)
 
 
-def measure(name: str, machine: Machine, options: argparse.Namespace) -> str | None:
-    """Measure a row and append its records; what went wrong, if anything did."""
+def list_kernels(
+    name: str, records: list[Record], machine: Machine, options: argparse.Namespace
+) -> list[Record]:
+    """The records of a row, with the kernels of a GPU."""
+    given = row_arguments(name, machine, options.epochs, options.graphs)
+    config, dataset, machine, how = given
+    machines = [replace(machine, fast=record["fast"]) for record in records]
+    return [
+        with_kernels(record, config, dataset, each, how)
+        for record, each in zip(records, machines, strict=True)
+    ]
+
+
+def measure(name: str, machine: Machine, options: argparse.Namespace) -> list[Record]:
+    """The records of a row; a line for each is printed."""
     make: Callable[..., Iterable[Record]] = (
         measure_growth if name in GROWTH else measure_row
     )
+    records = []
+    for record in make(name, machine, options.epochs, options.graphs):
+        records.append(record | {"row": name})
+        print(shown(records[-1]), flush=True)
+    return records
+
+
+def attempt(
+    work: Callable[..., list[Record]], *given: object
+) -> tuple[list[Record] | None, str]:
+    """What work gives, or None; and what went wrong, if anything did."""
     try:
-        for record in make(name, machine, options.epochs, options.graphs):
-            append_record(options.out, record | {"row": name})
-            print(shown(record | {"row": name}), flush=True)
+        return work(*given), ""
     except GnnakError as error:
-        return str(error)
+        return None, str(error)
     except Exception as error:
         traceback.print_exc()
-        return f"{type(error).__name__}: {error}"
-    return None
+        return None, f"{type(error).__name__}: {error}"
 
 
 def shown(record: Record) -> str:
@@ -128,19 +166,38 @@ def main() -> None:
     options = parse()
     machine, begin = Machine(options.accelerator), time.perf_counter()
     before = len(read_records(options.out))
+    found: dict[str, list[Record]] = {}
     failed: dict[str, str] = {}
-    for place, name in enumerate(options.rows):
-        left = options.limit - (time.perf_counter() - begin)
-        if left <= 0:
-            failed[name] = "no time left"
-            continue
-        error = measure(name, machine, options)
-        if error is not None:
+    rest: list[str] = []
+
+    def left() -> float:
+        return options.limit - (time.perf_counter() - begin)
+
+    try:
+        for place, name in enumerate(options.rows):
+            if left() <= 0:
+                failed[name] = "no time left"
+                continue
+            records, error = attempt(measure, name, machine, options)
+            if records is not None:
+                found[name] = records
+                continue
             failed[name] = error
             print(f"{name}: {error}", flush=True)
-        if error is not None and machine.is_gpu and "CUDA" in error:
-            go_on(options.rows[place + 1 :], options, left)
-            break
+            if machine.is_gpu and "CUDA" in error:
+                rest = options.rows[place + 1 :]
+                break
+        else:
+            profiled = [name for name in found if name in ROWS and machine.is_gpu]
+            for name in profiled:
+                given = (name, found[name], machine, options)
+                records = attempt(list_kernels, *given)[0] if left() > 0 else None
+                found[name] = records or found[name]
+    finally:
+        for record in chain.from_iterable(found.values()):
+            append_record(options.out, record)
+    if rest:
+        go_on(rest, options, left())
     print(f"\n{time.perf_counter() - begin:.0f} s in all")
     for record in read_records(options.out)[before:]:
         print(shown(record))

@@ -51,6 +51,9 @@ def bench(
 ) -> Record:
     """Train for a few epochs and measure them.
 
+    Kernels are listed in a training of their own, afterwards: a profiler that is only
+    there makes launches slower, for the rest of the process.
+
     Args:
         config: The run; its epochs are not read.
         dataset: Its graphs.
@@ -66,19 +69,77 @@ def bench(
         TrainingError: If the memory of the GPU does not suffice.
     """
     machine, options = machine or Machine(), options or BenchOptions()
+    record = _timed(config, dataset, machine, options, tell)
+    if not options.profile:
+        return record
+    return with_kernels(record, config, dataset, machine, options, tell)
+
+
+def bench_both(
+    config: RunConfig,
+    dataset: Dataset,
+    machine: Machine | None = None,
+    options: BenchOptions | None = None,
+    tell: Tell | None = None,
+) -> list[Record]:
+    """Measure the fast path, then the plain one; the kernels of both come last.
+
+    Returns:
+        The record of each; `ratio` of the first is plain seconds by fast ones.
+    """
+    machine, options = machine or Machine(), options or BenchOptions()
+    machines = [replace(machine, fast=fast) for fast in (True, False)]
+    records = [_timed(config, dataset, each, options, tell) for each in machines]
+    fast, plain = (record["seconds"]["epoch"] for record in records)
+    records[0]["ratio"] = short(plain / fast)
+    if not options.profile:
+        return records
+    return [
+        with_kernels(record, config, dataset, each, options, tell)
+        for record, each in zip(records, machines, strict=True)
+    ]
+
+
+def with_kernels(
+    record: Record,
+    config: RunConfig,
+    dataset: Dataset,
+    machine: Machine,
+    options: BenchOptions,
+    tell: Tell | None = None,
+) -> Record:
+    """A record of `bench`, and the kernels that a GPU was busy with; else as it is.
+
+    Args:
+        record: What was measured.
+        config: Of what, as all that follows.
+        dataset: Its graphs.
+        machine: Device and memory.
+        options: How much was measured.
+        tell: Told what is going on.
+    """
+    if not machine.is_gpu:
+        return record
+    whole = choose_parts(dataset, config.data.protocol, config.data.fold)
+    kernels = KernelTimes(options.warm_up)
+    gauges = Gauges(Stopwatch(options.warm_up, 0, tell), PhaseTimes(), kernels)
+    _rehearse(config, dataset, _part(whole, options, config.data.name), machine, gauges)
+    step_seconds = median(record["epochs"]) / record["batches"]
+    return record | {"kernels": kernels_share(kernels, step_seconds)}
+
+
+def _timed(
+    config: RunConfig,
+    dataset: Dataset,
+    machine: Machine,
+    options: BenchOptions,
+    tell: Tell | None,
+) -> Record:
+    """What `bench` gives, without kernels."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
-    watch = Stopwatch(options.warm_up, options.epochs, tell)
-    profiled = options.profile and machine.is_gpu
-    kernels = KernelTimes(options.warm_up + options.epochs) if profiled else None
-    gauges = Gauges(watch, PhaseTimes(), kernels)
-    try:
-        trainer = rehearse(config, dataset, parts, machine, gauges, options.evaluation)
-    except torch.OutOfMemoryError as error:
-        raise TrainingError(
-            f"{run_title(config)} takes more memory than the GPU has; add --recompute "
-            "or lower train.batch_size."
-        ) from error
+    gauges = Gauges(Stopwatch(options.warm_up, options.epochs, tell), PhaseTimes())
+    trainer = _rehearse(config, dataset, parts, machine, gauges, options.evaluation)
     return {
         "kind": "bench",
         "config": config.to_dict(),
@@ -93,25 +154,22 @@ def bench(
     } | environment(trainer.strategy.root_device)
 
 
-def bench_both(
+def _rehearse(
     config: RunConfig,
     dataset: Dataset,
-    machine: Machine | None = None,
-    options: BenchOptions | None = None,
-    tell: Tell | None = None,
-) -> list[Record]:
-    """Measure the fast path, then the plain one.
-
-    Returns:
-        The record of each; `ratio` of the first is plain seconds by fast ones.
-    """
-    machine = machine or Machine()
-    fast, plain = (
-        bench(config, dataset, replace(machine, fast=fast), options, tell)
-        for fast in (True, False)
-    )
-    ratio = plain["seconds"]["epoch"] / fast["seconds"]["epoch"]
-    return [fast | {"ratio": short(ratio)}, plain]
+    parts: Parts,
+    machine: Machine,
+    gauges: Gauges,
+    evaluate: bool = False,
+) -> Trainer:
+    """`rehearse`, with a sentence where the memory of the GPU does not suffice."""
+    try:
+        return rehearse(config, dataset, parts, machine, gauges, evaluate)
+    except torch.OutOfMemoryError as error:
+        raise TrainingError(
+            f"{run_title(config)} takes more memory than the GPU has; add --recompute "
+            "or lower train.batch_size."
+        ) from error
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
@@ -129,7 +187,7 @@ def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
 
 def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
     """What the gauges show."""
-    watch, kernels = gauges.watch, gauges.kernels
+    watch = gauges.watch
     graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
     module = trainer.lightning_module
     return {
@@ -142,7 +200,7 @@ def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Re
         "seconds": _seconds(watch, gauges.phases, whole, parts),
         "graphs_per_second": short(graphs / watch.seconds),
         "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
-        "kernels": kernels and kernels_share(kernels, watch.seconds / batches),
+        "kernels": None,
     }
 
 

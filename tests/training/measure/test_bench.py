@@ -5,6 +5,7 @@ import torch
 
 from gnnak.errors import OptionError, TrainingError
 from gnnak.training.machine import Machine
+from gnnak.training.measure import bench as bench_module
 from gnnak.training.measure import rehearsal
 from gnnak.training.measure.bench import BenchOptions, bench, bench_both
 from gnnak.training.measure.phases import PHASES
@@ -102,6 +103,27 @@ def test_bench_out_of_memory_is_a_sentence(monkeypatch):
     monkeypatch.setattr(rehearsal, "make_trainer", full)
     with pytest.raises(TrainingError, match=r"seed 0 takes more memory.*--recompute"):
         bench(small_config(), triangles(), CPU, ONCE)
+
+
+def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
+    order, timed = [], bench_module._timed
+
+    def noted(config, dataset, machine, *more):
+        order.append(("timed", machine.fast))
+        return timed(config, dataset, machine, *more)
+
+    def listed(record, config, dataset, machine, *_):
+        order.append(("listed", machine.fast))
+        return record | {"kernels": machine.fast}
+
+    monkeypatch.setattr(bench_module, "_timed", noted)
+    monkeypatch.setattr(bench_module, "with_kernels", listed)
+    options = BenchOptions(epochs=1, profile=True)
+    found = bench_both(small_config(), triangles(), CPU, options)
+    wanted = [(what, fast) for what in ("timed", "listed") for fast in (True, False)]
+    assert order == wanted
+    assert [record["kernels"] for record in found] == [True, False]
+    assert found[0]["ratio"] > 0
 
 
 @needs_gpu
