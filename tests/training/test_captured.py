@@ -116,6 +116,34 @@ def test_captured_step_has_no_shape_as_the_largest_twice():
     assert len(seen) == 40
 
 
+def with_x(item: Item, x: torch.Tensor) -> Item:
+    """The same item with other features."""
+    return replace(item, batch=replace(item.batch, x=x))
+
+
+def test_captured_step_has_no_outgrown_smaller_shape_as_the_largest():
+    small, middle, large = items_of_shapes(3)
+    zeros = small.batch.x.new_zeros
+    width = small.batch.x.size(1)
+    small, first = with_x(small, zeros(50, width)), with_x(middle, zeros(99, width))
+    second, listener = with_x(large, zeros(40, width)), Listener()
+    captured = CapturedStep(summed([]), listener)
+    for item in [first] * (WARM_STEPS + 1) + [small] * 2 + [second] + [small] * 5:
+        captured(item)
+    assert listener.calls.count("forget") == 1
+    assert listener.calls.count("record") == 2
+
+
+def test_captured_step_puts_no_item_where_numbers_are_of_another_type():
+    small, large = items_of_shapes(2)
+    halves, listener = with_x(small, small.batch.x / 2), Listener()
+    captured = CapturedStep(summed([]), listener)
+    for _ in range(WARM_STEPS + 1):
+        captured(large)
+    assert captured(halves) == halves.batch.x.sum()
+    assert listener.calls[-2:] == ["forget", "warm"]
+
+
 def test_captured_step_captures_smaller_shapes_again_once_the_largest_has_grown():
     small, middle, large = items_of_shapes(3)
     seen, listener = [], Listener()
