@@ -76,40 +76,37 @@ def measure_growth(
 
 def list_kernels(
     name: str, records: list[Record], machine: Machine, options: argparse.Namespace
-) -> list[Record]:
-    """The records of a row, with the kernels of a GPU."""
+) -> None:
+    """Put the kernels of a GPU into the records of a row."""
     given = row_arguments(name, machine, options.epochs, options.graphs)
     config, dataset, machine, how = given
-    machines = [replace(machine, fast=record["fast"]) for record in records]
-    return [
-        with_kernels(record, config, dataset, each, how)
-        for record, each in zip(records, machines, strict=True)
-    ]
+    for record in records:
+        each = replace(machine, fast=record["fast"])
+        record |= with_kernels(record, config, dataset, each, how)
 
 
-def measure(name: str, machine: Machine, options: argparse.Namespace) -> list[Record]:
-    """The records of a row; a line for each is printed."""
+def measure(
+    name: str, records: list[Record], machine: Machine, options: argparse.Namespace
+) -> None:
+    """Measure a row; its records are put to the others, and a line for each printed."""
     make: Callable[..., Iterable[Record]] = (
         measure_growth if name in GROWTH else measure_row
     )
-    records = []
     for record in make(name, machine, options.epochs, options.graphs):
         records.append(record | {"row": name})
         print(shown(records[-1]), flush=True)
-    return records
 
 
-def attempt(
-    work: Callable[..., list[Record]], *given: object
-) -> tuple[list[Record] | None, str]:
-    """What work gives, or None; and what went wrong, if anything did."""
+def attempt(work: Callable[..., None], *given: object) -> str:
+    """Do some work; what went wrong, if anything did."""
     try:
-        return work(*given), ""
+        work(*given)
     except GnnakError as error:
-        return None, str(error)
+        return str(error)
     except Exception as error:
         traceback.print_exc()
-        return None, f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def shown(record: Record) -> str:
@@ -178,9 +175,9 @@ def main() -> None:
             if left() <= 0:
                 failed[name] = "no time left"
                 continue
-            records, error = attempt(measure, name, machine, options)
-            if records is not None:
-                found[name] = records
+            found[name] = []
+            error = attempt(measure, name, found[name], machine, options)
+            if not error:
                 continue
             failed[name] = error
             print(f"{name}: {error}", flush=True)
@@ -188,11 +185,9 @@ def main() -> None:
                 rest = options.rows[place + 1 :]
                 break
         else:
-            profiled = [name for name in found if name in ROWS and machine.is_gpu]
-            for name in profiled:
-                given = (name, found[name], machine, options)
-                records = attempt(list_kernels, *given)[0] if left() > 0 else None
-                found[name] = records or found[name]
+            for name in [name for name in found if name in ROWS and machine.is_gpu]:
+                if left() > 0:
+                    attempt(list_kernels, name, found[name], machine, options)
     finally:
         for record in chain.from_iterable(found.values()):
             append_record(options.out, record)

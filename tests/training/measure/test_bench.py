@@ -1,4 +1,5 @@
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -7,7 +8,12 @@ from gnnak.errors import OptionError, TrainingError
 from gnnak.training.machine import Machine
 from gnnak.training.measure import bench as bench_module
 from gnnak.training.measure import rehearsal
-from gnnak.training.measure.bench import BenchOptions, bench, bench_both
+from gnnak.training.measure.bench import (
+    BenchOptions,
+    bench,
+    bench_both,
+    with_kernels,
+)
 from gnnak.training.measure.phases import PHASES
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles
@@ -124,6 +130,24 @@ def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
     assert order == wanted
     assert [record["kernels"] for record in found] == [True, False]
     assert found[0]["ratio"] > 0
+
+
+def test_kernels_are_listed_in_a_training_of_their_own(monkeypatch):
+    record, profiled = bench(small_config(), triangles(), CPU, ONCE), []
+    rehearse = bench_module._rehearse
+
+    def on_a_cpu(config, dataset, parts, machine, gauges):
+        rehearse(config, dataset, parts, CPU, gauges)
+        profiled.append((gauges.kernels.steps, gauges.watch.training))
+
+    monkeypatch.setattr(bench_module, "_rehearse", on_a_cpu)
+    gpu = SimpleNamespace(is_gpu=True)
+    found = with_kernels(record, small_config(), triangles(), gpu, ONCE)
+    # A CPU has no kernels to list, but its steps are profiled, and none is timed.
+    assert profiled == [(2, [])]
+    assert found.pop("kernels")["calls"] == 0
+    assert record.pop("kernels") is None
+    assert found == record
 
 
 @needs_gpu
