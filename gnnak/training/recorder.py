@@ -148,7 +148,7 @@ class GraphRecorder:
     def _make_room(self) -> None:
         """Get the memory of the first graph at once: pieces of it fit together better.
 
-        Got one by one, they would leave gaps of a fifth of it.
+        Got one by one, they were seen to leave gaps of a tenth to a fourth of it.
         """
         torch.empty(int(ROOM * self.room), dtype=torch.uint8, device=self.device)
 

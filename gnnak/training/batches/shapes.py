@@ -17,8 +17,8 @@ FEW, SPREADS = 4, 5.0
 ENOUGH = 8
 """Batches by which shapes are chosen; and those that have the largest one at first."""
 SMALLER = (0.5, 1.75)
-"""How many standard deviations these are above the mean: what is padding, of sizes that
-spread like a bell, is then least on average."""
+"""How many standard deviations these are above the mean. Sizes that spread like a bell
+are then padded to one above the mean, on average."""
 LEAST_STEP = 64
 """Sizes are multiples of this, or of about a 128th of themselves."""
 APART = 16
