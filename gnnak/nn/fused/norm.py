@@ -84,18 +84,16 @@ def norm_relu_linears(
         once.holds = outs[0].requires_grad
     agains: list[Again | None] = [None] * len(norms)
     if remade:
-        places = [(place, len(norms)) for place in range(len(norms))]
-        given = (places, constants, linears)
-        agains = [_product_again(h, *some) for some in zip(*given, strict=True)]
+        pairs = enumerate(zip(constants, linears, strict=True))
+        agains = [_product_again(h, i, len(norms), *pair) for i, pair in pairs]
     return [Rows(*part) for part in zip(outs, moments, agains, strict=True)]
 
 
 def _product_again(
-    h: Rows, place: tuple[int, int], k: Constants, linear: nn.Linear
+    h: Rows, number: int, count: int, k: Constants, linear: nn.Linear
 ) -> Again:
-    """How the product of one share of the columns of h is made again."""
+    """How the product of one of `count` shares of the columns of h is made again."""
     make_h = maker(h.again)
-    number, count = place
 
     def make(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
         part = kept(saved, make_h).chunk(count, dim=1)[number]
