@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import (
     BLOCK,
@@ -96,7 +97,7 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     return add_up(out)
 
 
-@triton.jit
+@for_all_sizes
 def _lift(
     x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
 ):
@@ -118,7 +119,7 @@ def _lift(
     tl.store(out + place, value, mask=in_x | in_table)
 
 
-@triton.jit
+@for_all_sizes
 def _sum_by(
     values,
     stride,
@@ -158,7 +159,7 @@ def _sum_by(
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
 
 
-@triton.jit
+@for_all_sizes
 def _table_sum(
     values,
     stride,

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import GROUPS, columns, tiles
 from gnnak.nn.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
@@ -48,7 +49,7 @@ def gcn_sum(
     return out
 
 
-@triton.jit
+@for_all_sizes
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m
@@ -65,7 +66,7 @@ def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
     tl.store(out + row, 1 / tl.sqrt(degree.to(out.dtype.element_ty)), mask=there)
 
 
-@triton.jit
+@for_all_sizes
 def _gcn_sum(
     h,
     scale,

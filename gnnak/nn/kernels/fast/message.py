@@ -10,6 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import EACH, parts, whole
 from gnnak.nn.kernels.records import Edges, EdgeStates
 
@@ -55,7 +56,7 @@ def edge_state(e, of, column, inside, width, slope, offset, LINE: tl.constexpr):
     return tl.load(e + of.to(tl.int64) * width + column, mask=inside, other=0.0)
 
 
-@triton.jit
+@for_all_sizes
 def _messages(
     c,
     e,

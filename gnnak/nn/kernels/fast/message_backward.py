@@ -5,6 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.message import edge_state, read_line
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import EACH, parts, whole
 from gnnak.nn.kernels.records import Edges, EdgeStates
@@ -69,7 +70,7 @@ def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
     return grad_e
 
 
-@triton.jit
+@for_all_sizes
 def _to_copies(
     grad,
     c,
@@ -136,7 +137,7 @@ def _to_copies(
         tl.store(place + width, of_offset, mask=inside)
 
 
-@triton.jit
+@for_all_sizes
 def _to_edges(
     grad,
     c,

@@ -1,10 +1,10 @@
 """Norm and ReLU in one pass."""
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.normed import of_columns
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import BLOCK, columns, tiles
 from gnnak.nn.kernels.records import Constants
 
@@ -36,7 +36,7 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
     return out
 
 
-@triton.jit
+@for_all_sizes
 def _norm_act(
     h,
     stride,

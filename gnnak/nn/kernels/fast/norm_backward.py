@@ -5,6 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.normed import of_columns, pull_of
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
@@ -94,7 +95,7 @@ def _to_h(
     )
 
 
-@triton.jit
+@for_all_sizes
 def _norm_sums(
     grad,
     h,
@@ -137,7 +138,7 @@ def _norm_sums(
     tl.store(partial + (2 * part + 1) * width + column, normed, mask=inside)
 
 
-@triton.jit
+@for_all_sizes
 def _norm_to_rows(
     grad,
     h,

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import BLOCK, columns, tiles
 from gnnak.nn.kernels.records import ONES, Constants
 
@@ -97,7 +98,7 @@ def normed_tile(
     return value
 
 
-@triton.jit
+@for_all_sizes
 def _normed_at(
     h,
     stride,

@@ -1,9 +1,9 @@
 """PNA*'s first product and its four pools: one pass over the edge copies each."""
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import BLOCK, GROUPS, columns, tiles
 from gnnak.nn.kernels.plain_pna import LEAST
 from gnnak.nn.kernels.records import Edges
@@ -67,7 +67,7 @@ def pna_pool_backward(
     return out
 
 
-@triton.jit
+@for_all_sizes
 def _pair_sum(
     at_target,
     at_source,
@@ -96,7 +96,7 @@ def _pair_sum(
     tl.store(out + row.to(tl.int64)[:, None] * width + column, value, mask=shown)
 
 
-@triton.jit
+@for_all_sizes
 def _pna_pool(
     message,
     ptr,
@@ -144,7 +144,7 @@ def _pna_pool(
     tl.store(out + place + 3 * width, tl.sqrt(around / many + LEAST), mask=shown)
 
 
-@triton.jit
+@for_all_sizes
 def _pna_to_rows(
     grad,
     stride,

@@ -4,6 +4,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import read_place, whole
 from gnnak.nn.kernels.records import Constants
 from gnnak.subgraphs.groups import Groups
@@ -36,7 +37,7 @@ def gate_pool(
     return out
 
 
-@triton.jit
+@for_all_sizes
 def _gate_pool(
     z,
     stride,

@@ -5,6 +5,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.nn.kernels.fast.normed import of_columns, pull_of
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.fast.tiles import BLOCK, SUMMED, columns, parts, tiles
 from gnnak.nn.kernels.records import Constants
@@ -71,7 +72,7 @@ def gate_pool_backward(
     return sums[1], sums[0], sums[2:] if gated else None
 
 
-@triton.jit
+@for_all_sizes
 def _pool_sums(
     grad,
     grad_stride,
@@ -141,7 +142,7 @@ def _pool_sums(
         tl.store(base + place, of_gate, mask=shown)
 
 
-@triton.jit
+@for_all_sizes
 def _pool_to_rows(
     grad,
     grad_stride,

@@ -18,6 +18,7 @@ from gnnak.nn.kernels.fast.multiply import (
     precision,
 )
 from gnnak.nn.kernels.fast.norm import norm_act
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.statistics import with_rows
 from gnnak.nn.kernels.records import Constants, Moments
 
@@ -76,7 +77,7 @@ def norm_linear(
     return out, Moments(partial, steps * tile.rows)
 
 
-@triton.jit
+@for_all_sizes
 def _product(
     h,
     stride,

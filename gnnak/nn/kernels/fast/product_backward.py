@@ -18,6 +18,7 @@ from gnnak.nn.kernels.fast.multiply import (
 from gnnak.nn.kernels.fast.norm import norm_act
 from gnnak.nn.kernels.fast.norm_backward import norm_act_backward, norm_both_ways
 from gnnak.nn.kernels.fast.normed import of_columns
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.sums import add_up
 from gnnak.nn.kernels.records import AtCentroids, Constants
 
@@ -83,7 +84,7 @@ def _grad_rows(
     return grad_s, add_up(partial)
 
 
-@triton.jit
+@for_all_sizes
 def _product_to_rows(
     grad,
     matrix,

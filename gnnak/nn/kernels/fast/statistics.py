@@ -5,6 +5,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from gnnak.nn.kernels import plain
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import SUMMED, columns, parts
 from gnnak.nn.kernels.records import Constants, Moments
 
@@ -75,7 +76,7 @@ def moments_of(h: Tensor, real: Tensor | None) -> Moments:
     return Moments(partial, steps * SUMMED)
 
 
-@triton.jit
+@for_all_sizes
 def _moments(
     h,
     stride,
@@ -129,7 +130,7 @@ def with_rows(mean, around, seen, value, shown, new):
     return mean + delta * new / both, around + more
 
 
-@triton.jit
+@for_all_sizes
 def _combine(
     partial,
     half,

@@ -4,6 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.nn.kernels.fast.sizes import for_all_sizes
+
 AT_ONCE, NARROW = 128, 16
 """Parts and columns of a tile."""
 
@@ -17,7 +19,7 @@ def add_up(partial: Tensor) -> Tensor:
     return out
 
 
-@triton.jit
+@for_all_sizes
 def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
