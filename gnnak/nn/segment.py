@@ -50,7 +50,7 @@ class _Lookup(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.size = table.size(0)
-        return table.index_select(0, index)
+        return kernels_for(table).lift(table, None, index, index)
 
     @staticmethod
     @once_differentiable

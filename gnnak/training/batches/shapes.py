@@ -16,9 +16,10 @@ FEW, SPREADS = 4, 5.0
 """Of more than these, how many standard deviations it is above the mean."""
 ENOUGH = 8
 """Batches by which shapes are chosen; and those that have the largest one at first."""
-SMALLER = (0.5, 1.75)
+SMALLER = (-0.4, 0.4, 1.2, 2.1)
 """How many standard deviations these are above the mean. Sizes that spread like a bell
-are then padded to one above the mean, on average."""
+are then padded to about half a one above the mean, on average; fewer of them would pad
+more, and each has to be captured."""
 LEAST_STEP = 64
 """Sizes are multiples of this, or of about a 128th of themselves."""
 APART = 16
@@ -112,7 +113,8 @@ class Shapes:
         for spreads in SMALLER:
             expected = {axis: _above(rows, spreads) for axis, rows in seen.items()}
             shape = choose_shape(expected | {"graphs": self.most["graphs"]})
-            if shape != self.largest and is_inside(shape, self.largest):
+            new = shape != self.largest and shape not in self.smaller
+            if new and is_inside(shape, self.largest):
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:

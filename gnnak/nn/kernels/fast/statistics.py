@@ -9,10 +9,9 @@ from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.tiles import SUMMED, columns, parts
 from gnnak.nn.kernels.records import Constants, Moments
 
-NARROW = 16
-"""Columns of a tile where partial results are put together."""
-PARTS = 256
-"""Partial results put together at a time."""
+PARTS, NARROW, WARPS = 64, 4, 8
+"""Partial results that are put together at a time, columns of such a tile, and warps:
+many small programs, as there is little to do and much to wait for."""
 
 
 def norm_constants(
@@ -50,6 +49,7 @@ def norm_constants(
         padded,
         PARTS,
         NARROW,
+        num_warps=WARPS,
     )
     scale, shift, mean, rstd = out
     return Constants(scale, shift, mean, rstd, True, real)
@@ -156,32 +156,32 @@ def _combine(
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
-    # Around the mean of the first parts, a good share of all rows: one pass is enough.
-    part = tl.arange(0, PARTS)
-    shown = (part < count)[:, None] & inside[None, :]
-    size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
-    place = part[:, None] * stride + column[None, :]
-    near = tl.load(partial + place, mask=shown, other=0.0) * size[:, None]
-    near = tl.sum(near, axis=0) / tl.maximum(tl.minimum(last, PARTS * rows_a_part), 1)
-    sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
-    squares = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    # Asked for first: what is summed up comes from as far away.
+    old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
+    old_var = tl.load(running_var + column, mask=inside, other=1.0)
+    weight_ = tl.load(weight + column, mask=inside, other=0.0)
+    bias_ = tl.load(bias + column, mask=inside, other=0.0)
+    seen = tl.zeros([PARTS, 1], dtype=out.dtype.element_ty)
+    means = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    arounds = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     first = 0
     while first < count:
         part = first + tl.arange(0, PARTS)
         shown = (part < count)[:, None] & inside[None, :]
         place = part[:, None] * stride + column[None, :]
-        size = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
-        off = tl.load(partial + place, mask=shown, other=0.0) - near[None, :]
-        off = tl.where(shown, off, 0.0)
-        sums += off * size[:, None]
-        squares += off * off * size[:, None]
-        squares += tl.load(partial + half + place, mask=shown, other=0.0)
+        new = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
+        new = new.to(seen.dtype)[:, None]
+        delta = tl.load(partial + place, mask=shown, other=0.0) - means
+        delta = tl.where(new > 0, delta, 0.0)
+        share = new / tl.maximum(seen + new, 1.0)
+        means += delta * share
+        arounds += tl.load(partial + half + place, mask=shown, other=0.0)
+        arounds += delta * delta * seen * share
+        seen += new
         first += PARTS
-    off = tl.sum(sums, axis=0) / total
-    mean = near + off
-    around = tl.maximum(tl.sum(squares, axis=0) - off * off * total, 0.0)
-    old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
-    old_var = tl.load(running_var + column, mask=inside, other=1.0)
+    mean = tl.sum(means * seen, axis=0) / total
+    off = means - mean[None, :]
+    around = tl.sum(arounds + off * off * seen, axis=0)
     several = last > 1
     unbiased = around / tl.maximum(last - 1, 1)
     new_mean = old_mean + tl.where(several, MOMENTUM * (mean - old_mean), 0.0)
@@ -192,8 +192,8 @@ def _combine(
         tl.store(tracked, tl.load(tracked) + several.to(tl.int64))
     mean = tl.where(several, mean, old_mean)
     rstd = 1 / tl.sqrt(tl.where(several, around / total, old_var) + EPS)
-    scale = tl.load(weight + column, mask=inside, other=0.0) * rstd
-    shift = tl.load(bias + column, mask=inside, other=0.0) - mean * scale
+    scale = weight_ * rstd
+    shift = bias_ - mean * scale
     tl.store(out + column, scale, mask=inside)
     tl.store(out + width + column, shift, mask=inside)
     tl.store(out + 2 * width + column, mean, mask=inside)

@@ -6,15 +6,15 @@ from torch import Tensor
 
 from gnnak.nn.kernels.fast.sizes import for_all_sizes
 
-AT_ONCE, NARROW = 128, 16
-"""Parts and columns of a tile."""
+AT_ONCE, NARROW, WARPS = 128, 8, 8
+"""Parts and columns of a tile, and warps that add them up."""
 
 
 def add_up(partial: Tensor) -> Tensor:
     """The sum over the first axis of a contiguous tensor."""
     out = partial.new_empty(partial.shape[1:])
     _add_up[(triton.cdiv(out.numel(), NARROW),)](
-        partial, out, partial.size(0), out.numel(), AT_ONCE, NARROW
+        partial, out, partial.size(0), out.numel(), AT_ONCE, NARROW, num_warps=WARPS
     )
     return out
 
