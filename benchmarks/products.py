@@ -30,7 +30,8 @@ class Case(NamedTuple):
     rows: int
     inner: int
     outer: int
-    adds: bool
+    keeps: bool
+    """Whether the rows that are multiplied are there in the backward pass."""
 
 
 CASES = [
@@ -76,18 +77,18 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
     scale, shift, mean, rstd = torch.rand(4, inner, device="cuda")
     k = Constants(scale, shift, mean, rstd, True, real)
     h, grad = (torch.randn(rows, width, device="cuda") for width in (inner, outer))
-    residual = torch.randn_like(h) if case.adds else None
+    s = torch.randn_like(h) if case.keeps else None
     matrix = torch.randn(outer, inner, device="cuda")
 
     def separately() -> Tensor:
-        out = composed.compose_norm_linear(fast.norm_act, h, k, residual, matrix, None)
+        out = composed.compose_norm_linear(fast.norm_act, h, k, matrix, None)
         return fast.norm_constants(out, norm, real).scale
 
     def together() -> Tensor:
-        out, moments = fast.norm_linear(h, k, residual, matrix, None, real)
+        out, moments = fast.norm_linear(h, k, matrix, None, real)
         return fast.norm_constants(out, norm, real, moments).scale
 
-    given: Any = (grad, h, k, residual, matrix, None, torch.empty_like(h))
+    given: Any = (grad, h, k, s, matrix, None, torch.empty_like(h))
     kernels: Any = (fast.norm_act, fast.norm_act_backward)
     return {
         "forward": [together, separately],
@@ -100,8 +101,8 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
             lambda: fast.norm_act_backward(grad @ matrix, h, k, True),
         ],
         "product alone": [
-            lambda: fast.norm_linear(h, k, residual, matrix, None, real),
-            lambda: fast.norm_act(h, k, True, residual) @ matrix.t(),
+            lambda: fast.norm_linear(h, k, matrix, None, real),
+            lambda: fast.norm_act(h, k, True, None) @ matrix.t(),
         ],
     }
 

@@ -73,7 +73,7 @@ def call_products(width, padded=True, gated=True):
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
     matrix, grad = rows(2 * width, width).float(), rows(m, 2 * width).float()
     known, offset = k if padded or gated else None, k.shift.repeat(2)
-    fast.norm_linear(h, known, residual, matrix, offset if gated else None, real)
+    fast.norm_linear(h, known, matrix, offset if gated else None, real)
     key = torch.arange(m)
     more = AtCentroids(h, key, key) if gated else None
     fast.norm_linear_backward(grad, h, k, residual, matrix, more, torch.empty_like(h))

@@ -3,6 +3,7 @@
 import copy
 import gc
 import weakref
+from collections import Counter
 
 import pytest
 import torch
@@ -229,22 +230,25 @@ def test_fused_layer_gives_its_gradients_twice(fuses, name):
 
 
 def test_products_are_made_once_more_for_all_products_of_them(fuses, monkeypatch):
-    made, norm_linear = [], plain_kernels.norm_linear
+    made = []
+    for name in ("norm_linear", "norm_act"):
+        kernel = getattr(plain_kernels, name)
 
-    def noted(h, k, residual, *given):
-        made.append(residual is not None)
-        return norm_linear(h, k, residual, *given)
+        def noted(*given, kernel=kernel, name=name):
+            adds = name == "norm_act" and given[-1] is not None
+            made.append((name, adds))
+            return kernel(*given)
 
-    monkeypatch.setattr(plain_kernels, "norm_linear", noted)
+        monkeypatch.setattr(plain_kernels, name, noted)
     layer = make_layer(departures=Departures(2, True))
     x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
     out = layer(x, subgraphs, edge_attr)
-    assert made.count(True) == 1
-    second = made.count(False)
+    before = Counter(made)
     out.sum().backward()
-    assert made.count(True) == 2
+    again = Counter(made) - before
+    assert again["norm_act", True] == 1
     # Those of both transforms once more; of the conv's, one reads states made anew.
-    assert made.count(False) == second + 2
+    assert again["norm_linear", False] == 2
 
 
 def test_gradients_are_written_over_products_that_are_made_again():

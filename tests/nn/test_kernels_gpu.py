@@ -97,17 +97,18 @@ def test_products_on_a_gpu_are_the_plain_ones(
 
     monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", rounding)
     real = torch.tensor(count - 7)
-    h, residual, grad = (rows(count, width) for width in (inner, inner, outer))
+    h, s, grad = (rows(count, width) for width in (inner, inner, outer))
     k, matrix, offset = constants(h, True, real), rows(outer, inner), rows(1, outer)[0]
     subgraph, norm = torch.arange(count) // 4, norm_of(outer)
     more = AtCentroids(rows(count // 4, inner), subgraph.unique() * 4, subgraph)
-    given = (h, k, residual, matrix)
-    wanted = plain.norm_linear(*given, offset, real)[0]
+    given = (h, k, s, matrix)
+    wanted = plain.norm_linear(h, k, matrix, offset, real)[0]
     of_norm = plain.norm_constants(wanted, copy.deepcopy(norm), real)[:4]
     into = torch.empty_like(h)
     back = plain.norm_linear_backward(grad, *given, more, into), into
     given, grad, offset, more = (_on_gpu(part) for part in (given, grad, offset, more))
-    found, moments = fast.norm_linear(*given, offset, real.cuda())
+    h, k, _, matrix = given
+    found, moments = fast.norm_linear(h, k, matrix, offset, real.cuda())
     found_norm = fast.norm_constants(found, norm.float().cuda(), real.cuda(), moments)
     into = torch.empty_like(given[0])
     found_back = fast.norm_linear_backward(grad, *given, more, into)

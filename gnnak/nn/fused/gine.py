@@ -78,7 +78,7 @@ class _GineLinear(torch.autograd.Function):
         ctx.save_for_backward(*e, eps, matrix, *to_keep(c, again))
         ctx.edges, ctx.make = edges, maker(again)
         summed = kernels.messages(c, e, eps, edges)
-        h, moments = kernels.norm_linear(summed, None, None, matrix, None, real_of(c))
+        h, moments = kernels.norm_linear(summed, None, matrix, None, real_of(c))
         return h, c, moments
 
     @staticmethod

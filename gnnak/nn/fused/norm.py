@@ -98,7 +98,7 @@ def _product_again(
     def make(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
         part = kept(saved, make_h).chunk(count, dim=1)[number]
         kernels = kernels_for(part)
-        return kernels.norm_linear(part, k, None, matrix, offset, k.real)[0]
+        return kernels.norm_linear(part, k, matrix, offset, k.real)[0]
 
     tensors = (linear.weight, linear.bias, *to_keep(h.values, h.again))
     return Again(make, tensors, owned=True)
@@ -151,7 +151,7 @@ class _NormLinears(torch.autograd.Function):
         ctx.normed, ctx.make, ctx.over = normed, maker(again), may_write_over(again)
         given = (h.chunk(count, dim=1), ctx.constants, matrices, offsets)
         made = [
-            kernels.norm_linear(part, k, None, matrix, offset, real)
+            kernels.norm_linear(part, k, matrix, offset, real)
             for part, k, matrix, offset in zip(*given, strict=True)
         ]
         outs, found = zip(*made, strict=True)

@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
 from gnnak.nn.fused.norm import offset_grad
 from gnnak.nn.fused.rows import (
     Again,
+    Once,
     Rows,
     kept,
     maker,
@@ -57,8 +59,18 @@ def norm_add_linear(
         ones: Whether states of centroids have `ONES` behind them.
 
     Returns:
-        Products, which are not kept but made again; and states of centroids.
+        Products, which are not kept but made again, s once for them and for their
+        gradients; and states of centroids.
     """
+    make_residual = maker(residual.again)
+
+    def make_s(h: Tensor, *saved: Tensor | None) -> Tensor:
+        return kernels_for(h).norm_act(h, k, True, kept(saved, make_residual))
+
+    def make_z(matrix: Tensor, offset: Tensor | None, *of_s: Tensor | None) -> Tensor:
+        return linear(once(*of_s), matrix, offset)
+
+    once = Once(make_s)
     z, at_centroid, k, moments = _NormAddLinear.apply(
         h.values,
         norm.weight,
@@ -72,17 +84,12 @@ def norm_add_linear(
         ones,
         h.moments,
         residual.again,
+        once,
     )
-    make_residual = maker(residual.again)
-
-    def make(
-        matrix: Tensor, offset: Tensor | None, h: Tensor, *saved: Tensor | None
-    ) -> Tensor:
-        added = kept(saved, make_residual)
-        return kernels_for(h).norm_linear(h, k, added, matrix, offset, k.real)[0]
-
-    tensors = (matrix, offset, h.values, *to_keep(residual.values, residual.again))
-    return Rows(z, moments, Again(make, tensors, owned=True)), at_centroid
+    once.holds = z.requires_grad
+    of_s = (h.values, *to_keep(residual.values, residual.again))
+    again = Again(make_z, (matrix, offset, *of_s), owned=True)
+    return Rows(z, moments, again), at_centroid
 
 
 def gate_pools(
@@ -117,14 +124,14 @@ class _NormAddLinear(torch.autograd.Function):
         ones: bool,
         moments: Moments | None,
         again: Again | None,
+        once: Once,
     ) -> tuple[Tensor, Tensor, Constants, Moments | None]:
-        kernels, real = kernels_for(h), real_of(h)
-        k = kernels.norm_constants(h, norm, real, moments)
-        ctx.save_for_backward(h, matrix, offset, *to_keep(residual, again))
-        ctx.k, ctx.normed, ctx.places, ctx.make = k, normed, places, maker(again)
-        z, known = kernels.norm_linear(h, k, residual, matrix, offset, real)
-        if known is None and normed:
-            known = kernels.moments_of(z, real)
+        kernels = kernels_for(h)
+        k = kernels.norm_constants(h, norm, real_of(h), moments)
+        ctx.save_for_backward(matrix, offset, h, *to_keep(residual, again))
+        ctx.k, ctx.normed, ctx.places, ctx.once = k, normed, places, once
+        z = linear(kernels.norm_act(h, k, True, residual), matrix, offset)
+        known = kernels.moments_of(z, k.real) if normed else None
         return z, kernels.norm_act_at(h, k, residual, places[0], ones), k, known
 
     @staticmethod
@@ -132,16 +139,18 @@ class _NormAddLinear(torch.autograd.Function):
     def backward(
         ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
-        h, matrix, offset, *saved = ctx.saved_tensors
+        matrix, offset, *of_s = ctx.saved_tensors
+        h, s = of_s[0], ctx.once(*of_s)
+        ctx.once.let_go()
         at_centroid = side_by_side(at_centroid)[:, : h.size(1)]
         more = AtCentroids(at_centroid, *ctx.places)
         grad_h = torch.empty_like(h)
-        given = (grad, h, ctx.k, kept(saved, ctx.make), matrix, more, grad_h)
+        given = (grad, h, ctx.k, s, matrix, more, grad_h)
         back = kernels_for(h).norm_linear_backward(*given)
         grad_offset = None
         if ctx.needs_input_grad[5]:
             grad_offset = offset_grad(grad, offset, ctx.normed)
-        return grad_h, *back, grad_offset, None, None, None, None, None, None
+        return grad_h, *back, grad_offset, *[None] * 7
 
 
 class _GatePools(torch.autograd.Function):

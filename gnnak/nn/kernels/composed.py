@@ -17,12 +17,11 @@ def compose_norm_linear(
     norm_act: NormAct,
     h: Tensor,
     k: Constants | None,
-    residual: Tensor | None,
     matrix: Tensor,
     offset: Tensor | None,
 ) -> Tensor:
     """What `norm_linear` gives, with this `norm_act`; its other arguments."""
-    rows = h if k is None else norm_act(h, k, True, residual)
+    rows = h if k is None else norm_act(h, k, True, None)
     return linear(rows, matrix, offset)
 
 
@@ -32,13 +31,13 @@ def compose_norm_linear_backward(
     grad: Tensor,
     h: Tensor,
     k: Constants,
-    residual: Tensor | None,
+    s: Tensor | None,
     matrix: Tensor,
     more: AtCentroids | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `norm_linear_backward` gives, with these kernels; its other arguments."""
-    grad_matrix = grad.t() @ norm_act(h, k, True, residual)
+    grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix
     if more is not None:
         grad_rows.index_add_(0, more.centroid, more.values)

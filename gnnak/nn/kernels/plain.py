@@ -131,17 +131,15 @@ def norm_act_backward(
 def norm_linear(
     h: Tensor,
     k: Constants | None,
-    residual: Tensor | None,
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
+    """`norm_act(h, k, True, None) matrix^T + offset`, and its moments.
 
     Args:
         h: Rows, [m, w].
         k: What a norm does to them; None = they are multiplied as they are.
-        residual: What is added to the normed rows, [m, w].
         matrix: [c, w].
         offset: [c].
         real: How many of the first rows are no padding, a scalar; None = all.
@@ -149,14 +147,14 @@ def norm_linear(
     Returns:
         Products [m, c], and what `norm_constants` may be told of them.
     """
-    return compose_norm_linear(norm_act, h, k, residual, matrix, offset), None
+    return compose_norm_linear(norm_act, h, k, matrix, offset), None
 
 
 def norm_linear_backward(
     grad: Tensor,
     h: Tensor,
     k: Constants,
-    residual: Tensor | None,
+    s: Tensor | None,
     matrix: Tensor,
     more: AtCentroids | None,
     into: Tensor,
@@ -165,17 +163,18 @@ def norm_linear_backward(
 
     Args:
         grad: Of the products, [m, c].
-        h: As of `norm_linear`, and so `k`, `residual` and `matrix`.
+        h: As of `norm_linear`, and so `k` and `matrix`.
         k: Scale and shift.
-        residual: What was added.
-        matrix: What the rows were multiplied with.
-        more: A further gradient of the normed rows, with the residual in them.
+        s: The rows that were multiplied, where something was added to the normed ones;
+            None = nothing was.
+        matrix: What they were multiplied with.
+        more: A further gradient of these rows.
         into: Where the gradient of h goes, [m, w].
 
     Returns:
         Gradients [w], [w], [m, w] and [c, w].
     """
-    given = (grad, h, k, residual, matrix, more, into)
+    given = (grad, h, k, s, matrix, more, into)
     return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
 
 

@@ -33,34 +33,28 @@ def norm_act_backward(
     )
     sums = add_up(partial)
     into = h.new_empty(h.shape)
-    _to_h(grad, h, k, sums, relu, into)
+    norm_to_rows(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]
 
 
 def norm_both_ways(
-    grad: Tensor,
-    h: Tensor,
-    k: Constants,
-    sums: Tensor,
-    residual: Tensor | None,
-    into: Tensor,
+    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, into: Tensor
 ) -> Tensor:
     """`norm_act` with a ReLU, [m, c], and its gradient, in one pass.
 
     Args:
         grad: Of what `norm_act` gave, [m, c].
-        h: As of `norm_act`, and so `k` and `residual`.
+        h: As of `norm_act`.
         k: Scale and shift.
         sums: Of the gradient, and of it times the normed rows, [2, c].
-        residual: What is added.
         into: Where the gradient of h goes, [m, c].
     """
     s = h.new_empty(h.shape)
-    _to_h(grad, h, k, sums, True, into, s, residual)
+    norm_to_rows(grad, h, k, sums, True, into, s)
     return s
 
 
-def _to_h(
+def norm_to_rows(
     grad: Tensor,
     h: Tensor,
     k: Constants,
@@ -68,9 +62,11 @@ def _to_h(
     relu: bool,
     into: Tensor,
     s: Tensor | None = None,
-    residual: Tensor | None = None,
 ) -> None:
-    """The gradient of h goes `into`; what `norm_act` gives into s, if there is one."""
+    """The gradient of h goes `into`; what `norm_act` gives into s, if there is one.
+
+    Other arguments as of `norm_both_ways`.
+    """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
         grad,
@@ -78,7 +74,6 @@ def _to_h(
         h.stride(0),
         *k[:4],
         sums,
-        h if residual is None else residual.contiguous(),
         h if k.real is None else k.real,
         into,
         into.stride(0),
@@ -89,7 +84,6 @@ def _to_h(
         k.of_batch,
         k.real is not None,
         s is not None,
-        residual is not None,
         BLOCK,
         columns(width),
     )
@@ -148,7 +142,6 @@ def _norm_to_rows(
     mean,
     rstd,
     sums,
-    residual,
     real,
     into,
     into_stride,
@@ -159,7 +152,6 @@ def _norm_to_rows(
     OF_BATCH: tl.constexpr,
     PADDED: tl.constexpr,
     FORWARD: tl.constexpr,
-    ADDS: tl.constexpr,
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -181,8 +173,6 @@ def _norm_to_rows(
             y = tl.maximum(y, 0.0)
             if PADDED and OF_BATCH:
                 y = tl.where((row < last)[:, None], y, 0.0)
-            if ADDS:
-                y += tl.load(residual + place, mask=shown, other=0.0)
             tl.store(s + place, y, mask=shown)
     if OF_BATCH:
         pull = pull_of(value, mean, rstd, sums, column, inside, width, last)

@@ -31,18 +31,16 @@ MANY_ROWS = 2**16
 def norm_linear(
     h: Tensor,
     k: Constants | None,
-    residual: Tensor | None,
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """`norm_act(h, k, True, residual) matrix^T + offset`, and its moments.
+    """`norm_act(h, k, True, None) matrix^T + offset`, and its moments.
 
-    Arguments as of the plain kernel. Where a residual is added, PyTorch's product is
-    faster, and there are no moments.
+    Arguments as of the plain kernel.
     """
-    if is_exact(h) or residual is not None:
-        return compose_norm_linear(norm_act, h, k, residual, matrix, offset), None
+    if is_exact(h):
+        return compose_norm_linear(norm_act, h, k, matrix, offset), None
     rows, width = h.size(0), matrix.size(0)
     tile = MANY if rows >= MANY_ROWS else FEW
     programs, *tiles = cut_columns(width, tile.columns)

@@ -16,7 +16,11 @@ from gnnak.nn.kernels.fast.multiply import (
     precision,
 )
 from gnnak.nn.kernels.fast.norm import norm_act
-from gnnak.nn.kernels.fast.norm_backward import norm_act_backward, norm_both_ways
+from gnnak.nn.kernels.fast.norm_backward import (
+    norm_act_backward,
+    norm_both_ways,
+    norm_to_rows,
+)
 from gnnak.nn.kernels.fast.normed import of_columns
 from gnnak.nn.kernels.fast.sizes import for_all_sizes
 from gnnak.nn.kernels.fast.sums import add_up
@@ -30,7 +34,7 @@ def norm_linear_backward(
     grad: Tensor,
     h: Tensor,
     k: Constants,
-    residual: Tensor | None,
+    s: Tensor | None,
     matrix: Tensor,
     more: AtCentroids | None,
     into: Tensor,
@@ -42,11 +46,14 @@ def norm_linear_backward(
     Triton uses them.
     """
     if is_exact(h):
-        given = (grad, h, k, residual, matrix, more, into)
+        given = (grad, h, k, s, matrix, more, into)
         return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
     grad = grad.contiguous()
     grad_s, sums = _grad_rows(grad, h, k, matrix, more)
-    s = norm_both_ways(grad_s, h, k, sums, residual, into)
+    if s is None:
+        s = norm_both_ways(grad_s, h, k, sums, into)
+    else:
+        norm_to_rows(grad_s, h, k, sums, True, into)
     return sums[1], sums[0], grad_s, grad.t() @ s
 
 
