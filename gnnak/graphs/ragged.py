@@ -32,8 +32,7 @@ def ragged_ranges(
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
     """
     ptr = pointers(count)
-    row = torch.arange(count.numel(), device=count.device)
-    row = torch.repeat_interleave(row, count, output_size=total)
+    row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
     value += (start - ptr[:-1]).index_select(0, row)
     return row, value

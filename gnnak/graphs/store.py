@@ -119,7 +119,6 @@ class GraphStore:
 
     def union(self) -> GraphBatch:
         """All graphs as one batch; features and targets are shared, not copied."""
-        graph = torch.arange(len(self), device=self.device)
         nodes = None if self.x is None else self.x.size(0)
         offset = self.node_ptr[:-1].repeat_interleave(
             self.num_edges, output_size=self.edge_index.size(1)
@@ -129,7 +128,7 @@ class GraphStore:
             self.edge_index + offset,
             self.edge_attr,
             self.y,
-            batch=graph.repeat_interleave(self.num_nodes, output_size=nodes),
+            batch=torch.repeat_interleave(self.num_nodes, output_size=nodes),
             ptr=self.node_ptr,
         )
 

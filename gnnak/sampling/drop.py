@@ -134,11 +134,12 @@ def keep_subgraphs(
     num_nodes = subgraphs.num_subgraphs
     of_kept = kept.index_select(0, subgraphs.subgraph)
     inside = of_kept.index_select(0, subgraphs.edge_index[0])
-    roots, copies, edges = _places(kept, of_kept, inside)
+    until = [torch.cumsum(mask, 0) for mask in (kept, of_kept, inside)]
+    roots, copies, edges = _places(until)
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     _check_covered(covered)
-    number, new_copy = torch.cumsum(kept, 0) - 1, torch.cumsum(of_kept, 0) - 1
+    number, new_copy = until[0] - 1, until[1] - 1
     ends = subgraphs.edge_index.index_select(1, edges)
     root = subgraphs.root.index_select(0, roots)
     return SampledSubgraphs(
@@ -156,12 +157,18 @@ def keep_subgraphs(
     )
 
 
-def _places(*masks: Tensor) -> list[Tensor]:
-    """Where each of these masks is true; the host waits for all of them at once."""
-    counts = torch.stack([mask.sum() for mask in masks]).tolist()
+def _places(until: list[Tensor]) -> list[Tensor]:
+    """Where masks are true, each given as how often it is so up to every place.
+
+    The host waits for all of them at once.
+    """
+    some = [counts for counts in until if counts.numel()]
+    last = iter(torch.stack([counts[-1] for counts in some]).tolist() if some else [])
+    totals = [next(last) if counts.numel() else 0 for counts in until]
+    wanted = torch.arange(1, max(totals) + 1, device=until[0].device)
     return [
-        torch.nonzero_static(mask, size=count).flatten()
-        for mask, count in zip(masks, counts, strict=True)
+        torch.searchsorted(counts, wanted[:total])
+        for counts, total in zip(until, totals, strict=True)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -27,12 +28,19 @@ class Filling:
     """[q]: the kept subgraph whose value it takes a share of."""
     weight: Tensor
     """[q], float64: the share."""
+    in_order: bool = False
+    """Whether entries are known to come component by component."""
+
+    def at(self, entries: Tensor) -> Filling:
+        """Some of the entries, or all of them in another order."""
+        return self._each(lambda part: part.index_select(0, entries))
 
     def to(self, device: torch.device | str) -> Filling:
         """Return this matrix on another device."""
-        return Filling(
-            self.node.to(device), self.subgraph.to(device), self.weight.to(device)
-        )
+        return replace(self._each(lambda part: part.to(device)), in_order=self.in_order)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Filling:
+        return Filling(change(self.node), change(self.subgraph), change(self.weight))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gnnak.graphs.ragged import counts_of, pointers
-
 
 @dataclass(frozen=True, eq=False)
 class Groups:
@@ -38,9 +36,10 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
     >>> groups.order, groups.ptr
     (tensor([1, 0, 2]), tensor([0, 1, 3, 3]))
     """
-    ptr = pointers(counts_of(key, size))
-    if in_order:
-        return Groups(ptr)
-    # Sorts look at every bit of the keys: half of them, where those do.
-    key = key.int() if size <= 2**31 else key
-    return Groups(ptr, torch.argsort(key, stable=True))
+    order = None
+    if not in_order:
+        # Sorts look at every bit of the keys: half of them, where those do.
+        key = key.int() if size < 2**31 else key
+        key, order = torch.sort(key, stable=True)
+    keys = torch.arange(size + 1, dtype=key.dtype, device=key.device)
+    return Groups(torch.searchsorted(key, keys), order)

@@ -79,6 +79,16 @@ class RootedSubgraphs:
         return torch.nonzero_static(is_centroid, size=self.num_subgraphs).flatten()
 
     @property
+    def rooted_at(self) -> Tensor:
+        """[n]: the subgraph rooted at each node, if every node has one; found once."""
+        return self._once("rooted_at", self._find_rooted_at)
+
+    def _find_rooted_at(self) -> Tensor:
+        found = torch.empty_like(self.root)
+        found[self.root] = torch.arange(self.num_subgraphs, device=self.device)
+        return found
+
+    @property
     def max_hop(self) -> int:
         """The largest hop of any copy, -1 if there is no copy; computed once."""
         return self._once(

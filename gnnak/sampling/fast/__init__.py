@@ -1,11 +1,9 @@
 """Draws of roots, and what they lead to, as Triton kernels: a program a component."""
 
 import torch
-from torch import Tensor
 
 from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.plan import Plan
-from gnnak.subgraphs.rooted import RootedSubgraphs
 
 FAST_NODES = 256
 """Most nodes of a component that the kernels can take."""
@@ -24,11 +22,3 @@ def has_fast_draw(plan: Plan) -> bool:
 def block_of(plan: Plan) -> int:
     """For how many nodes of a component the kernels are made."""
     return max(2 ** (plan.largest - 1).bit_length(), LEAST_NODES)
-
-
-def rooted_at(subgraphs: RootedSubgraphs) -> Tensor:
-    """The subgraph that is rooted at each node, [n]; every node must have one."""
-    root = subgraphs.root
-    found = torch.empty_like(root)
-    found[root] = torch.arange(root.numel(), device=root.device)
-    return found

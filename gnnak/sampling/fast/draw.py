@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.sampling.fast import block_of, rooted_at
+from gnnak.sampling.fast import block_of
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -42,7 +42,7 @@ def draw_greedily(
     _draw[(plan.num_components,)](
         groups.ptr,
         groups.order,
-        rooted_at(subgraphs),
+        subgraphs.rooted_at,
         rank,
         plan.held,
         subgraphs.by("subgraph").ptr,

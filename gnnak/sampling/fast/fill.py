@@ -1,5 +1,7 @@
 """What kept roots stand in for, all layers of a component in one program."""
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
@@ -7,7 +9,7 @@ from torch import Tensor
 
 from gnnak.graphs.ragged import pointers
 from gnnak.sampling.estimate import Filling
-from gnnak.sampling.fast import block_of, rooted_at
+from gnnak.sampling.fast import block_of
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -26,7 +28,7 @@ def fast_filling(
         kept: Which subgraphs are kept, [s] bool; at least one of every component.
         number: The numbers of the kept ones, [s].
     """
-    groups, near, nodes = plan.by_component, plan.near, rooted_at(subgraphs)
+    groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
     widths = torch.zeros_like(groups.ptr[1:]).index_add_(0, home, kept.long())
     first = pointers(widths * groups.ptr.diff())
@@ -53,7 +55,7 @@ def fast_filling(
             num_warps=1 if block <= 64 else 2,
         )
     taken = weight.nonzero().flatten()
-    return Filling(*(part.index_select(0, taken) for part in (node, subgraph, weight)))
+    return replace(Filling(node, subgraph, weight).at(taken), in_order=True)
 
 
 @triton.jit(

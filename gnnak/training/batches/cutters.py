@@ -122,15 +122,13 @@ class Padding(Cutter):
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
         assert len({shape.graphs for shape in shapes}) == 1
         self.shapes, device = shapes, window.batch.device
-        bounds = {axis: at[: len(shapes) + 1] for axis, at in window.first.items()}
-        self.end = {axis: bound[1:] for axis, bound in bounds.items()}
-        sizes = torch.tensor([self.sizes(axis) for axis in bounds])
-        self.span = {
-            axis: Span(bound[:-1], bound.diff(), size, max(self.sizes(axis)))
-            for (axis, bound), size in zip(
-                bounds.items(), sizes.to(device, non_blocking=True), strict=True
-            )
-        }
+        axes = list(window.first)
+        bounds = torch.stack([at[: len(shapes) + 1] for at in window.first.values()])
+        sizes = torch.tensor([self.sizes(axis) for axis in axes])
+        self.end = dict(zip(axes, bounds[:, 1:], strict=True))
+        most = [max(self.sizes(axis)) for axis in axes]
+        given = (bounds[:, :-1], bounds.diff(), sizes.to(device, non_blocking=True))
+        self.span = dict(zip(axes, map(Span, *given, most), strict=True))
         self.kernels = padding_kernels(device)
 
     def sizes(self, axis: str) -> list[int]:

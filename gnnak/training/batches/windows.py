@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
-from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.batches.items import ROWS
 
@@ -86,12 +86,13 @@ def open_window(
             nodes = torch.arange(batch.num_nodes, device=batch.device)
             ordered = (subgraphs.root == nodes).all().long()[None]
     if isinstance(subgraphs, SampledSubgraphs):
-        graph = batch.batch[subgraphs.filling.node]
-        number = torch.searchsorted(ends, graph, right=True) - 1
-        filling, number = _by_batch(subgraphs.filling, number)
-        subgraphs = replace(subgraphs, filling=filling)
-        numbers = torch.arange(len(sizes) + 1, device=batch.device)
-        first["fillings"] = torch.searchsorted(number, numbers)
+        filling = subgraphs.filling
+        if not filling.in_order:
+            graph = batch.batch[filling.node]
+            number = torch.searchsorted(ends, graph, right=True)
+            filling = filling.at(torch.argsort(number, stable=True))
+            subgraphs = replace(subgraphs, filling=filling)
+        first["fillings"] = torch.searchsorted(batch.batch[filling.node], ends)
     *flat, max_hop, in_order = torch.cat([*first.values(), deepest, ordered]).tolist()
     rows = len(sizes) + 1
     starts = {
@@ -100,10 +101,3 @@ def open_window(
     }
     known = {"max_hop": max_hop, "in_order": bool(in_order)}
     return Window(batch, subgraphs, node_targets, first, starts, known)
-
-
-def _by_batch(filling: Filling, batch: Tensor) -> tuple[Filling, Tensor]:
-    """A filling with its entries batch after batch, and the batch of each."""
-    batch, order = torch.sort(batch, stable=True)
-    parts = (filling.node, filling.subgraph, filling.weight)
-    return Filling(*(part.index_select(0, order) for part in parts)), batch
