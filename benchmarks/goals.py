@@ -68,6 +68,7 @@ ROWS: dict[str, Row] = {
         "zinc",
         published="4.7 s, 1 679 MB",
         goal="0.30 s, 600 MB",
+        epochs=5,
         compare=True,
     ),
     **{f"zinc-drop-{r}": _zinc_drop(r) for r in range(1, 6)},
@@ -77,6 +78,7 @@ ROWS: dict[str, Row] = {
         published="97 to 125 s, 27 200 MB",
         goal="15 s, 6 000 MB",
         graphs=1536,
+        epochs=5,
         compare=True,
     ),
     "cifar-drop": Row(
@@ -86,9 +88,10 @@ ROWS: dict[str, Row] = {
         published="66 to 80 s, 5 900 MB",
         goal="8 s, 3 000 MB",
         graphs=1536,
+        epochs=7,
     ),
     "pattern-ak": Row(
-        "PATTERN (walks), GIN-AK+, batch 32", "pattern", graphs=640, epochs=2
+        "PATTERN (walks), GIN-AK+, batch 32", "pattern", graphs=640, epochs=5
     ),
     "cifar-pna": Row(
         "CIFAR10, PNA*-AK+",
@@ -113,7 +116,7 @@ ROWS: dict[str, Row] = {
         "cifar10",
         {"model.subgraphs.num_hops": 3},
         published="OOM",
-        graphs=256,
+        graphs=1280,
         epochs=2,
         recompute=True,
     ),

@@ -90,7 +90,7 @@ class GraphData(LightningDataModule):
             lambda epoch: epoch_seed(seed, epoch, rank),
         )
         inside = self.extractor is not None and self.kept is None and not extracts
-        plain = inside or self.trainer.world_size > 1 or self.store.node_targets
+        plain = inside or self.trainer.world_size > 1
         self._training = Loader(
             self.store,
             self._sampler(self.parts.train, lambda epoch: epoch_seed(seed, epoch)),

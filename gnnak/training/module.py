@@ -111,8 +111,10 @@ class GraphTask(LightningModule):
                 batch, subgraphs=item.subgraphs, generator=self.generator
             )
         outputs = _widened(outputs)
-        targets = self._targets(batch, outputs)
-        return self.loss(outputs, targets, None if real is None else real.graphs)
+        targets, asked = self._targets(batch, outputs), None
+        if real is not None:
+            asked = real.nodes if self.info.node_task else real.graphs
+        return self.loss(outputs, targets, asked)
 
     def validation_step(self, item: Item, _: int) -> None:
         """Take one batch into the score."""

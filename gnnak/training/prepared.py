@@ -34,7 +34,7 @@ def prepare(
     degrees = None
     if config.model.name.split("-")[0] == "pna":
         degrees = degree_counts(dataset.store, parts.train)
-    captured = machine.captures(config) and not dataset.info.node_task
+    captured = machine.captures(config)
     task = GraphTask(config, dataset.info, degrees, parts.batch_statistics, captured)
     task.network.save_memory(machine.recompute, machine.max_copies)
     task.network.use_fused(machine.fast)

@@ -78,6 +78,24 @@ def edge_counts(num_graphs: int = 24) -> Dataset:
     return Dataset(info, store, torch.tensor([0, 1, 0, 2]).repeat(num_graphs // 4))
 
 
+def well_joined(num_graphs: int = 24) -> Dataset:
+    """Has a node four neighbours or more? Asked of every node, few of which have."""
+    counted = edge_counts(num_graphs)
+    batch = counted.store[torch.arange(num_graphs)]
+    degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
+    info = replace(
+        counted.info,
+        name="joined",
+        title="Joined",
+        task="classification",
+        metric="accuracy",
+        num_outputs=2,
+        node_task=True,
+    )
+    store = replace(counted.store, y=(degree >= 4).long(), node_targets=True)
+    return Dataset(info, store, counted.split)
+
+
 DATA = {"triangles": triangles, "edges": edge_counts}
 
 

@@ -11,7 +11,7 @@ from gnnak.training.recorder import CallRecorder, GraphRecorder, make_recorder
 from gnnak.training.run import run
 from tests.gpu import needs_gpu
 from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
-from tests.training.small import edge_counts, small_config, triangles
+from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 
@@ -202,15 +202,29 @@ def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
 
 
 @needs_gpu
-def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("data", "more"),
+    [
+        (edge_counts(240), {}),
+        (
+            well_joined(240),
+            {"model__subgraphs__kind": "walks", "model__plain_conv": True},
+        ),
+    ],
+    ids=["graphs", "nodes"],
+)
+def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
+    data, more, tmp_path, monkeypatch
+):
     recorded, record = [], GraphRecorder.record
     monkeypatch.setattr(
         GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
     )
     monkeypatch.setattr(shapes, "LEAST_STEP", 16)
-    config = fixed_config("gin-ak+", train__precision="64", train__epochs=6)
+    more |= {"data__name": data.info.name, "train__precision": "64", "train__epochs": 6}
+    config = small_config(model__name="gin-ak+", **more)
     plain, fast = (
-        run(config, edge_counts(240), tmp_path / str(fast), Machine("gpu", fast=fast))
+        run(config, data, tmp_path / str(fast), Machine("gpu", fast=fast))
         for fast in (False, True)
     )
     assert len(recorded) >= 3

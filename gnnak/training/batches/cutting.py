@@ -49,7 +49,7 @@ def pad(window: Window, shapes: Sequence[Shape]) -> list[Item]:
     padding subgraphs, in no group; what they fill in has no weight.
 
     Args:
-        window: The batches; targets are of graphs.
+        window: The batches.
         shapes: Sizes to pad each of the first batches to; the others are not wanted.
             Each must leave room for padding.
     """

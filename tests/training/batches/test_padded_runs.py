@@ -6,18 +6,21 @@ from gnnak.training.batches.items import Item
 from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
 from gnnak.training.run import run
-from tests.training.small import edge_counts, small_config, triangles
+from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 
+@pytest.mark.parametrize("make", [edge_counts, well_joined])
 @pytest.mark.parametrize("model", ["gin-ak+", "gin-ak+-s", "gin"])
-def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
+def test_a_padded_run_is_the_run_without_padding(model, make, tmp_path, monkeypatch):
+    data = make()
     config = small_config(
-        data__name="edges",
+        data__name=data.info.name,
         model__name=model,
         train__batch_size=5,
         train__precision="64",
+        train__loss="weighted-cross-entropy" if data.info.node_task else None,
     )
-    plain = run(config, edge_counts(), tmp_path / "plain")
+    plain = run(config, data, tmp_path / "plain")
     steps, seen = GraphTask.training_step, []
 
     def watched(task: GraphTask, item: Item, index: int):
@@ -26,7 +29,7 @@ def test_a_padded_run_is_the_run_without_padding(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
     monkeypatch.setattr(Machine, "captures", lambda *_: True)
-    padded = run(config, edge_counts(), tmp_path / "padded")
+    padded = run(config, data, tmp_path / "padded")
     assert seen == [True] * 3 * config.train.epochs
     assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
     losses = (record["curves"]["train_loss"] for record in (plain, padded))
