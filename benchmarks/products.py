@@ -31,7 +31,8 @@ class Case(NamedTuple):
     inner: int
     outer: int
     keeps: bool
-    """Whether the rows that are multiplied are there in the backward pass."""
+    """Whether the rows that are multiplied are there in the backward pass; forward, a
+    norm and a product are what is run then."""
 
 
 CASES = [
@@ -90,8 +91,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
 
     given: Any = (grad, h, k, s, matrix, None, torch.empty_like(h))
     kernels: Any = (fast.norm_act, fast.norm_act_backward)
-    return {
-        "forward": [together, separately],
+    backward = {
         "backward": [
             lambda: fast.norm_linear_backward(*given),
             lambda: composed.compose_norm_linear_backward(*kernels, *given),
@@ -100,6 +100,11 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
             lambda: product_backward._grad_rows(grad, h, k, matrix, None),
             lambda: fast.norm_act_backward(grad @ matrix, h, k, True),
         ],
+    }
+    if case.keeps:
+        return backward
+    return backward | {
+        "forward": [together, separately],
         "product alone": [
             lambda: fast.norm_linear(h, k, matrix, None, real),
             lambda: fast.norm_act(h, k, True, None) @ matrix.t(),

@@ -48,6 +48,7 @@ class _Lookup(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        index = index.contiguous()
         ctx.save_for_backward(index)
         ctx.size = table.size(0)
         return kernels_for(table).lift(table, None, index, index)

@@ -29,7 +29,7 @@ class Filling:
     weight: Tensor
     """[q], float64: the share."""
     in_order: bool = False
-    """Whether entries are known to come component by component."""
+    """Whether entries are known to come component by component, in order."""
 
     def at(self, entries: Tensor) -> Filling:
         """Some of the entries, or all of them in another order."""

@@ -42,4 +42,4 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
         key = key.int() if size < 2**31 else key
         key, order = torch.sort(key, stable=True)
     keys = torch.arange(size + 1, dtype=key.dtype, device=key.device)
-    return Groups(torch.searchsorted(key, keys), order)
+    return Groups(torch.searchsorted(key.contiguous(), keys), order)

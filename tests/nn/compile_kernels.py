@@ -30,11 +30,7 @@ def kernels():
 
 
 def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
-    """Call every function that launches kernels, in one of its ways.
-
-    Sizes that are 1 are compiled into a kernel: what has one group, one part or one
-    edge is another kernel.
-    """
+    """Call every function that launches kernels, in one of its ways."""
     groups, key = groups_of(list(sizes), shuffled=gated)
     m, real = len(key), torch.tensor(20) if padded else None
     h, c, e = (rows(count, width).float() for count in (m, m, size))
@@ -58,17 +54,17 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     fast.norm_constants(h, norm_of(width).float(), real)
     fast.norm_act(h, k, gated, h if gated else None)
     fast.norm_act_backward(h, c, k, gated)
-    call_products(width, padded, gated)
+    call_products(width, padded, gated, m)
     fast.gate_pool(h, k, gate, index, groups)
     pooled = rows(len(sizes), width).float()
     fast.gate_pool_backward(pooled, h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
 
 
-def call_products(width, padded=True, gated=True):
+def call_products(width, padded=True, gated=True, m=40):
     """The same for products of normed rows."""
-    m, real = 40, torch.tensor(20) if padded else None
-    h, residual = rows(m, width).float(), rows(m, width).float() if gated else None
+    real = torch.tensor(20) if padded else None
+    h, s = rows(m, width).float(), rows(m, width).float() if gated else None
     k = constants(h, of_batch=padded, real=real)
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
     matrix, grad = rows(2 * width, width).float(), rows(m, 2 * width).float()
@@ -76,8 +72,8 @@ def call_products(width, padded=True, gated=True):
     fast.norm_linear(h, known, matrix, offset if gated else None, real)
     key = torch.arange(m)
     more = AtCentroids(h, key, key) if gated else None
-    fast.norm_linear_backward(grad, h, k, residual, matrix, more, torch.empty_like(h))
-    fast.norm_act_at(h, k, residual, key, gated)
+    fast.norm_linear_backward(grad, h, k, s, matrix, more, torch.empty_like(h))
+    fast.norm_act_at(h, k, s, key, gated)
 
 
 def call_for_other_convs(c, e, edges):
@@ -92,8 +88,9 @@ def call_for_other_convs(c, e, edges):
 
 
 def elsewhere(argument):
-    """Indices as they may lie in a window of batches: not where memory begins."""
-    if not isinstance(argument, torch.Tensor) or argument.dtype != torch.long:
+    """What tells of a batch as it may lie in a window: not where memory begins."""
+    kinds = (torch.long, torch.double)
+    if not isinstance(argument, torch.Tensor) or argument.dtype not in kinds:
         return argument
     return argument.new_empty(argument.numel() + 1)[1:].view(argument.shape)
 

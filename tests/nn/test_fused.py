@@ -251,6 +251,34 @@ def test_products_are_made_once_more_for_all_products_of_them(fuses, monkeypatch
     assert again["norm_linear", False] == 2
 
 
+def test_states_that_are_made_once_more_are_then_let_go(fuses, monkeypatch):
+    seen, norm_act = [], plain_kernels.norm_act
+
+    def noted(h, k, relu, residual):
+        made = norm_act(h, k, relu, residual)
+        if residual is not None:
+            seen.append(weakref.ref(made))
+        return made
+
+    layer = make_layer(departures=Departures(2, True))
+    out = layer(*inputs(*random_graph(12, 30)))
+    monkeypatch.setattr(plain_kernels, "norm_act", noted)
+    out.sum().backward()
+    assert len(seen) == 1
+    assert seen[0]() is None
+
+
+def test_statistics_before_pools_are_of_real_rows(fuses, monkeypatch):
+    seen = []
+    monkeypatch.setattr(plain_kernels, "moments_of", lambda _, real: seen.append(real))
+    x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
+    real = torch.tensor(subgraphs.num_copies - 1)
+    with real_rows({subgraphs.num_copies: real}):
+        make_layer()(x, subgraphs, edge_attr)
+    assert len(seen) == 1
+    assert seen[0] is real
+
+
 def test_gradients_are_written_over_products_that_are_made_again():
     norms, linears = [BatchNorm(3)], [torch.nn.Linear(3, 2)]
     kept, again = (

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gnnak.nn.kernels import plain
+from gnnak.nn.segment import lookup
 from tests.nn.fused_layers import both, inputs, make_layer, random_graph
 from tests.nn.kernel_inputs import (
     GROUPS,
@@ -33,6 +34,14 @@ def test_lift_agrees(fast, width, size):
 def test_lift_agrees_on_few_copies(fast, count):
     index = torch.zeros(count, dtype=torch.long)
     assert_agree(fast, "lift", rows(2, 5), rows(3, 2), index, index)
+
+
+def test_lookup_takes_a_column_of_indices(fast):
+    table, index = rows(5, 3).requires_grad_(), torch.tensor([[0, 4], [1, 4], [2, 4]])
+    found = lookup(table, index[:, 0])
+    assert torch.equal(found, table[:3])
+    found.sum().backward()
+    assert table.grad[:, 0].tolist() == [1, 1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

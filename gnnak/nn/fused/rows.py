@@ -38,6 +38,9 @@ class Rows(NamedTuple):
 class Once:
     """Makes rows again at most once in a backward pass: they are held until let go.
 
+    Where a backward pass ends before that, as it was asked for few gradients, they are
+    held as long as what it would have gone on with.
+
     Args:
         make: Makes them.
     """

@@ -136,8 +136,8 @@ def _expected(rows: list[int], most: int) -> int:
 
 
 def _above(rows: list[int], spreads: float) -> int:
-    """So many standard deviations above the mean."""
-    return math.ceil(mean(rows) + spreads * pstdev(rows))
+    """So many standard deviations above the mean; not below zero."""
+    return max(0, math.ceil(mean(rows) + spreads * pstdev(rows)))
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:

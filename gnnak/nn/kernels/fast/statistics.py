@@ -172,7 +172,6 @@ def _combine(
         new = tl.minimum(tl.maximum(last - part * rows_a_part, 0), rows_a_part)
         new = new.to(seen.dtype)[:, None]
         delta = tl.load(partial + place, mask=shown, other=0.0) - means
-        delta = tl.where(new > 0, delta, 0.0)
         share = new / tl.maximum(seen + new, 1.0)
         means += delta * share
         arounds += tl.load(partial + half + place, mask=shown, other=0.0)
