@@ -75,7 +75,7 @@ def norm_relu_linears(
     ]
     once = None
     if remade and h.again is not None:
-        once = Once(h.again.make)
+        once = Once(h.again.alone or h.again.make)
         h = h._replace(again=h.again._replace(make=once))
     *outs, moments, constants = _NormLinears.apply(
         h.values, norms, normed, *h[1:], *weights

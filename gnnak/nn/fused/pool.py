@@ -60,7 +60,7 @@ def norm_add_linear(
 
     Returns:
         Products, which are not kept but made again, s once for them and for their
-        gradients; and states of centroids.
+        gradients, unless they are held for long; and states of centroids.
     """
     make_residual = maker(residual.again)
 
@@ -69,6 +69,9 @@ def norm_add_linear(
 
     def make_z(matrix: Tensor, offset: Tensor | None, *of_s: Tensor | None) -> Tensor:
         return linear(once(*of_s), matrix, offset)
+
+    def make_alone(matrix: Tensor, offset: Tensor | None, *of_s: Any) -> Tensor:
+        return linear(make_s(*of_s), matrix, offset)
 
     once = Once(make_s)
     z, at_centroid, k, moments = _NormAddLinear.apply(
@@ -88,7 +91,7 @@ def norm_add_linear(
     )
     once.holds = z.requires_grad
     of_s = (h.values, *to_keep(residual.values, residual.again))
-    again = Again(make_z, (matrix, offset, *of_s), owned=True)
+    again = Again(make_z, (matrix, offset, *of_s), owned=True, alone=make_alone)
     return Rows(z, moments, again), at_centroid
 
 

@@ -22,6 +22,9 @@ class Again(NamedTuple):
     """What is kept in place of the rows."""
     owned: bool = False
     """Whether those who ask have the rows for themselves, and may write over them."""
+    alone: Make | None = None
+    """The same as `make`, if that holds other rows beside, which this does not: for
+    those who hold the rows themselves."""
 
 
 class Rows(NamedTuple):
