@@ -1,5 +1,6 @@
 """What an epoch costs: seconds by phase, memory, kernels, as training runs it."""
 
+import math
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -19,6 +20,9 @@ from gnnak.training.results import Record, environment, short
 from gnnak.training.run import run_title
 from gnnak.typing import check_count
 
+WARM_BATCHES = 48
+"""By so many batches, steps were captured for about all sizes of batches."""
+
 
 @dataclass(frozen=True)
 class BenchOptions:
@@ -29,7 +33,8 @@ class BenchOptions:
     epochs: int = 3
     """Epochs that are timed; their median counts."""
     warm_up: int = 1
-    """Epochs before them: the first steps of a program are slow."""
+    """Epochs before them, at least: the first steps of a program are slow. Where steps
+    are captured, there are more of them if each has few batches."""
     profile: bool = False
     """Whether to list the kernels of a GPU and their share of the time."""
     evaluation: bool = False
@@ -121,9 +126,11 @@ def with_kernels(
     if not machine.is_gpu:
         return record
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
-    kernels = KernelTimes(options.warm_up)
-    gauges = Gauges(Stopwatch(options.warm_up, 0, tell), PhaseTimes(), kernels)
-    _rehearse(config, dataset, _part(whole, options, config.data.name), machine, gauges)
+    parts = _part(whole, options, config.data.name)
+    warm_up = _warm_up(config, machine, options, parts)
+    kernels = KernelTimes(warm_up)
+    gauges = Gauges(Stopwatch(warm_up, 0, tell), PhaseTimes(), kernels)
+    _rehearse(config, dataset, parts, machine, gauges)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
@@ -138,7 +145,8 @@ def _timed(
     """What `bench` gives, without kernels."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
-    gauges = Gauges(Stopwatch(options.warm_up, options.epochs, tell), PhaseTimes())
+    warm_up = _warm_up(config, machine, options, parts)
+    gauges = Gauges(Stopwatch(warm_up, options.epochs, tell), PhaseTimes())
     trainer = _rehearse(config, dataset, parts, machine, gauges, options.evaluation)
     return {
         "kind": "bench",
@@ -183,6 +191,16 @@ def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
         )
     few = max(1, whole.validation.numel() * graphs // total)
     return replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
+
+
+def _warm_up(
+    config: RunConfig, machine: Machine, options: BenchOptions, parts: Parts
+) -> int:
+    """Epochs before those that are timed."""
+    if not machine.captures(config):
+        return options.warm_up
+    batches = math.ceil(parts.train.numel() / config.train.batch_size)
+    return max(options.warm_up, math.ceil(WARM_BATCHES / batches))
 
 
 def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Record:

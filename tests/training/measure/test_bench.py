@@ -96,6 +96,16 @@ def test_bench_of_more_graphs_than_there_are_says_so():
         bench(small_config(), triangles(), CPU, BenchOptions(graphs=17))
 
 
+@pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
+def test_bench_warms_up_until_steps_are_captured(captures, epochs, monkeypatch):
+    monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
+    monkeypatch.setattr(Machine, "captures", lambda *_: captures)
+    told = []
+    record = bench(small_config(), triangles(), CPU, ONCE, told.append)
+    assert record["batches"] == 2
+    assert sum("warm-up" in words for words in told) == epochs
+
+
 @pytest.mark.parametrize("options", [{"graphs": 1}, {"epochs": 0}, {"warm_up": -1}])
 def test_bench_options_are_checked(options):
     with pytest.raises(OptionError, match=next(iter(options))):
@@ -141,7 +151,7 @@ def test_kernels_are_listed_in_a_training_of_their_own(monkeypatch):
         profiled.append((gauges.kernels.steps, gauges.watch.training))
 
     monkeypatch.setattr(bench_module, "_rehearse", on_a_cpu)
-    gpu = SimpleNamespace(is_gpu=True)
+    gpu = SimpleNamespace(is_gpu=True, captures=lambda _: False)
     found = with_kernels(record, small_config(), triangles(), gpu, ONCE)
     # A CPU has no kernels to list, but its steps are profiled, and none is timed.
     assert profiled == [(2, [])]
