@@ -40,8 +40,8 @@ class GraphData(LightningDataModule):
         extractor: What makes rooted subgraphs, for models that want them. Those that
             are always the same, and not too many, are extracted once and kept.
         drop: Which of those that are kept are used in training; None = all.
-        padded: Whether training batches are padded to a few shapes, for one process and
-            targets of graphs: elsewhere nothing is padded.
+        padded: Whether training batches are padded to a few shapes, for one process:
+            with several nothing is padded.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from lightning.pytorch import Trainer
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import OptionError, TrainingError
+from gnnak.training.batches.sampler import BatchSampler
 from gnnak.training.config import RunConfig
 from gnnak.training.machine import Machine
 from gnnak.training.measure.kernels import KernelTimes, kernels_share
@@ -197,10 +198,13 @@ def _warm_up(
     config: RunConfig, machine: Machine, options: BenchOptions, parts: Parts
 ) -> int:
     """Epochs before those that are timed."""
-    if not machine.captures(config):
+    size = config.train.batch_size
+    sizes = BatchSampler(parts.train, size).sizes
+    # One that is larger than the others is not captured, nor are small ones alone.
+    if not machine.captures(config) or size not in sizes:
         return options.warm_up
-    batches = math.ceil(parts.train.numel() / config.train.batch_size)
-    return max(options.warm_up, math.ceil(WARM_BATCHES / batches))
+    captured = sum(graphs <= size for graphs in sizes)
+    return max(options.warm_up, math.ceil(WARM_BATCHES / captured))
 
 
 def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Record:

@@ -96,13 +96,16 @@ def test_bench_of_more_graphs_than_there_are_says_so():
         bench(small_config(), triangles(), CPU, BenchOptions(graphs=17))
 
 
-@pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
-def test_bench_warms_up_until_steps_are_captured(captures, epochs, monkeypatch):
+@pytest.mark.parametrize(
+    ("captures", "size", "epochs"),
+    [(False, 8, 1), (True, 8, 4), (True, 7, 3), (True, 5, 4), (True, 17, 1)],
+    ids=["never", "two batches", "a short one", "a joined one", "less than one"],
+)
+def test_bench_warms_up_until_steps_are_captured(captures, size, epochs, monkeypatch):
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     monkeypatch.setattr(Machine, "captures", lambda *_: captures)
     told = []
-    record = bench(small_config(), triangles(), CPU, ONCE, told.append)
-    assert record["batches"] == 2
+    bench(small_config(train__batch_size=size), triangles(), CPU, ONCE, told.append)
     assert sum("warm-up" in words for words in told) == epochs
 
 
@@ -142,16 +145,19 @@ def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
     assert found[0]["ratio"] > 0
 
 
-def test_kernels_are_listed_in_a_training_of_their_own(monkeypatch):
+@pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
+def test_kernels_are_listed_in_a_training_of_their_own(captures, epochs, monkeypatch):
+    monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     record, profiled = bench(small_config(), triangles(), CPU, ONCE), []
     rehearse = bench_module._rehearse
 
     def on_a_cpu(config, dataset, parts, machine, gauges):
         rehearse(config, dataset, parts, CPU, gauges)
+        assert gauges.kernels.epoch == gauges.watch.warm_up == epochs
         profiled.append((gauges.kernels.steps, gauges.watch.training))
 
     monkeypatch.setattr(bench_module, "_rehearse", on_a_cpu)
-    gpu = SimpleNamespace(is_gpu=True, captures=lambda _: False)
+    gpu = SimpleNamespace(is_gpu=True, captures=lambda _: captures)
     found = with_kernels(record, small_config(), triangles(), gpu, ONCE)
     # A CPU has no kernels to list, but its steps are profiled, and none is timed.
     assert profiled == [(2, [])]
