@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gnnak.errors import CoverageError
 from gnnak.graphs.adjacency import check_edge_index
-from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.sampling.coverage import coverage
 from gnnak.sampling.estimate import Filling, SampledSubgraphs, plan_filling
 from gnnak.sampling.farthest import farthest_roots
@@ -134,12 +134,12 @@ def keep_subgraphs(
     num_nodes = subgraphs.num_subgraphs
     of_kept = kept.index_select(0, subgraphs.subgraph)
     inside = of_kept.index_select(0, subgraphs.edge_index[0])
-    until = [torch.cumsum(mask, 0) for mask in (kept, of_kept, inside)]
-    roots, copies, edges = _places(until)
+    before = [pointers(mask.long()) for mask in (kept, of_kept, inside)]
+    roots, copies, edges = _places(before)
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     _check_covered(covered)
-    number, new_copy = until[0] - 1, until[1] - 1
+    number, new_copy = before[0][:-1], before[1][:-1]
     ends = subgraphs.edge_index.index_select(1, edges)
     root = subgraphs.root.index_select(0, roots)
     return SampledSubgraphs(
@@ -157,18 +157,16 @@ def keep_subgraphs(
     )
 
 
-def _places(until: list[Tensor]) -> list[Tensor]:
-    """Where masks are true, each given as how often it is so up to every place.
+def _places(before: list[Tensor]) -> list[Tensor]:
+    """Where masks are true, of each how often it is so before every place and in all.
 
     The host waits for all of them at once.
     """
-    some = [counts for counts in until if counts.numel()]
-    last = iter(torch.stack([counts[-1] for counts in some]).tolist() if some else [])
-    totals = [next(last) if counts.numel() else 0 for counts in until]
-    wanted = torch.arange(1, max(totals) + 1, device=until[0].device)
+    totals = torch.stack([counts[-1] for counts in before]).tolist()
+    wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
     return [
-        torch.searchsorted(counts, wanted[:total])
-        for counts, total in zip(until, totals, strict=True)
+        torch.searchsorted(counts[1:], wanted[:total])
+        for counts, total in zip(before, totals, strict=True)
     ]
 
 

@@ -33,9 +33,9 @@ def for_all_sizes(kernel: Callable[..., None]) -> Any:
 
     Triton makes another kernel where a number is 1 or a multiple of 16, or memory
     begins at a multiple of 16. That pays for widths and rows of values; for how many
-    rows there are, and for indices, it would be one more compilation, of half a second,
-    whenever a batch happens to be the first of its kind. (How many `steps` a program
-    takes is compiled in: a single one needs no loop, and few sizes are apart in that.)
+    rows there are, and for indices, it would be one more compilation whenever a batch
+    happens to be the first of its kind. (How many `steps` a program takes is compiled
+    in: a single one needs no loop, and few sizes are apart in that.)
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     return triton.jit(do_not_specialize=names)(kernel)
