@@ -40,6 +40,10 @@ def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **op
     return layer
 
 
+def hops_of(options):
+    return {k: v for k, v in options.items() if k == "hop_channels"}
+
+
 def randomize(module: nn.Module) -> None:
     """Draw parameters and statistics anew, so that no ReLU is asked about a zero."""
     with torch.no_grad():
