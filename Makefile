@@ -5,8 +5,8 @@ READY := $(VENV)/.ready
 # Real data sets for tests and benchmarks, where they lie beside the project.
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 # Tests that Triton's interpreter runs.
-KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/nn/test_kernels*.py)) \
-	tests/sampling/test_fast_draw.py tests/training/batches/test_fast_padding.py
+KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
+	tests/fast/sampling/test_fast_draw.py tests/fast/test_padding.py
 
 .PHONY: help setup demo test lint types unit slow gpu oldest bench tables format clean
 
@@ -46,9 +46,9 @@ gpu: $(READY)  ## the tests that need a CUDA device
 oldest: $(READY)  ## compile all GPU kernels with the oldest Triton that is supported
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target build/oldest triton==3.6.0
-	PYTHONPATH=build/oldest $(BIN)/pytest tests/nn/test_kernels_compile.py \
-		tests/sampling/test_fast_draw_compile.py \
-		tests/training/batches/test_fast_padding.py
+	PYTHONPATH=build/oldest $(BIN)/pytest tests/fast/kernels/test_kernels_compile.py \
+		tests/fast/sampling/test_fast_draw_compile.py \
+		tests/fast/test_padding.py
 
 bench: $(READY)  ## run the benchmarks and write their records to results/
 	$(BIN)/python -m benchmarks.extraction --record

@@ -20,8 +20,8 @@ from torch_geometric.transforms import RootedEgoNets
 
 from benchmarks.data import molecules, sparse_graph
 from gnnak.graphs import GraphBatch, GraphStore, to_pyg
+from gnnak.memory import PeakMemory
 from gnnak.subgraphs import egonets
-from gnnak.training.memory import PeakMemory
 from gnnak.training.results import append_record, environment
 
 RESULTS = Path("results/extraction.jsonl")

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gnnak.nn.kernels import composed, fast
-from gnnak.nn.kernels.fast import product_backward
-from gnnak.nn.kernels.records import Constants
+from gnnak.fast.kernels import composed, fast
+from gnnak.fast.kernels.gpu import product_backward
+from gnnak.fast.kernels.records import Constants
 
 REPEATS, INSIDE = 30, 8
 """Replays that are timed, and how often each does the work."""

@@ -23,13 +23,13 @@ from benchmarks.data import molecules, real_file, superpixels
 from benchmarks.gpu_data import full_size
 from gnnak import PUBLISHED, Departures, EgoNets, SubgraphDrop
 from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.memory import PeakMemory
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.sampling import coverage
 from gnnak.training.experiment import load_experiment
 from gnnak.training.machine import Machine
 from gnnak.training.measure.bench import BenchOptions, bench
-from gnnak.training.memory import PeakMemory
 from gnnak.training.options import change
 from gnnak.training.results import append_record, environment
 

@@ -8,11 +8,11 @@ from operator import add
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, SubgraphError, WidthError
+from gnnak.fast.kernels.records import EdgeStates
+from gnnak.fast.layers.affine import affine_states
+from gnnak.fast.layers.layer import reads_affine
 from gnnak.nn.calling import try_out
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.fused.layer import reads_line
-from gnnak.nn.fused.line import line_states
-from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -86,11 +86,11 @@ class Kernel(nn.Module):
     ) -> EdgeStates | None:
         """The states of the edges as a line; None if they, or the GNN, want rows."""
         encoder, gnn = self.edge_encoder, self.gnn
-        if encoder is None or type(gnn) is not GNNAK or not reads_line(gnn, x):
+        if encoder is None or type(gnn) is not GNNAK or not reads_affine(gnn, x):
             return None
         if gnn._forward_hooks or gnn._forward_pre_hooks:
             return None
-        return line_states(encoder, edge_attr, num_edges)
+        return affine_states(encoder, edge_attr, num_edges)
 
     def _edge_states(
         self, edge_attr: Tensor | None, num_edges: int

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import GraphError, SubgraphError
+from gnnak.fast.layers.weights import batched_weight_products
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.models.layers import OuterLayer
-from gnnak.nn.fused.weights import weights_together
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.segment import segment_reduce
@@ -138,7 +138,7 @@ class Network(nn.Module):
         again = self.recompute and self.training
         call = recomputed if again else _called
         alone = again or torch.compiler.is_compiling()
-        with nullcontext() if alone else weights_together(self._uplifted()):
+        with nullcontext() if alone else batched_weight_products(self._uplifted()):
             for layer in self.layers:
                 states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
         if self.reduce is not None:

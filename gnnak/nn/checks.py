@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import SubgraphError, WidthError
-from gnnak.nn.kernels.records import EdgeStates
+from gnnak.fast.kernels.records import EdgeStates
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 

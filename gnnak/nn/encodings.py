@@ -8,8 +8,8 @@ before it comes here.
 import torch
 from torch import Tensor
 
-from gnnak.nn.fused.fill import fused_fill
-from gnnak.nn.kernels import has_fast_kernels
+from gnnak.fast.kernels import has_fast_kernels
+from gnnak.fast.layers.fill import fused_fill
 from gnnak.nn.segment import gather, segment_reduce
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
-from gnnak.nn.fused.encoder import can_make_again, encoded
-from gnnak.nn.fused.parts import blocks_of
+from gnnak.fast.layers.encoder import can_recompute, encoded
+from gnnak.fast.layers.parts import blocks_of
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
@@ -177,7 +177,7 @@ class ContinuousEncoder(nn.Module):
         checked = self.checked(values, num_rows)
         (block,) = blocks_of(nn.Sequential(self.block))
         heard = self._forward_hooks or self._forward_pre_hooks
-        if not heard and can_make_again(block, checked):
+        if not heard and can_recompute(block, checked):
             with encoded(block, checked) as made:
                 yield made
         else:

@@ -6,9 +6,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from gnnak.nn.fused.norm import norm_relu_add, norm_rows
-from gnnak.nn.fused.rows import Rows
-from gnnak.nn.kernels import has_fast_kernels
+from gnnak.fast.kernels import has_fast_kernels
+from gnnak.fast.layers.norm import norm_relu_add, norm_rows
+from gnnak.fast.layers.rows import Rows
 from gnnak.nn.padding import current_real_rows
 
 

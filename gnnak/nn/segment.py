@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from gnnak.nn.kernels import has_fast_kernels, kernels_for
+from gnnak.fast.kernels import has_fast_kernels, kernels_for
 from gnnak.typing import Reduce
 
 SMALL = 128

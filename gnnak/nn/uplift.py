@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from gnnak.fast.kernels.records import EdgeStates
+from gnnak.fast.layers.layer import can_fuse, fused_encodings
 from gnnak.nn.calling import try_out
 from gnnak.nn.checks import check_hops, check_states, check_subgraphs
 from gnnak.nn.departures import PAPER, Departures
@@ -15,9 +17,7 @@ from gnnak.nn.encodings import (
     subgraph_encoding,
 )
 from gnnak.nn.fuse import make_fuse
-from gnnak.nn.fused.layer import can_fuse, fused_encodings
 from gnnak.nn.gates import HopTable, make_gates
-from gnnak.nn.kernels.records import EdgeStates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.segment import gather, lookup
 from gnnak.nn.sliced import can_slice, sliced_encodings

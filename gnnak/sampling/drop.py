@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import CoverageError
+from gnnak.fast.sampling import has_fast_sampling
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.sampling.coverage import coverage
 from gnnak.sampling.estimate import Filling, SampledSubgraphs, plan_filling
 from gnnak.sampling.farthest import farthest_roots
-from gnnak.sampling.fast import has_fast_draw
 from gnnak.sampling.plan import Plan, make_plan
 from gnnak.sampling.random_roots import random_roots
 from gnnak.sampling.set_cover import set_cover_roots
@@ -186,8 +186,8 @@ def _filling(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    if plan is None or not has_fast_draw(plan):
+    if plan is None or not has_fast_sampling(plan):
         return plan_filling(edge_index, subgraphs.num_subgraphs, root)
-    from gnnak.sampling.fast.fill import fast_filling
+    from gnnak.fast.sampling.fill import fast_filling
 
     return fast_filling(subgraphs, plan, kept, number)

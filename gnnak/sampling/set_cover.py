@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gnnak.sampling.fast import has_fast_draw
+from gnnak.fast.sampling import has_fast_sampling
 from gnnak.sampling.greedy import choose_greedily
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
@@ -25,10 +25,10 @@ def set_cover_roots(
         Which subgraphs are kept, [s] bool.
     """
     rank = random_order(subgraphs, generator)
-    if has_fast_draw(plan):
-        from gnnak.sampling.fast.draw import draw_greedily
+    if has_fast_sampling(plan):
+        from gnnak.fast.sampling.greedy import sample_greedily
 
-        return draw_greedily(subgraphs, plan, min_coverage, rank, farthest=False)
+        return sample_greedily(subgraphs, plan, min_coverage, rank, farthest=False)
     wanted = plan.held.clamp(max=min_coverage)
     never = torch.iinfo(wanted.dtype).max
 

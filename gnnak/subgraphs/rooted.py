@@ -149,7 +149,7 @@ class RootedSubgraphs:
                 kept[name] = compute()
         return kept[name]
 
-    def know(self, **values: object) -> Self:
+    def assume(self, **values: object) -> Self:
         """Take derived values found elsewhere, named as here, `by` for all `Groups`.
 
         What is derived of many batches at once need not be derived of each again.

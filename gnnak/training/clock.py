@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from gnnak.training.memory import peak_megabytes, reset_peak
+from gnnak.memory import peak_megabytes, reset_peak
 
 Phase = Literal["data", "train", "evaluation"]
 

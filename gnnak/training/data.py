@@ -11,14 +11,14 @@ from torch import Tensor
 from gnnak.datasets.record import Dataset
 from gnnak.graphs import GraphStore
 from gnnak.graphs.narrow import narrow_store
+from gnnak.loading.epochs import Epochs, epoch_seed
+from gnnak.loading.items import Item
+from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.sampler import BatchSampler
+from gnnak.sampling.cached_plan import CachedPlans, cache_plans
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.sampling.kept_plan import KeptPlan, keep_plan
+from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.subgraphs.kept import KeptSubgraphs, keep_if_small
-from gnnak.training.batches.epochs import Epochs, epoch_seed
-from gnnak.training.batches.items import Item
-from gnnak.training.batches.loader import Loader, Subgraphs
-from gnnak.training.batches.sampler import BatchSampler
 from gnnak.training.clock import Clock
 from gnnak.training.config import TrainConfig
 from gnnak.training.protocols import Parts
@@ -60,8 +60,8 @@ class GraphData(LightningDataModule):
             self.store = in_double(self.store)
         self.parts, self.train, self.clock = parts, train, clock
         self.extractor, self.drop, self.padded = extractor, drop, padded
-        self.kept: KeptSubgraphs | None = None
-        self.plans: KeptPlan | None = None
+        self.kept: CachedSubgraphs | None = None
+        self.plans: CachedPlans | None = None
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
@@ -72,9 +72,9 @@ class GraphData(LightningDataModule):
             self.store = narrow_store(self.store).to(device)
         if self.extractor is not None and self.kept is None:
             with self.clock.time("data"):
-                self.kept = keep_if_small(self.store, self.extractor)
+                self.kept = cache_if_small(self.store, self.extractor)
                 if self.kept is not None and self.drop is not None:
-                    self.plans = keep_plan(self.kept, self.drop)
+                    self.plans = cache_plans(self.kept, self.drop)
 
     def train_dataloader(self) -> Loader:
         """Training batches, in a new order each epoch."""

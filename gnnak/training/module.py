@@ -9,20 +9,20 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gnnak.datasets.record import DatasetInfo
+from gnnak.fast.step.captured import CapturedStep
+from gnnak.fast.step.recorder import make_recorder
 from gnnak.graphs import GraphBatch
+from gnnak.loading.epochs import epoch_seed
+from gnnak.loading.items import Item
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.padding import real_rows
 from gnnak.nn.recompute import norms_without_memory
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.batches.epochs import epoch_seed
-from gnnak.training.batches.items import Item
-from gnnak.training.captured import CapturedStep
 from gnnak.training.config import RunConfig
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
-from gnnak.training.recorder import make_recorder
 from gnnak.training.step import make_step
 
 

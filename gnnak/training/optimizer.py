@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
+from gnnak.fast.step.streams import SideStreams
 from gnnak.training.config import TrainConfig
-from gnnak.training.lanes import Lanes
 
 TOGETHER = 32
 """Weights that one lane moves."""
@@ -31,7 +31,7 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
         device: Where its weights are.
     """
     whole = optimizer.param_groups
-    with Lanes(device) as lanes:
+    with SideStreams(device) as lanes:
         if not lanes.parted:
             optimizer.step()
             return
@@ -40,7 +40,7 @@ def take_step(optimizer: Optimizer, device: torch.device) -> None:
                 for first in range(0, len(group["params"]), TOGETHER):
                     some = group["params"][first : first + TOGETHER]
                     optimizer.param_groups = [group | {"params": some}]
-                    with lanes.beside():
+                    with lanes.side_stream():
                         optimizer.step()
         finally:
             optimizer.param_groups = whole

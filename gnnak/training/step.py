@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
-from gnnak.training.batches.items import Item
+from gnnak.loading.items import Item
 from gnnak.training.config import TrainConfig
 from gnnak.training.optimizer import take_step
 

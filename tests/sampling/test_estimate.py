@@ -9,10 +9,10 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, PUBLISHED, EgoNets, RandomWalks, SubgraphDrop, uplift
+from gnnak.fast.layers.fill import fused_fill
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.nn.encodings import context_encoding
-from gnnak.nn.fused.fill import fused_fill
 from gnnak.sampling import keep_subgraphs
 from gnnak.sampling.estimate import fill, plan_filling
 from gnnak.testing import small_graphs

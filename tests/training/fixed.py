@@ -6,16 +6,16 @@ import torch
 from torch import Tensor
 from torch.optim import Adam
 
+from gnnak.fast.step.captured import CapturedStep
+from gnnak.fast.step.recorder import make_recorder
+from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.items import Item, RealRows, Shape
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.training.batches.items import Item, RealRows, Shape
-from gnnak.training.captured import CapturedStep
 from gnnak.training.config import RunConfig
-from gnnak.training.flat import like, tensors_of
 from gnnak.training.module import GraphTask
 from gnnak.training.optimizer import make_optimizer, make_ready
-from gnnak.training.recorder import make_recorder
 from gnnak.training.step import make_step
 from tests.training.small import edge_counts, small_config
 

@@ -4,8 +4,8 @@ import warnings
 
 import pytest
 
-from gnnak.training.batches.ahead import MadeAhead
-from gnnak.training.recorder import waits_noted
+from gnnak.fast.step.recorder import synchronisations_recorded
+from gnnak.loading.prefetch import Prefetcher
 from tests.training.beside import Beside
 
 
@@ -24,7 +24,7 @@ def wait(modes):
 
 
 def test_waits_noted_names_the_place_of_waits_in_any_thread(mode):
-    with waits_noted() as waits:
+    with synchronisations_recorded() as waits:
         wait(mode)
         backward = threading.Thread(target=wait, args=(mode,))
         backward.start()
@@ -43,8 +43,8 @@ def test_waits_noted_leaves_out_what_is_made_ahead(mode):
             yield number
 
     noted = []
-    for _ in MadeAhead(results(), Beside()):
-        with waits_noted() as waits:
+    for _ in Prefetcher(results(), Beside()):
+        with synchronisations_recorded() as waits:
             time.sleep(0.002)
         noted += waits
     assert noted == []
@@ -52,7 +52,7 @@ def test_waits_noted_leaves_out_what_is_made_ahead(mode):
 
 def test_waits_noted_passes_other_warnings_on(mode):
     def work():
-        with waits_noted() as waits:
+        with synchronisations_recorded() as waits:
             warnings.warn("something else", stacklevel=1)
             warnings.warn("mode is a prototype feature", stacklevel=1)
         return waits

@@ -9,7 +9,7 @@ from lightning.pytorch import Trainer
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import OptionError, TrainingError
-from gnnak.training.batches.sampler import BatchSampler
+from gnnak.loading.sampler import BatchSampler
 from gnnak.training.config import RunConfig
 from gnnak.training.machine import Machine
 from gnnak.training.measure.kernels import KernelTimes, kernels_share

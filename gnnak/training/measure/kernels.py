@@ -10,7 +10,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.autograd import DeviceType
 from torch.profiler import profile
 
-from gnnak.training.batches.ahead import nothing_ahead
+from gnnak.loading.prefetch import prefetching_paused
 from gnnak.training.measure.stopwatch import wait
 
 STEPS, TOP, WIDTH = 10, 12, 60
@@ -52,14 +52,14 @@ class KernelTimes(Callback):
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Wake the profiler: it must know of graphs before they are captured."""
-        with nothing_ahead(), profile(acc_events=True):
+        with prefetching_paused(), profile(acc_events=True):
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
         """Begin, if it is time."""
         if trainer.current_epoch == self.epoch:
             wait(trainer.strategy.root_device)
-            with nothing_ahead():
+            with prefetching_paused():
                 self._profile = profile(acc_events=True).__enter__()
 
     def on_train_batch_end(
@@ -79,7 +79,7 @@ class KernelTimes(Callback):
 
     def _end(self, trainer: Trainer) -> None:
         wait(trainer.strategy.root_device)
-        with nothing_ahead():
+        with prefetching_paused():
             self._profile.__exit__(None, None, None)
         self.kernels = kernel_times(self._profile.key_averages(), self.steps)
         self._profile = None

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.nn.utils import clip_grad_norm_
 
-from gnnak.training.batches.items import Item
+from gnnak.loading.items import Item
 from gnnak.training.data import GraphData
 from gnnak.training.measure.stopwatch import wait
 from gnnak.training.module import GraphTask

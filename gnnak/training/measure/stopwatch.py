@@ -7,7 +7,7 @@ from statistics import median
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from gnnak.training.memory import peak_megabytes, reset_peak
+from gnnak.memory import peak_megabytes, reset_peak
 
 Tell = Callable[[str], None]
 """Told what is going on, in a few words."""

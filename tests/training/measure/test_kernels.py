@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 from torch.autograd import DeviceType
 
-from gnnak.training.batches import ahead
+from gnnak.loading import prefetch
 from gnnak.training.machine import Machine
 from gnnak.training.measure import kernels
 from gnnak.training.measure.kernels import (
@@ -83,11 +83,11 @@ def test_profiler_comes_and_goes_while_no_batch_is_made_ahead(monkeypatch):
             pass
 
         def __enter__(self):
-            seen.append(ahead._making.locked())
+            seen.append(prefetch._making.locked())
             return self
 
         def __exit__(self, *_):
-            seen.append(ahead._making.locked())
+            seen.append(prefetch._making.locked())
 
         def key_averages(self):
             return []

@@ -1,0 +1,195 @@
+"""Gathers and their gradients: sums over groups of rows, and over a small table."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.sums import add_up
+from gnnak.fast.kernels.gpu.tiles import (
+    BLOCK,
+    SUMMED,
+    columns,
+    parts,
+    read_place,
+    tiles,
+    whole,
+)
+from gnnak.subgraphs.groups import Groups
+
+
+def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
+    """Node states beside table rows, `[x[node] || table[rows]]`, [m, c + h]."""
+    first = x.size(1)
+    width = first + (0 if table is None else table.size(1))
+    out = x.new_empty(node.numel(), width)
+    _lift[tiles(node.numel(), BLOCK, width)](
+        x.contiguous(),
+        x if table is None else table.contiguous(),
+        node,
+        rows,
+        out,
+        node.numel(),
+        first,
+        width,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+def sum_by(values: Tensor, groups: Groups) -> Tensor:
+    """Sum of the rows of `values` [m, c] in each group, [k, c]."""
+    return _sums(values, groups)
+
+
+def weighted_sum(
+    values: Tensor, index: Tensor, weight: Tensor, groups: Groups
+) -> Tensor:
+    """Sum of `weight[q] * values[index[q]]` over the entries q of a group, [k, c]."""
+    return _sums(values, groups, index, weight)
+
+
+def _sums(
+    values: Tensor,
+    groups: Groups,
+    index: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Tensor:
+    width = values.size(1)
+    out = values.new_empty(len(groups), width)
+    _sum_by[(max(len(groups), 1), triton.cdiv(width, whole(width)))](
+        values,
+        values.stride(0),
+        groups.ptr if index is None else index,
+        values if weight is None else weight,
+        groups.ptr,
+        groups.ptr if groups.order is None else groups.order,
+        out,
+        len(groups),
+        width,
+        groups.order is not None,
+        index is not None,
+        whole(width),
+        num_warps=1,
+    )
+    return out
+
+
+def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
+    """Sum of the rows of `values` [m, c] for each row of a small table, [size, c]."""
+    width = values.size(1)
+    count, steps = parts(rows.numel())
+    out = values.new_empty(count, size, width)
+    _table_sum[(count, triton.cdiv(width, columns(width)))](
+        values,
+        values.stride(0),
+        rows,
+        out,
+        rows.numel(),
+        steps,
+        size,
+        width,
+        max(16, triton.next_power_of_2(size)),
+        SUMMED,
+        columns(width),
+    )
+    return add_up(out)
+
+
+@for_all_sizes
+def _lift(
+    x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    there = row < m
+    source = tl.load(node + row, mask=there, other=0).to(tl.int64)
+    entry = tl.load(rows + row, mask=there, other=0).to(tl.int64)
+    in_x = there[:, None] & (column < first)[None, :]
+    in_table = there[:, None] & ((column >= first) & (column < width))[None, :]
+    value = tl.load(
+        x + source[:, None] * first + column[None, :], mask=in_x, other=0.0
+    ) + tl.load(
+        table + entry[:, None] * (width - first) + column[None, :] - first,
+        mask=in_table,
+        other=0.0,
+    )
+    place = row.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, value, mask=in_x | in_table)
+
+
+@for_all_sizes
+def _sum_by(
+    values,
+    stride,
+    index,
+    weight,
+    ptr,
+    order,
+    out,
+    size,
+    width,
+    ORDERED: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    C: tl.constexpr,
+):
+    group = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = (column < width) & (group < size)
+    k = tl.load(ptr + group, mask=group < size, other=0)
+    end = tl.load(ptr + group + 1, mask=group < size, other=0)
+    entry = read_place(order, k, k < end, ORDERED)
+    entry_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+    total = tl.zeros([C], dtype=out.dtype.element_ty)
+    while k < end:
+        both = inside & (k + 1 < end)
+        row = read_place(index, entry, k < end, WEIGHTED).to(tl.int64)
+        row_2 = read_place(index, entry_2, k + 1 < end, WEIGHTED).to(tl.int64)
+        value = tl.load(values + row * stride + column, mask=inside, other=0.0)
+        value_2 = tl.load(values + row_2 * stride + column, mask=both, other=0.0)
+        if WEIGHTED:
+            value *= tl.load(weight + entry).to(value.dtype)
+            share = tl.load(weight + entry_2, mask=k + 1 < end, other=0.0)
+            value_2 *= share.to(value.dtype)
+        k += 2
+        entry = read_place(order, k, k < end, ORDERED)
+        entry_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+        total += value + value_2
+    tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
+
+
+@for_all_sizes
+def _table_sum(
+    values,
+    stride,
+    rows,
+    out,
+    m,
+    steps,
+    size,
+    width,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    part = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    entry = tl.arange(0, SIZE)
+    inside = column < width
+    total = tl.zeros([SIZE, C], dtype=out.dtype.element_ty)
+    step = 0
+    while step < steps:
+        row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
+        there = row < m
+        of = tl.load(rows + row, mask=there, other=-1)
+        value = tl.load(
+            values + row.to(tl.int64)[:, None] * stride + column[None, :],
+            mask=there[:, None] & inside[None, :],
+            other=0.0,
+        )
+        named = (of[None, :] == entry[:, None]).to(value.dtype)
+        total += tl.dot(named, value, input_precision="ieee").to(total.dtype)
+        step += 1
+    place = (part * size + entry).to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + place, total, mask=(entry < size)[:, None] & inside[None, :])

@@ -1,0 +1,71 @@
+"""Norm and ReLU in one pass."""
+
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.normed import of_columns
+from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles
+from gnnak.fast.kernels.records import Constants
+
+
+def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
+    """`residual + ReLU(scale h + shift)`, the last two parts if asked for.
+
+    Padding is normed to zero, so that it never grows from layer to layer.
+    """
+    rows, width = h.shape
+    out = h.new_empty(rows, width)
+    adds, padded = residual is not None, k.of_batch and k.real is not None
+    _norm_act[tiles(rows, BLOCK, width)](
+        h,
+        h.stride(0),
+        k.scale,
+        k.shift,
+        h if residual is None else residual.contiguous(),
+        k.real if padded else h,
+        out,
+        rows,
+        width,
+        relu,
+        adds,
+        padded,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+@for_all_sizes
+def _norm_act(
+    h,
+    stride,
+    scale,
+    shift,
+    residual,
+    real,
+    out,
+    rows,
+    width,
+    RELU: tl.constexpr,
+    ADDS: tl.constexpr,
+    PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = column < width
+    shown = (row < rows)[:, None] & inside[None, :]
+    from_row = row.to(tl.int64)[:, None]
+    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    value = value * of_columns(scale, column, inside)
+    value += of_columns(shift, column, inside)
+    if RELU:
+        value = tl.maximum(value, 0.0)
+    if PADDED:
+        value = tl.where((row < tl.load(real).to(tl.int32))[:, None], value, 0.0)
+    place = from_row * width + column[None, :]
+    if ADDS:
+        value += tl.load(residual + place, mask=shown, other=0.0)
+    tl.store(out + place, value, mask=shown)

@@ -1,0 +1,199 @@
+"""PNA*'s first product and its four pools: one pass over the edge copies each."""
+
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.tiles import BLOCK, GROUPS, columns, tiles
+from gnnak.fast.kernels.plain_pna import LEAST
+from gnnak.fast.kernels.records import Edges
+from gnnak.subgraphs.groups import Groups
+
+
+def pair_sum(
+    at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
+) -> Tensor:
+    """For every edge copy the sum of its rows of three tensors, [f, c]."""
+    rows, width = edges.edge.numel(), at_target.size(1)
+    out = at_target.new_empty(rows, width)
+    _pair_sum[tiles(rows, BLOCK, width)](
+        at_target.contiguous(),
+        at_source.contiguous(),
+        at_target if at_edge is None else at_edge.contiguous(),
+        edges.target,
+        edges.source,
+        edges.edge,
+        out,
+        rows,
+        width,
+        at_edge is not None,
+        BLOCK,
+        columns(width),
+    )
+    return out
+
+
+def pna_pool(message: Tensor, groups: Groups) -> Tensor:
+    """Mean, minimum, maximum and deviation of each group's rows, [k, 4c]."""
+    width = message.size(1)
+    out = message.new_empty(len(groups), 4 * width)
+    _pna_pool[tiles(len(groups), GROUPS, width)](
+        message, groups.ptr, out, len(groups), width, LEAST, GROUPS, columns(width)
+    )
+    return out
+
+
+def pna_pool_backward(
+    grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
+) -> Tensor:
+    """Gradient of `pna_pool`, [f, c]; rows that are equally extreme share theirs.
+
+    Arguments as of the plain kernel.
+    """
+    width = message.size(1)
+    out = message.new_zeros(message.shape)  # padding is in no group
+    _pna_to_rows[tiles(len(groups), GROUPS, width)](
+        grad,
+        grad.stride(0),
+        message,
+        pooled,
+        groups.ptr,
+        out,
+        len(groups),
+        width,
+        GROUPS,
+        columns(width),
+    )
+    return out
+
+
+@for_all_sizes
+def _pair_sum(
+    at_target,
+    at_source,
+    at_edge,
+    target,
+    source,
+    edge,
+    out,
+    rows,
+    width,
+    EDGES: tl.constexpr,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
+):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    there = row < rows
+    shown = there[:, None] & (column < width)
+    i = tl.load(target + row, mask=there, other=0).to(tl.int64)[:, None]
+    j = tl.load(source + row, mask=there, other=0).to(tl.int64)[:, None]
+    value = tl.load(at_target + i * width + column, mask=shown, other=0.0)
+    value += tl.load(at_source + j * width + column, mask=shown, other=0.0)
+    if EDGES:
+        r = tl.load(edge + row, mask=there, other=0).to(tl.int64)[:, None]
+        value += tl.load(at_edge + r * width + column, mask=shown, other=0.0)
+    tl.store(out + row.to(tl.int64)[:, None] * width + column, value, mask=shown)
+
+
+@for_all_sizes
+def _pna_pool(
+    message,
+    ptr,
+    out,
+    size,
+    width,
+    LEAST: tl.constexpr,
+    GROUPS: tl.constexpr,
+    C: tl.constexpr,
+):
+    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    there, inside = group < size, column < width
+    begin = tl.load(ptr + group, mask=there, other=0).to(tl.int64)
+    count = tl.load(ptr + group + 1, mask=there, other=0) - begin
+    longest = tl.max(count, axis=0)
+    some = (count > 0)[:, None]
+    many = tl.maximum(count, 1).to(out.dtype.element_ty)[:, None]
+    total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    low = tl.full([GROUPS, C], float("inf"), dtype=out.dtype.element_ty)
+    high = tl.full([GROUPS, C], float("-inf"), dtype=out.dtype.element_ty)
+    k = 0
+    while k < longest:
+        seen = (k < count)[:, None] & inside
+        place = (begin + k)[:, None] * width + column
+        value = tl.load(message + place, mask=seen, other=0.0)
+        total += value
+        low = tl.minimum(low, tl.where(seen, value, float("inf")))
+        high = tl.maximum(high, tl.where(seen, value, float("-inf")))
+        k += 1
+    mean = total / many
+    around = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    k = 0
+    while k < longest:
+        seen = (k < count)[:, None] & inside
+        place = (begin + k)[:, None] * width + column
+        off = tl.load(message + place, mask=seen, other=0.0) - mean
+        around += tl.where(seen, off * off, 0.0)
+        k += 1
+    place = group.to(tl.int64)[:, None] * (4 * width) + column
+    shown = there[:, None] & inside
+    tl.store(out + place, mean, mask=shown)
+    tl.store(out + place + width, tl.where(some, low, 0.0), mask=shown)
+    tl.store(out + place + 2 * width, tl.where(some, high, 0.0), mask=shown)
+    tl.store(out + place + 3 * width, tl.sqrt(around / many + LEAST), mask=shown)
+
+
+@for_all_sizes
+def _pna_to_rows(
+    grad,
+    stride,
+    message,
+    pooled,
+    ptr,
+    out,
+    size,
+    width,
+    GROUPS: tl.constexpr,
+    C: tl.constexpr,
+):
+    group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    there, inside = group < size, column < width
+    begin = tl.load(ptr + group, mask=there, other=0).to(tl.int64)
+    count = tl.load(ptr + group + 1, mask=there, other=0) - begin
+    longest = tl.max(count, axis=0)
+    many = tl.maximum(count, 1).to(out.dtype.element_ty)[:, None]
+    shown = there[:, None] & inside
+    own = pooled + group.to(tl.int64)[:, None] * (4 * width) + column
+    mean = tl.load(own, mask=shown, other=0.0)
+    low = tl.load(own + width, mask=shown, other=0.0)
+    high = tl.load(own + 2 * width, mask=shown, other=0.0)
+    deviation = tl.load(own + 3 * width, mask=shown, other=1.0)
+    back = grad + group.to(tl.int64)[:, None] * stride + column
+    of_mean = tl.load(back, mask=shown, other=0.0) / many
+    of_low = tl.load(back + width, mask=shown, other=0.0)
+    of_high = tl.load(back + 2 * width, mask=shown, other=0.0)
+    slope = tl.load(back + 3 * width, mask=shown, other=0.0) / (many * deviation)
+    lows = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    highs = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    k = 0
+    while k < longest:
+        seen = (k < count)[:, None] & inside
+        place = (begin + k)[:, None] * width + column
+        value = tl.load(message + place, mask=seen, other=0.0)
+        lows += tl.where(seen & (value == low), 1.0, 0.0)
+        highs += tl.where(seen & (value == high), 1.0, 0.0)
+        k += 1
+    of_low /= tl.maximum(lows, 1.0)
+    of_high /= tl.maximum(highs, 1.0)
+    k = 0
+    while k < longest:
+        seen = (k < count)[:, None] & inside
+        place = (begin + k)[:, None] * width + column
+        value = tl.load(message + place, mask=seen, other=0.0)
+        share = of_mean + slope * (value - mean)
+        share += tl.where(value == low, of_low, 0.0)
+        share += tl.where(value == high, of_high, 0.0)
+        tl.store(out + place, share, mask=seen)
+        k += 1

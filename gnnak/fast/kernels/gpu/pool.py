@@ -1,0 +1,89 @@
+"""Norm, ReLU, gate and segment sum in one pass."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.tiles import read_place, whole
+from gnnak.fast.kernels.records import Constants
+from gnnak.subgraphs.groups import Groups
+
+
+def gate_pool(
+    z: Tensor, k: Constants, gate: Tensor | None, rows: Tensor, groups: Groups
+) -> Tensor:
+    """Sum over groups of `gate[rows] * ReLU(scale z + shift)`, [k, c]."""
+    width = z.size(1)
+    out = z.new_empty(len(groups), width)
+    _gate_pool[(max(len(groups), 1), triton.cdiv(width, whole(width)))](
+        z,
+        z.stride(0),
+        k.scale,
+        k.shift,
+        z if gate is None else gate,
+        0 if gate is None else gate.stride(0),
+        rows,
+        groups.ptr,
+        groups.ptr if groups.order is None else groups.order,
+        out,
+        len(groups),
+        width,
+        gate is not None,
+        groups.order is not None,
+        whole(width),
+        num_warps=1,
+    )
+    return out
+
+
+@for_all_sizes
+def _gate_pool(
+    z,
+    stride,
+    scale,
+    shift,
+    gate,
+    gate_stride,
+    rows,
+    ptr,
+    order,
+    out,
+    size,
+    width,
+    GATED: tl.constexpr,
+    ORDERED: tl.constexpr,
+    C: tl.constexpr,
+):
+    group = tl.program_id(0)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    inside = (column < width) & (group < size)
+    k = tl.load(ptr + group, mask=group < size, other=0)
+    end = tl.load(ptr + group + 1, mask=group < size, other=0)
+    scale_ = tl.load(scale + column, mask=inside, other=0.0)
+    shift_ = tl.load(shift + column, mask=inside, other=0.0)
+    copy = read_place(order, k, k < end, ORDERED)
+    copy_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+    total = tl.zeros([C], dtype=out.dtype.element_ty)
+    while k < end:
+        both = inside & (k + 1 < end)
+        value = tl.load(z + copy.to(tl.int64) * stride + column, mask=inside, other=0.0)
+        value_2 = tl.load(
+            z + copy_2.to(tl.int64) * stride + column, mask=both, other=0.0
+        )
+        value = tl.maximum(value * scale_ + shift_, 0.0)
+        value_2 = tl.maximum(value_2 * scale_ + shift_, 0.0)
+        if GATED:
+            entry = tl.load(rows + copy).to(tl.int64)
+            entry_2 = tl.load(rows + copy_2, mask=k + 1 < end, other=0).to(tl.int64)
+            value *= tl.load(
+                gate + entry * gate_stride + column, mask=inside, other=0.0
+            )
+            value_2 *= tl.load(
+                gate + entry_2 * gate_stride + column, mask=both, other=0.0
+            )
+        k += 2
+        copy = read_place(order, k, k < end, ORDERED)
+        copy_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+        total += value + tl.where(both, value_2, 0.0)
+    tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)

@@ -1,0 +1,34 @@
+"""Partial sums, added up in a fixed order."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+
+AT_ONCE, NARROW, WARPS = 128, 8, 8
+"""Parts and columns of a tile, and warps that add them up."""
+
+
+def add_up(partial: Tensor) -> Tensor:
+    """The sum over the first axis of a contiguous tensor."""
+    out = partial.new_empty(partial.shape[1:])
+    _add_up[(triton.cdiv(out.numel(), NARROW),)](
+        partial, out, partial.size(0), out.numel(), AT_ONCE, NARROW, num_warps=WARPS
+    )
+    return out
+
+
+@for_all_sizes
+def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
+    column = tl.program_id(0) * C + tl.arange(0, C)
+    inside = column < width
+    sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    first = 0
+    while first < count:
+        part = first + tl.arange(0, PARTS)
+        shown = (part < count)[:, None] & inside[None, :]
+        place = part.to(tl.int64)[:, None] * width + column[None, :]
+        sums += tl.load(partial + place, mask=shown, other=0.0)
+        first += PARTS
+    tl.store(out + column, tl.sum(sums, axis=0), mask=inside)

@@ -1,0 +1,170 @@
+"""What kept roots stand in for, all layers of a component in one program."""
+
+from dataclasses import replace
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.sampling import block_of
+from gnnak.graphs.ragged import pointers
+from gnnak.sampling.estimate import Filling
+from gnnak.sampling.plan import Plan
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def fast_filling(
+    subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
+) -> Filling:
+    """The matrix that `plan_filling` makes; its entries come component by component.
+
+    All shares that nodes may take of the kept roots of their component are written to a
+    table, and those that are not zero picked out of it.
+
+    Args:
+        subgraphs: The rooted subgraphs, one of every node.
+        plan: What does not change from draw to draw.
+        kept: Which subgraphs are kept, [s] bool; at least one of every component.
+        number: The numbers of the kept ones, [s].
+    """
+    groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
+    home = plan.component.index_select(0, subgraphs.root)
+    widths = torch.zeros_like(groups.ptr[1:]).index_add_(0, home, kept.long())
+    first = pointers(widths * groups.ptr.diff())
+    total = int(first[-1])
+    node, subgraph = nodes.new_empty(2, total)
+    weight = torch.empty_like(node, dtype=torch.double)
+    if plan.num_components:
+        block = block_of(plan)
+        _fill[(plan.num_components,)](
+            groups.ptr,
+            groups.order,
+            nodes,
+            kept.view(torch.int8),
+            number,
+            near.start,
+            near.count,
+            near.place,
+            first,
+            torch.empty_like(nodes, dtype=torch.int32),
+            node,
+            subgraph,
+            weight,
+            block,
+            num_warps=1 if block <= 64 else 2,
+        )
+    taken = weight.nonzero().flatten()
+    return replace(Filling(node, subgraph, weight).at(taken), in_order=True)
+
+
+@triton.jit(
+    do_not_specialize_on_alignment=[
+        "component_ptr",
+        "order",
+        "rooted_at",
+        "kept",
+        "number",
+        "near_start",
+        "near_count",
+        "near",
+        "first",
+        "layers",
+        "out_node",
+        "out_subgraph",
+        "weight",
+    ]
+)
+def _fill(
+    component_ptr,
+    order,
+    rooted_at,
+    kept,
+    number,
+    near_start,
+    near_count,
+    near,
+    first,
+    layers,
+    out_node,
+    out_subgraph,
+    weight,
+    BLOCK: tl.constexpr,
+):
+    begin = tl.load(component_ptr + tl.program_id(0))
+    place = tl.arange(0, BLOCK)
+    there = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
+    node = tl.load(order + begin + place, mask=there, other=0)
+    subgraph = tl.load(rooted_at + node, mask=there, other=0)
+    is_root = tl.load(kept + subgraph, mask=there, other=0) > 0
+    column = tl.cumsum(is_root.to(tl.int32), axis=0) - 1
+    width = tl.max(column, axis=0) + 1
+    column = tl.where(is_root, column, -1)
+    table = tl.load(first + tl.program_id(0))
+    row = table + place * width
+    mine = tl.load(number + subgraph, mask=there, other=0)
+    _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width)
+    start = tl.load(near_start + node, mask=there, other=0)
+    count = tl.load(near_count + node, mask=there, other=0)
+    layer = tl.where(is_root, 0, -1)
+    layers += begin
+    distance, grew = 1, 1
+    while grew > 0:
+        tl.store(layers + place, layer, mask=there)
+        tl.debug_barrier()
+        nearer = _nearer(layers, near, start, count, distance)
+        new = there & (layer < 0) & (nearer > 0)
+        share = 1.0 / tl.maximum(nearer, 1).to(tl.float64)
+        edges = tl.where(new, count, 0)
+        j = 0
+        while j < width:
+            at = weight + table + j
+            total = _mean(at, width, layers, near, start, edges, share, distance)
+            tl.store(weight + row + j, total, mask=new)
+            j += 1
+        layer = tl.where(new, distance, layer)
+        grew = tl.max(new.to(tl.int32), axis=0)
+        distance += 1
+        tl.debug_barrier()
+
+
+@triton.jit
+def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
+    """Write who takes of whom, and that kept roots take their own value alone."""
+    j = 0
+    while j < width:
+        owner = column == j
+        chosen = tl.sum(tl.where(owner, mine, 0), axis=0)
+        tl.store(out_node + row + j, node, mask=there)
+        tl.store(out_subgraph + row + j, tl.zeros_like(node) + chosen, mask=there)
+        tl.store(weight + row + j, owner.to(tl.float64), mask=there)
+        j += 1
+
+
+@triton.jit
+def _nearer(layers, near, start, count, distance):
+    """How many neighbours of each node are in the layer before."""
+    nearer = tl.zeros_like(count)
+    longest = tl.max(count, axis=0)
+    k = 0
+    while k < longest:
+        beside = tl.load(near + start + k, mask=k < count, other=0)
+        last = tl.load(layers + beside, mask=k < count, other=-2)
+        nearer += (last == distance - 1).to(nearer.dtype)
+        k += 1
+    return nearer
+
+
+@triton.jit
+def _mean(column, width, layers, near, start, count, share, distance):
+    """The mean of a column of the table over neighbours in the layer before."""
+    total = tl.zeros_like(share)
+    longest = tl.max(count, axis=0)
+    k = 0
+    while k < longest:
+        beside = tl.load(near + start + k, mask=k < count, other=0)
+        last = tl.load(layers + beside, mask=k < count, other=-2)
+        is_nearer = last == distance - 1
+        total += share * tl.load(column + beside * width, mask=is_nearer, other=0.0)
+        k += 1
+    return total

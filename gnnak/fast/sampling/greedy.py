@@ -1,0 +1,156 @@
+"""The greedy draw of roots as one Triton kernel: a program for every component."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.sampling import block_of
+from gnnak.sampling.plan import Plan
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+def sample_greedily(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    rank: Tensor,
+    farthest: bool,
+) -> Tensor:
+    """Choose the very subgraphs that `choose_greedily` does, without its loop.
+
+    Args:
+        subgraphs: The rooted subgraphs; all copies lie in the component of their root.
+        plan: What does not change from draw to draw.
+        min_coverage: How often every node is to be covered, if it can be.
+        rank: How lucky each subgraph is, [s], a permutation.
+        farthest: Whether the root farthest from the kept ones is best, rather than the
+            subgraph with most least-covered nodes.
+
+    Returns:
+        Which subgraphs are kept, [s] bool.
+    """
+    kept = torch.zeros_like(rank, dtype=torch.bool)
+    if not plan.num_components:
+        return kept
+    groups, block = plan.by_component, block_of(plan)
+    if farthest:
+        assert plan.distances is not None, "a plan for farthest sampling has distances"
+        table, row = plan.distances.hop, plan.distances.start
+    else:
+        table = row = torch.empty_like(plan.held, dtype=torch.int32)
+    _draw[(plan.num_components,)](
+        groups.ptr,
+        groups.order,
+        subgraphs.rooted_at,
+        rank,
+        plan.held,
+        subgraphs.by("subgraph").ptr,
+        subgraphs.node,
+        table,
+        row,
+        kept.view(torch.int8),
+        rank.numel(),
+        min_coverage,
+        farthest,
+        block,
+        num_warps=1 if block <= 64 else 2,
+    )
+    return kept
+
+
+@triton.jit(
+    do_not_specialize=["s", "min_coverage"],
+    do_not_specialize_on_alignment=[
+        "component_ptr",
+        "order",
+        "rooted_at",
+        "rank",
+        "held",
+        "copy_ptr",
+        "member",
+        "table",
+        "row",
+        "kept",
+    ],
+)
+def _draw(
+    component_ptr,
+    order,
+    rooted_at,
+    rank,
+    held,
+    copy_ptr,
+    member,
+    table,
+    row,
+    kept,
+    s,
+    min_coverage,
+    FARTHEST: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    begin = tl.load(component_ptr + tl.program_id(0))
+    place = tl.arange(0, BLOCK)
+    able = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
+    there = able
+    node = tl.load(order + begin + place, mask=there, other=0)
+    subgraph = tl.load(rooted_at + node, mask=there, other=0)
+    luck = tl.load(rank + subgraph, mask=there, other=0)
+    wanted = tl.load(held + node, mask=there, other=0)
+    wanted = tl.minimum(wanted, min_coverage)
+    covered = tl.zeros_like(wanted)
+    nearest = tl.zeros_like(wanted) + s
+    points = tl.where(able, luck, -1)
+    best = tl.max(points, axis=0)
+    while best >= 0:
+        picked = points == best
+        tl.store(kept + subgraph, 1, mask=picked)
+        able = able & (points != best)
+        chosen = tl.sum(tl.where(picked, subgraph, 0), axis=0)
+        covered += _holds(copy_ptr, member, chosen, node).to(tl.int64)
+        lacking = there & (covered < wanted)
+        if FARTHEST:
+            root = tl.sum(tl.where(picked, node, 0), axis=0)
+            far = tl.load(table + tl.load(row + root) + place, mask=there, other=0)
+            nearest = tl.minimum(nearest, far.to(tl.int64))
+            score = nearest
+        else:
+            least = tl.min(tl.where(lacking, covered, s), axis=0)
+            marked = lacking & (covered == least)
+            score = _total(copy_ptr, member, table, node, subgraph, marked, there)
+        points = tl.where(able, score * s + luck, -1)
+        left = tl.max(lacking.to(tl.int32), axis=0)
+        best = tl.where(left > 0, tl.max(points, axis=0), -1)
+
+
+@triton.jit
+def _holds(copy_ptr, member, chosen, node):
+    """Whether a subgraph has a copy of each of some nodes; its copies are sorted."""
+    begin = tl.load(copy_ptr + chosen)
+    count = tl.load(copy_ptr + chosen + 1) - begin
+    at = tl.zeros_like(node) + begin
+    while count > 1:
+        half = count // 2
+        at += tl.where(tl.load(member + at + half) <= node, half, 0)
+        count -= half
+    return tl.load(member + at) == node
+
+
+@triton.jit
+def _total(copy_ptr, member, marks, node, subgraph, marked, there):
+    """How many of the marked nodes each subgraph holds."""
+    tl.debug_barrier()
+    tl.store(marks + node, marked.to(tl.int32), mask=there)
+    tl.debug_barrier()
+    begin = tl.load(copy_ptr + subgraph, mask=there, other=0)
+    count = tl.load(copy_ptr + subgraph + 1, mask=there, other=0) - begin
+    longest = tl.max(count, axis=0)
+    total = tl.zeros_like(subgraph)
+    k = 0
+    while k < longest:
+        live = k < count
+        held = tl.load(member + begin + k, mask=live, other=0)
+        total += tl.load(marks + held, mask=live, other=0)
+        k += 1
+    return total

@@ -1,0 +1,36 @@
+"""Egonets that are drawn before they have edges: those that are dropped never do."""
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.adjacency import incoming
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.induce import with_edges
+
+
+def sample_egonets(
+    drop: SubgraphDrop,
+    extractor: EgoNets,
+    edge_index: Tensor,
+    num_nodes: int,
+    generator: torch.Generator | None = None,
+) -> SampledSubgraphs:
+    """What `drop` draws of all egonets of a batch, as if they were all there.
+
+    Args:
+        drop: Which of them are used.
+        extractor: Their radius.
+        edge_index: The batch's edges, [2, e].
+        num_nodes: Number of nodes, n.
+        generator: Source of randomness, on the batch's device.
+
+    >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
+    >>> ring = torch.cat([ring, ring.flip(0)], dim=1)
+    >>> sample_egonets(SubgraphDrop("random", 9), EgoNets(1), ring, 9).num_edge_copies
+    36
+    """
+    neighbors = incoming(edge_index, num_nodes)
+    drawn = drop(extractor.without_edges(neighbors), edge_index, generator)
+    return with_edges(drawn, neighbors)

@@ -1,0 +1,24 @@
+"""A program that compiles the kernels of padding for a GPU where there is none."""
+
+import torch
+
+from gnnak.fast import padding as fast_padding
+from gnnak.loading.padding import Span
+from tests.no_gpu import print_sizes_of_kernels
+
+
+def main() -> None:
+    """Print the bytes of code of each kernel."""
+    print_sizes_of_kernels()
+    first, count = torch.tensor([0, 3]), torch.tensor([3, 2])
+    for value in (torch.rand(5, 2), torch.arange(5), torch.arange(5).double()):
+        fast_padding.pad_rows(value, first, count, 8, 1)
+    axis = Span(first, count, torch.tensor([8, 6]), 8)
+    for to_last in (False, True):
+        fast_padding.pad_numbers([torch.arange(5)], axis, axis, to_last)
+    fast_padding.pad_pointers(torch.arange(6), first, first + count, 8, first)
+    fast_padding.pad_rows(torch.ones(5, dtype=torch.bool), first, count, 8, 0)
+
+
+if __name__ == "__main__":
+    main()

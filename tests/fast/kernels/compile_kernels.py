@@ -1,0 +1,148 @@
+"""A program that compiles every Triton kernel for a GPU where there is none."""
+
+import importlib
+import json
+import pkgutil
+
+import torch
+from triton.runtime.driver import driver
+from triton.runtime.jit import JITFunction
+
+from gnnak.fast.kernels.gpu import multiply, product
+from gnnak.fast.kernels.records import AtCentroids, EdgeStates
+from tests.fast.kernels.kernel_inputs import (
+    constants,
+    edges_of,
+    groups_of,
+    norm_of,
+    rows,
+)
+from tests.no_gpu import NoGpu
+
+ROOM = {90: 232_448, 89: 101_376}
+"""Bytes of memory that programs may share, by generation of GPU."""
+
+
+def kernels():
+    """All kernels, by the name of their module and their own; not what they share."""
+    found = {}
+    for module in pkgutil.iter_modules(gpu.__path__, f"{gpu.__name__}."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            own = isinstance(value, JITFunction) and value.__module__ == module.name
+            if own and name.startswith("_"):
+                found[f"{module.name.rsplit('.', 1)[-1]}.{name}"] = value
+    return found
+
+
+def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
+    """Call every function that launches kernels, in one of its ways."""
+    groups, key = groups_of(list(sizes), shuffled=gated)
+    m, real = len(key), torch.tensor(20) if padded else None
+    h, c, e = (rows(count, width).float() for count in (m, m, size))
+    gate = rows(4, width).float() if gated else None
+    index, edges = torch.randint(4, (m,)), edges_of(m, edge_copies, size)
+    k = constants(h, of_batch=padded, real=real)
+    k = type(k)(*(part.float() for part in k[:4]), *k[4:])
+    gpu.lift(c, gate, key, index)
+    gpu.sum_by(h, groups)
+    gpu.weighted_sum(h, key, key.double(), groups)
+    gpu.table_sum(h, index, 4)
+    slopes = rows(2, width).float()
+    for states in (EdgeStates(e), EdgeStates(slopes, torch.randn(edge_copies))):
+        gpu.messages(c, states, torch.zeros(1), edges)
+        gpu.messages_backward(h, c, states, torch.zeros(1), edges, h)
+    end, groups_of_ends = (
+        (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
+    )
+    scale = gpu.gcn_scale(c, edges)
+    gpu.gcn_sum(h, scale, k.shift if gated else None, end, groups_of_ends)
+    gpu.norm_constants(h, norm_of(width).float(), real)
+    gpu.norm_act(h, k, gated, h if gated else None)
+    gpu.norm_act_backward(h, c, k, gated)
+    call_products(width, padded, gated, m)
+    gpu.gate_pool(h, k, gate, index, groups)
+    pooled = rows(len(sizes), width).float()
+    gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
+    call_for_other_convs(c, e, edges)
+
+
+def call_products(width, padded=True, gated=True, m=40):
+    """The same for products of normed rows."""
+    real = torch.tensor(20) if padded else None
+    h, s = rows(m, width).float(), rows(m, width).float() if gated else None
+    k = constants(h, of_batch=padded, real=real)
+    k = type(k)(*(part.float() for part in k[:4]), *k[4:])
+    matrix, grad = rows(2 * width, width).float(), rows(m, 2 * width).float()
+    known, offset = k if padded or gated else None, k.shift.repeat(2)
+    gpu.norm_linear(h, known, matrix, offset if gated else None, real)
+    key = torch.arange(m)
+    more = AtCentroids(h, key, key) if gated else None
+    gpu.norm_linear_backward(grad, h, k, s, matrix, more, torch.empty_like(h))
+    gpu.norm_act_at(h, k, s, key, gated)
+
+
+def call_for_other_convs(c, e, edges):
+    """The same for what GCN and PNA* need beside."""
+    scale = gpu.gcn_scale(c, edges)
+    gpu.gcn_sum(c, scale, None, edges.source, edges.by_target)
+    gpu.gcn_sum(c, scale, c[0], edges.target, edges.by_source)
+    message = gpu.pair_sum(c, c, e, edges)
+    gpu.pair_sum(c, c, None, edges)
+    pooled = gpu.pna_pool(message, edges.by_target)
+    gpu.pna_pool_backward(pooled, message, pooled, edges.by_target)
+
+
+def elsewhere(argument):
+    """What tells of a batch as it may lie in a window: not where memory begins."""
+    kinds = (torch.long, torch.double)
+    if not isinstance(argument, torch.Tensor) or argument.dtype not in kinds:
+        return argument
+    return argument.new_empty(argument.numel() + 1)[1:].view(argument.shape)
+
+
+def main() -> None:
+    """Print which kernels there are, the bytes of code made of each, and which of them
+    were made again for another batch."""
+    torch.set_float32_matmul_precision("high")
+    known, made, again, place = kernels(), {}, set(), [lambda argument: argument]
+    names = {id(kernel): name for name, kernel in known.items()}
+
+    def compile_only(kernel, grid):
+        def launch(*arguments, **options):
+            arguments = list(map(place[0], arguments))
+            code = kernel.warmup(*arguments, grid=grid, **options)
+            assert all(size > 0 for size in grid)
+            generation = driver.active.get_current_target().arch
+            name = names[id(kernel)]
+            assert code.metadata.shared <= ROOM[generation], name
+            if place[0] is elsewhere and code.hash not in made[name]:
+                again.add(name)
+            made.setdefault(name, {})[code.hash] = len(code.asm["cubin"])
+
+        return launch
+
+    JITFunction.__getitem__ = compile_only
+    driver.set_active(NoGpu(90))
+    for padded in (True, False):
+        call_all(64, padded, padded, sizes=(3, 0, 40), edge_copies=60, size=9)
+        place[0] = elsewhere
+        call_all(64, padded, padded, sizes=(1,), edge_copies=1, size=1)
+        call_all(64, padded, padded, sizes=(16, 32), edge_copies=64, size=32)
+        place[0] = lambda argument: argument
+    call_all(144, padded=True, gated=True)
+    for sizes in ((2,), (1,)):
+        call_all(1, padded=True, gated=True, sizes=sizes, edge_copies=1, size=1)
+    call_all(300, padded=False, gated=False, sizes=(3000, 2), edge_copies=5000)
+    product.MANY_ROWS = 0
+    call_products(144)
+    driver.set_active(NoGpu(89))
+    multiply._most_stages = lambda device: 2
+    call_products(144)
+    product.MANY_ROWS = 2**16
+    call_products(144)
+    found = {"known": sorted(known), "made": made, "again": sorted(again)}
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Random inputs of the kernels, and their corner cases by name."""
+
+import torch
+from torch import nn
+
+from gnnak.fast.kernels import plain
+from gnnak.fast.kernels.records import Constants, Edges, EdgeStates
+from gnnak.subgraphs.groups import Groups, group
+
+WIDTHS = [1, 5, 16, 64, 65, 144, 300]
+GROUPS = {
+    "no rows": [0, 0, 0],
+    "one row": [1],
+    "no group": [],
+    "empty groups": [0, 2, 0, 0, 3],
+    "empty groups at the end": [2, 1, 0, 0],
+    "more groups than a tile": [1, 0, 2] * 6,
+    "a group longer than a tile": [2, 70, 0, 1],
+}
+"""Rows of each group."""
+
+
+def assert_same(ours, theirs):
+    """To rounding in float64."""
+    torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def assert_agree(fast, name, *arguments):
+    """A fast kernel gives what the plain one of its name gives."""
+    found, wanted = (getattr(kernels, name)(*arguments) for kernels in (fast, plain))
+    assert_same(found, wanted)
+
+
+def rows(count, width, strided=False):
+    """Random rows, [count, width]; strided: columns of a wider tensor."""
+    if not strided:
+        return torch.randn(count, width).double()
+    return torch.randn(count, 2 * width + 3).double()[:, 2 : width + 2]
+
+
+def groups_of(sizes, shuffled, padding=0):
+    """Groups of these sizes, with the group of each row, [m].
+
+    Args:
+        sizes: Rows of each group.
+        shuffled: Whether rows of a group lie apart, so that they need an order.
+        padding: Rows behind all others that are in no group; they name the last one.
+    """
+    key = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes).long())
+    if shuffled:
+        key = key[torch.randperm(len(key))]
+    found = group(key, len(sizes), in_order=not shuffled)
+    behind = torch.arange(len(key), len(key) + padding)
+    order = None if found.order is None else torch.cat([found.order, behind])
+    key = torch.cat([key, torch.full((padding,), max(len(sizes) - 1, 0))])
+    return Groups(found.ptr, order), key
+
+
+def norm_of(width, training=True, momentum=0.1):
+    """A norm that has seen something before."""
+    norm = nn.BatchNorm1d(width, momentum=momentum).double().train(training)
+    for tensor in (norm.weight, norm.bias, norm.running_mean):
+        nn.init.normal_(tensor)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    return norm
+
+
+def constants(h, of_batch=True, real=None):
+    """Some constants for rows, [m, c]."""
+    scale, shift, mean = torch.randn(3, h.size(1)).double()
+    rstd = torch.rand(h.size(1)).double() + 0.5
+    return Constants(scale, shift, mean, rstd, of_batch, real)
+
+
+def states_of_edges(line, edges, edge, width):
+    """States of so many edges: rows for all, or a line with a number for each copy."""
+    if line:
+        return EdgeStates(rows(2, width), torch.randn(edge.numel()).double())
+    return EdgeStates(rows(edges, width, strided=True))
+
+
+def edges_of(copies, edge_copies, edges):
+    """Random edge copies, sorted by target; the last copy and edge have none."""
+    source = torch.randint(max(copies - 1, 1), (edge_copies,))
+    target = torch.randint(max(copies - 1, 1), (edge_copies,)).sort().values
+    edge = torch.randint(max(edges - 1, 1), (edge_copies,))
+    return Edges(
+        source,
+        target,
+        edge,
+        group(target, copies, in_order=True),
+        group(source, copies),
+        group(edge, edges),
+    )

@@ -1,0 +1,163 @@
+"""Every Triton kernel against the plain one, run by Triton's interpreter."""
+
+import copy
+
+import pytest
+import torch
+
+from gnnak.fast.kernels import plain
+from gnnak.nn.segment import lookup
+from tests.fast.kernels.kernel_inputs import (
+    GROUPS,
+    WIDTHS,
+    assert_agree,
+    assert_same,
+    constants,
+    edges_of,
+    groups_of,
+    norm_of,
+    rows,
+    states_of_edges,
+)
+from tests.fast.layers.fused_layers import both, inputs, make_layer, random_graph
+
+
+@pytest.mark.parametrize("size", [None, 1, 28])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lift_agrees(fast, width, size):
+    x, node = rows(7, width, strided=True), torch.randint(7, (40,))
+    table = None if size is None else rows(size, 5)
+    assert_agree(fast, "lift", x, table, node, torch.randint(size or 1, (40,)))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_lift_agrees_on_few_copies(fast, count):
+    index = torch.zeros(count, dtype=torch.long)
+    assert_agree(fast, "lift", rows(2, 5), rows(3, 2), index, index)
+
+
+def test_lookup_takes_a_column_of_indices(fast):
+    table, index = rows(5, 3).requires_grad_(), torch.tensor([[0, 4], [1, 4], [2, 4]])
+    found = lookup(table, index[:, 0])
+    assert torch.equal(found, table[:3])
+    found.sum().backward()
+    assert table.grad[:, 0].tolist() == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("padding", [0, 3])
+@pytest.mark.parametrize("case", GROUPS)
+def test_sum_by_agrees(fast, case, padding, shuffled):
+    groups, key = groups_of(GROUPS[case], shuffled, padding)
+    assert_agree(fast, "sum_by", rows(len(key), 5, strided=True), groups)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_weighted_sum_agrees_at_every_width(fast, width):
+    for shuffled in (False, True):
+        groups, key = groups_of([3, 0, 1, 12], shuffled, padding=2)
+        values = rows(7, width, strided=True)
+        index, weight = torch.randint(7, (len(key),)), torch.rand(len(key)).double()
+        assert_agree(fast, "weighted_sum", values, index, weight, groups)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_sum_by_agrees_at_every_width(fast, width):
+    groups, key = groups_of([3, 0, 2], shuffled=True)
+    assert_agree(fast, "sum_by", rows(len(key), width), groups)
+
+
+@pytest.mark.parametrize("size", [1, 28])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("strided", [False, True])
+def test_table_sum_agrees(fast, width, size, strided):
+    values = rows(70, width, strided)
+    assert_agree(fast, "table_sum", values, torch.randint(size, (70,)), size)
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_table_sum_agrees_on_few_and_many_rows(few_parts, fast, count):
+    index = torch.randint(4, (count,))
+    assert_agree(fast, "table_sum", rows(count, 5), index, 6)
+
+
+@pytest.mark.parametrize(
+    ("copies", "edge_copies", "edges"),
+    [(20, 60, 9), (1, 1, 1), (1, 40, 2), (3, 0, 0), (3, 0, 5), (2, 90, 1)],
+)
+@pytest.mark.parametrize("width", [1, 16, 65, 300])
+@pytest.mark.parametrize("line", [False, True])
+def test_messages_agree(few_parts, fast, copies, edge_copies, edges, width, line):
+    c, eps = rows(copies, width), rows(1, 1)[0]
+    found = edges_of(copies, edge_copies, edges)
+    e = states_of_edges(line, edges, found.edge, width)
+    assert_agree(fast, "messages", c, e, eps, found)
+    grad, more = rows(copies, width), rows(copies, width)
+    assert_agree(fast, "messages_backward", grad, c, e, eps, found, more)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize(
+    ("count", "real"),
+    [(70, None), (2, None), (70, 40), (70, 70), (130, 65), (5, 2), (5, 1), (5, 0)],
+)
+def test_norm_constants_agree(fast, width, strided, count, real):
+    check_norm_constants(fast, rows(count, width, strided), norm_of(width), real)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("real", [None, 400])
+def test_norm_constants_agree_in_many_parts(few_parts, fast, momentum, training, real):
+    norm = norm_of(5, training, momentum)
+    before = copy.deepcopy(norm.state_dict())
+    check_norm_constants(fast, 3 + rows(1000, 5), norm, real)
+    if not training:
+        assert_same(norm.state_dict(), before)
+
+
+def check_norm_constants(fast, h, norm, real):
+    other = copy.deepcopy(norm)
+    real = None if real is None else torch.tensor(real)
+    ours, theirs = (
+        kernels.norm_constants(h, asked, real)
+        for kernels, asked in ((fast, norm), (plain, other))
+    )
+    assert ours[4:] == theirs[4:]
+    assert_same(ours[:4], theirs[:4])
+    assert_same(dict(norm.named_buffers()), dict(other.named_buffers()))
+
+
+NORMS = [(True, None), (True, 30), (False, None), (False, 30)]
+"""Whether statistics are of the batch, and how many of its rows are real."""
+
+
+@pytest.mark.parametrize(("of_batch", "real"), NORMS)
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("adds", [False, True])
+def test_norm_act_agrees(few_parts, fast, of_batch, real, relu, adds):
+    check_norm_act(fast, rows(200, 5, True), of_batch, real, relu, adds)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("count", [1, 33])
+def test_norm_act_agrees_at_every_width(fast, width, count):
+    check_norm_act(fast, rows(count, width), True, None, True, True)
+
+
+def test_norm_act_agrees_on_one_real_row(fast):
+    check_norm_act(fast, rows(40, 5), True, 1, True, True)
+
+
+def check_norm_act(fast, h, of_batch, real, relu, adds):
+    k = constants(h, of_batch, None if real is None else torch.tensor(real))
+    residual = rows(*h.shape, strided=True) if adds else None
+    assert_agree(fast, "norm_act", h, k, relu, residual)
+    assert_agree(fast, "norm_act_backward", rows(*h.shape), h, k, relu)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_layer_on_fast_kernels_agrees(fast, training):
+    layer = make_layer(convs=2).train(training)
+    assert_same(*both(layer, *inputs(*random_graph(6, 12))))

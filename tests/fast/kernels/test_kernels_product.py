@@ -1,0 +1,168 @@
+"""Products of normed rows against the plain kernels, run by Triton's interpreter."""
+
+import copy
+
+import pytest
+import torch
+
+from gnnak.fast.kernels import plain
+from gnnak.fast.kernels.records import AtCentroids
+from tests.fast.kernels.kernel_inputs import (
+    assert_agree,
+    assert_same,
+    constants,
+    norm_of,
+    rows,
+)
+
+SIZES = [(1, 1), (5, 16), (144, 65), (64, 144), (33, 130), (16, 200), (17, 272)]
+"""Columns that are read, and columns that are written."""
+NORMS = [None, (True, None), (True, 30), (False, None), (False, 30)]
+"""Whether statistics are of the batch, and how many of its rows are real."""
+
+
+def product_inputs(count, inner, outer, norm, adds, strided=False):
+    h, matrix = rows(count, inner, strided), rows(outer, inner)
+    k = None
+    if norm is not None:
+        of_batch, real = norm
+        k = constants(h, of_batch, None if real is None else torch.tensor(real))
+    s = rows(count, inner) if adds else None
+    return h, k, s, matrix
+
+
+@pytest.fixture(params=["few", "many"])
+def tiles(request, fast, monkeypatch):
+    """Tiles as of few or of many rows."""
+    least = 0 if request.param == "many" else 2**30
+    monkeypatch.setattr("gnnak.fast.kernels.gpu.product.MANY_ROWS", least)
+
+
+@pytest.mark.parametrize(("inner", "outer"), SIZES)
+def test_norm_linear_agrees_at_every_width(tiles, fast, inner, outer):
+    h, k, _, matrix = product_inputs(70, inner, outer, (True, None), False)
+    found, _ = fast.norm_linear(h, k, matrix, rows(1, outer)[0] * 0, None)
+    assert_same(found, plain.norm_linear(h, k, matrix, None, None)[0])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("strided", [False, True])
+def test_norm_linear_agrees(fast, norm, strided):
+    h, k, _, matrix = product_inputs(70, 5, 7, norm, False, strided)
+    offset = rows(1, 7)[0]
+    real = None if k is None else k.real
+    found, _ = fast.norm_linear(h, k, matrix, offset, real)
+    assert_same(found, plain.norm_linear(h, k, matrix, offset, real)[0])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("count", [0, 1, 2, 64, 65, 700])
+def test_norm_linear_agrees_on_few_and_many_rows(few_parts, fast, count, transposed):
+    h, k, _, matrix = product_inputs(count, 5, 7, (True, None), False)
+    if transposed:
+        matrix = matrix.t().contiguous().t()
+    found, _ = fast.norm_linear(h, k, matrix, None, None)
+    assert_same(found, plain.norm_linear(h, k, matrix, None, None)[0])
+
+
+@pytest.mark.parametrize(
+    ("count", "real"), [(700, None), (700, 300), (700, 64), (70, 1), (70, 0), (2, None)]
+)
+@pytest.mark.parametrize("pools", [1, 2])
+def test_moments_of_products_are_what_a_norm_finds(few_parts, fast, count, real, pools):
+    h, _, _, matrix = product_inputs(count, 5, 6, None, False)
+    real = None if real is None else torch.tensor(real)
+    out, moments = fast.norm_linear(3 + h, None, matrix, None, real)
+    parts = zip(out.chunk(pools, dim=1), moments.chunk(pools), strict=True)
+    for part, known in parts:
+        norm = norm_of(6 // pools)
+        other = copy.deepcopy(norm)
+        found = fast.norm_constants(part, norm, real, known)
+        assert_same(found[:4], plain.norm_constants(part, other, real)[:4])
+        assert_same(dict(norm.named_buffers()), dict(other.named_buffers()))
+
+
+def test_statistics_are_near_where_the_first_rows_are_far_from_the_others(fast):
+    h = torch.randn(32768, 1)
+    h[:64] += 1000
+    found = fast.norm_constants(h, norm_of(1).float(), None)
+    wanted = plain.norm_constants(h.double(), norm_of(1), None)
+    assert abs(found.rstd.double() / wanted.rstd - 1) < 1e-5
+
+
+@pytest.mark.parametrize("norm", NORMS[1:])
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("strided", [False, True])
+def test_norm_linear_backward_agrees(few_parts, fast, norm, adds, strided):
+    h, k, s, matrix = product_inputs(200, 5, 7, norm, adds, strided)
+    grad = rows(200, 7, strided)
+    more = at_centroids(200, 5) if adds else None
+    assert_backward_agrees(fast, grad, h, k, s, matrix, more)
+
+
+@pytest.mark.parametrize(("inner", "outer"), SIZES)
+def test_norm_linear_backward_agrees_at_every_width(fast, inner, outer):
+    h, k, s, matrix = product_inputs(70, inner, outer, (True, None), True)
+    more = at_centroids(70, inner)
+    arguments = (rows(70, outer), h, k, s, matrix, more)
+    assert_backward_agrees(fast, *arguments)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 33])
+def test_norm_linear_backward_agrees_on_few_rows(fast, count):
+    h, k, _, matrix = product_inputs(count, 5, 7, (True, None), False)
+    arguments = (rows(count, 7), h, k, None, matrix, None)
+    assert_backward_agrees(fast, *arguments)
+
+
+@pytest.mark.parametrize("norm", NORMS[1:])
+@pytest.mark.parametrize("adds", [False, True])
+def test_norm_act_at_agrees(fast, norm, adds):
+    h, k, residual, _ = product_inputs(70, 65, 1, norm, adds)
+    for index in (torch.randint(70, (40,)), torch.zeros(0, dtype=torch.long)):
+        for ones in (False, True):
+            assert_agree(fast, "norm_act_at", h, k, residual, index, ones)
+
+
+def assert_backward_agrees(fast, grad, h, *more):
+    """The same, where the gradient of h goes into columns of a wider tensor."""
+    for strided in (False, True):
+        ours, theirs = (rows(*h.shape, strided) for _ in range(2))
+        found = fast.norm_linear_backward(grad, h, *more, ours)
+        wanted = plain.norm_linear_backward(grad, h, *more, theirs)
+        assert_same((ours, *found), (theirs, *wanted))
+
+
+def at_centroids(count, width):
+    """A gradient for the first row of each of some subgraphs of four rows."""
+    subgraph = torch.arange(count) // 4
+    centroid = torch.arange(0, count, 4)
+    return AtCentroids(rows(len(centroid), width, strided=True), centroid, subgraph)
+
+
+@pytest.mark.parametrize("most", [64, 128])
+@pytest.mark.parametrize("width", [*range(1, 300, 3), 512, 1000])
+def test_tiles_cover_every_column_once(width, most):
+    pytest.importorskip("triton")
+    from gnnak.fast.kernels.gpu.multiply import cut_columns
+
+    programs, wide, narrow, has_narrow = cut_columns(width, most)
+    covered = programs * wide + (narrow if has_narrow else 0)
+    assert covered >= width
+    assert not has_narrow or programs * wide < width
+    assert covered < 2 * max(width, 16)
+
+
+def test_products_round_as_pytorchs_do(fast):
+    from gnnak.fast.kernels.gpu.multiply import precision
+
+    asked = torch.backends.cuda.matmul
+    before = asked.fp32_precision
+    try:
+        asked.fp32_precision = "tf32"
+        assert precision(torch.ones(1)) == "tf32"
+        assert precision(torch.ones(1).double()) == "ieee"
+        asked.fp32_precision = "ieee"
+        assert precision(torch.ones(1)) == "ieee"
+    finally:
+        asked.fp32_precision = before

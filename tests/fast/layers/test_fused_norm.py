@@ -1,0 +1,52 @@
+import pytest
+import torch
+
+from gnnak.fast.layers.norm import norm_rows
+from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import real_rows
+
+EXACT = {"rtol": 1e-9, "atol": 1e-9}
+
+
+@pytest.mark.parametrize("real", [0, 1, 2, 4])
+def test_fused_norm_is_the_norm_of_the_real_rows(real):
+    """None or one of them has no statistics: it is normed with the running ones."""
+    x, weights = torch.randn(2, 4, 3, dtype=torch.double)
+    weights[real:] = 0
+    results = []
+    for fused in (False, True):
+        norm = BatchNorm(3).double()
+        norm.running_mean += torch.arange(3)
+        norm.fused = False
+        rows = x.clone().requires_grad_()
+        with real_rows({4: torch.tensor(real)}):
+            out = norm_rows(norm, rows) if fused else norm(rows)
+        (out * weights).sum().backward()
+        gradients = [rows.grad, norm.weight.grad, norm.bias.grad]
+        results.append([out[:real], *gradients, *norm.buffers()])
+    for got, wanted in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(got, wanted, **EXACT)
+
+
+def test_norms_of_rows_that_do_not_stand_together_are_not_fused(monkeypatch):
+    monkeypatch.setattr("gnnak.nn.norm.has_fast_kernels", lambda values: True)
+    norm, rows = BatchNorm(4), torch.rand(8, 4)
+    assert norm.can_fuse(rows)
+    for others in (torch.rand(4, 8).t(), torch.rand(8, 8)[:, ::2], rows[:1]):
+        assert not norm.can_fuse(others)
+    for plain in (BatchNorm(4, affine=False), BatchNorm(4, momentum=None)):
+        assert not plain.can_fuse(rows)
+
+
+def test_fused_norm_in_evaluation_is_not_changed_by_training_before_its_gradient():
+    gradients = []
+    for trains in (False, True):
+        torch.manual_seed(0)
+        norm = BatchNorm(3).double().eval()
+        out = norm_rows(norm, torch.randn(4, 3, dtype=torch.double))
+        if trains:
+            norm.train()
+            norm(5 + torch.randn(4, 3, dtype=torch.double))
+        (out * torch.arange(12).view(4, 3)).sum().backward()
+        gradients.append(norm.weight.grad)
+    torch.testing.assert_close(*gradients, **EXACT)

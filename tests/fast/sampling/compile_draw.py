@@ -1,0 +1,27 @@
+"""A program that compiles the kernels of sampling for a GPU where there is none."""
+
+import torch
+
+from gnnak import EgoNets, SubgraphDrop
+from gnnak.fast.sampling.fill import fast_filling
+from gnnak.fast.sampling.greedy import sample_greedily
+from tests.no_gpu import print_sizes_of_kernels
+
+SIZES = (5, 40, 250)
+
+
+def main() -> None:
+    """Print the bytes of code of each kernel."""
+    print_sizes_of_kernels()
+    for size in SIZES:
+        path = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
+        subs = EgoNets(2)(path, size)
+        plan = SubgraphDrop("farthest").plan(subs, path)
+        for farthest in (True, False):
+            sample_greedily(subs, plan, 3, torch.randperm(size), farthest)
+        kept = torch.ones(size, dtype=torch.bool)
+        fast_filling(subs, plan, kept, torch.arange(size))
+
+
+if __name__ == "__main__":
+    main()

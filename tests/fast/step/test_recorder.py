@@ -1,0 +1,251 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from gnnak.fast.step.captured import CapturedStep
+from gnnak.fast.step.recorder import CallRecorder, GraphRecorder, make_recorder
+from gnnak.loading import shapes
+from gnnak.training import keeper
+from gnnak.training.machine import Machine
+from gnnak.training.run import run
+from tests.gpu import needs_gpu
+from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
+from tests.training.small import edge_counts, small_config, triangles, well_joined
+
+pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
+
+
+def test_make_recorder_calls_where_there_is_nothing_to_capture():
+    recorder, count = make_recorder(torch.device("cpu")), torch.zeros(())
+    assert isinstance(recorder, CallRecorder)
+    assert recorder.warm(lambda: count.add_(1)) == 1
+    replay = recorder.record(lambda: count.add_(1))
+    assert count == 1
+    recorder.forget()
+    assert replay() == 2
+
+
+def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):
+    calls = []
+    graph = SimpleNamespace(reset=lambda: calls.append("reset"))
+    stand_ins = {
+        "Stream": lambda _: SimpleNamespace(device_index=0),
+        "graph_pool_handle": object,
+        "synchronize": lambda _: calls.append("synchronize"),
+        "empty_cache": lambda: calls.append("empty_cache"),
+        "max_memory_allocated": lambda _: 0,
+        "reset_peak_memory_stats": lambda _: calls.append("count anew"),
+        "memory_snapshot": list,
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    recorder = GraphRecorder(torch.device("cuda"))
+    pool, recorder.graphs = recorder.pool, [graph, graph]
+    recorder.forget()
+    assert calls == ["synchronize", "reset", "reset", "empty_cache", "count anew"]
+    assert recorder.graphs == []
+    assert recorder.pool is not pool
+
+
+@needs_gpu
+def test_record_does_nothing_and_its_replays_do_it_again_and_again():
+    recorder = make_recorder(torch.device("cuda"))
+    count, rate = torch.zeros(4, device="cuda"), torch.ones((), device="cuda")
+
+    def work():
+        count.add_(rate)
+        return count.sum()
+
+    assert recorder.warm(work) == 4
+    replay = recorder.record(work)
+    assert count.tolist() == [1.0] * 4
+    first = replay()
+    rate.fill_(10)
+    assert [float(first), float(replay())] == [8.0, 48.0]
+
+
+def reserved_after_forgetting(recorder, megabytes):
+    """Bytes reserved once work of this size was captured, replayed and forgotten."""
+    count = torch.zeros((), device="cuda")
+
+    def work():
+        large = torch.ones(megabytes * 2**18, device="cuda")
+        return count.add_(large.max())
+
+    for _ in range(2):
+        recorder.warm(work)
+    replay = recorder.record(work)
+    assert [float(replay()) for _ in range(2)] == [3.0, 4.0]
+    assert torch.cuda.memory_reserved() >= megabytes * 2**20
+    del replay
+    recorder.forget()
+    return torch.cuda.memory_reserved()
+
+
+@needs_gpu
+def test_forget_gives_the_memory_of_graphs_back_and_others_can_be_captured():
+    recorder = make_recorder(torch.device("cuda"))
+    first = reserved_after_forgetting(recorder, 64)
+    others = [reserved_after_forgetting(recorder, size) for size in (128, 256, 64)]
+    assert max(others) <= first + 4 * 2**20
+
+
+@needs_gpu
+def test_smaller_work_is_captured_in_the_memory_of_the_first():
+    recorder, sizes = make_recorder(torch.device("cuda")), (64, 48, 16)
+    count, replays, reserved = torch.zeros((), device="cuda"), [], []
+    for megabytes in sizes:
+
+        def work(megabytes=megabytes):
+            parts = torch.full((3, megabytes * 2**16), megabytes, device="cuda")
+            return count.copy_((2.0 * parts).amax() / 2)
+
+        assert recorder.warm(work) == megabytes
+        replays.append(recorder.record(work))
+        reserved.append(torch.cuda.memory_reserved())
+    assert max(reserved) <= reserved[0] + 4 * 2**20
+    for _ in range(2):
+        assert [float(replay()) for replay in replays] == [*map(float, sizes)]
+
+
+@needs_gpu
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("precision", "close"), [("64", 1e-6), ("32", 1e-3), ("bf16", 0.1)]
+)
+def test_captured_step_on_a_gpu_trains_as_the_step_does(model, precision, close):
+    config = fixed_config(
+        model, train__precision=precision, train__clip=0.5, model__dropout=0.2
+    )
+    one, other = (trained(config, captured, "cuda") for captured in (False, True))
+    torch.testing.assert_close(other, one, rtol=close, atol=close)
+
+
+@needs_gpu
+def test_captured_step_follows_the_seed_and_the_learning_rate():
+    config = fixed_config("gin-ak+", model__dropout=0.5)
+    item = fixed_items(config, 1, "cuda")[0]
+    step, optimizer = fixed_step(config, "cuda")
+    for _ in range(6):
+        step(item)
+    rate, weights = (optimizer.param_groups[0][name] for name in ("lr", "params"))
+    rate.fill_(0)
+    before = [weight.detach().clone() for weight in weights]
+    drawn = []
+    for seed in (5, 6, 5):
+        torch.manual_seed(seed)
+        drawn.append([float(step(item)) for _ in range(3)])
+    assert drawn[0] == pytest.approx(drawn[2], abs=1e-4)
+    assert drawn[0] != pytest.approx(drawn[1], abs=1e-4)
+    assert drawn[0][0] != pytest.approx(drawn[0][1], abs=1e-4)
+    assert all(map(torch.equal, before, weights))
+    rate.fill_(0.01)
+    step(item)
+    assert not all(map(torch.equal, before, weights))
+
+
+class Blind(GraphRecorder):
+    """Does not see what waits: a capture of it breaks off in the middle."""
+
+    def warm(self, work):
+        result = super().warm(work)
+        assert "test_recorder.py" in self.waits[0]
+        self.waits = []
+        return result
+
+
+@needs_gpu
+@pytest.mark.parametrize("recorder", [GraphRecorder, Blind])
+def test_captured_step_that_waits_for_the_device_goes_on_as_if_it_never_tried(
+    recorder, caplog
+):
+    config = fixed_config("gin-ak+", model__dropout=0.5, train__precision="64")
+    losses = []
+    for captured in (False, True):
+        plain, _ = fixed_step(config, "cuda", captured=False)
+
+        def waits(item, plain=plain):
+            loss = plain(item)
+            return loss + 0 * loss.item()
+
+        step = CapturedStep(waits, recorder(torch.device("cuda")))
+        torch.manual_seed(3)
+        call = step if captured else waits
+        losses.append([float(call(item)) for item in fixed_items(config, 9, "cuda")])
+        assert step.gave_up == captured
+    assert losses[1] == pytest.approx(losses[0], abs=1e-6)
+    assert len(caplog.records) == 1
+    torch.cuda.empty_cache()
+    assert torch.rand(3, device="cuda").isfinite().all()
+
+
+@needs_gpu
+@pytest.mark.parametrize("model", MODELS)
+def test_run_on_a_gpu_is_captured_and_the_same_as_a_plain_one(
+    model, tmp_path, monkeypatch
+):
+    recorded, record = [], GraphRecorder.record
+    monkeypatch.setattr(
+        GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
+    )
+    config = small_config(
+        model__name=model, train__precision="64", train__epochs=6, train__step=2
+    )
+    machines = Machine("gpu", fast=False), Machine("gpu")
+    plain, fast = (
+        run(config, triangles(), tmp_path / str(m.fast), m) for m in machines
+    )
+    assert recorded
+    losses = [record["curves"]["train_loss"] for record in (fast, plain)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    ("data", "more"),
+    [
+        (edge_counts(240), {}),
+        (
+            well_joined(240),
+            {"model__subgraphs__kind": "walks", "model__plain_conv": True},
+        ),
+    ],
+    ids=["graphs", "nodes"],
+)
+def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
+    data, more, tmp_path, monkeypatch
+):
+    recorded, record = [], GraphRecorder.record
+    monkeypatch.setattr(
+        GraphRecorder, "record", lambda *args: recorded.append(1) or record(*args)
+    )
+    monkeypatch.setattr(shapes, "LEAST_STEP", 16)
+    more |= {"data__name": data.info.name, "train__precision": "64", "train__epochs": 6}
+    config = small_config(model__name="gin-ak+", **more)
+    plain, fast = (
+        run(config, data, tmp_path / str(fast), Machine("gpu", fast=fast))
+        for fast in (False, True)
+    )
+    assert len(recorded) >= 3
+    losses = [record["curves"]["train_loss"] for record in (fast, plain)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+@needs_gpu
+@pytest.mark.parametrize("fast", [(True, True), (False, True), (True, False)])
+def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch):
+    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    config = small_config(train__precision="64", train__epochs=6, train__step=2)
+    first, second = (Machine("gpu", fast=wanted) for wanted in fast)
+    whole = run(config, triangles(), tmp_path / "whole", second)
+
+    def stop(self, trainer):
+        trainer.should_stop |= self.epochs == 3
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        run(config, triangles(), tmp_path / "part", first)
+    rest = run(config, triangles(), tmp_path / "part", second, resume=True)
+    losses = [record["curves"]["train_loss"] for record in (rest, whole)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)

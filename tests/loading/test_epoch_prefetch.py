@@ -1,0 +1,177 @@
+"""Epochs whose first window is made while the one before is trained on."""
+
+import threading
+
+import pytest
+import torch
+
+from gnnak import EgoNets
+from gnnak.loading import budget, loader
+from gnnak.loading.epochs import Epochs
+from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.prefetch import Prefetcher
+from gnnak.loading.sampler import BatchSampler
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.subgraphs.cached import cache_subgraphs
+from gnnak.training import keeper
+from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench
+from gnnak.training.module import GraphTask
+from gnnak.training.run import run
+from tests.loading.test_loader import same_items
+from tests.loading.test_prefetch import ended
+from tests.training.beside import Beside
+from tests.training.small import edge_counts, small_config
+
+CPU = Machine("cpu")
+
+
+@pytest.fixture
+def lanes(monkeypatch):
+    """All lanes; batches are made in threads, as on a GPU."""
+    made = []
+
+    def in_thread(results, _):
+        made.append(Beside())
+        return Prefetcher(results, made[-1])
+
+    monkeypatch.setattr(loader, "prefetch", in_thread)
+    return made
+
+
+def makers(lanes):
+    return [thread for lane in lanes for thread in lane.makers]
+
+
+class Progress:
+    """A loader, and the epoch that Lightning would say is at hand."""
+
+    def __init__(self, count, drop=None):
+        store, self.epoch, self.cut = edge_counts(12).store, 0, []
+        self.sampler = BatchSampler(torch.arange(12), 5, self.order)
+        drawn = Subgraphs(
+            cache_subgraphs(store, EgoNets(1)), drop=drop, seed=lambda e: e
+        )
+        epochs = Epochs(lambda: self.epoch, count)
+        self.loader = Loader(store, self.sampler, None, drawn, epochs=epochs)
+
+    def order(self, epoch):
+        self.cut.append(epoch)
+        return epoch
+
+    def items(self, epoch):
+        """As Lightning takes them: the iterator does not come to its end."""
+        self.epoch, iterator = epoch, iter(self.loader)
+        return [next(iterator) for _ in range(len(self.loader))]
+
+
+@pytest.mark.parametrize("limit", [1, 2**24])
+def test_loader_begins_the_next_epoch_when_the_last_window_is_taken(
+    limit, lanes, monkeypatch
+):
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
+    progress = Progress(3)
+    iterator = iter(progress.loader)
+    for _ in range(1 if limit > 1 else 3):
+        assert len(lanes) <= 1
+        next(iterator)
+    assert len(lanes) == 2
+    progress.loader.close()
+    iterator.close()
+    assert all(map(ended, makers(lanes)))
+
+
+@pytest.mark.parametrize("limit", [1, 2**24])
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_loader_gives_the_epochs_that_it_gives_without_threads(
+    drop, limit, lanes, monkeypatch
+):
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
+    progress = Progress(4, drop)
+    found = [progress.items(epoch) for epoch in range(4)]
+    assert progress.cut == [0, 1, 2, 3]
+    assert len(lanes) == 4
+    assert all(map(ended, makers(lanes)))
+    monkeypatch.setattr(loader, "prefetch", lambda results, _: results)
+    plain = Progress(0, drop)
+    for epoch, items in enumerate(found):
+        for one, other in zip(items, plain.items(epoch), strict=True):
+            same_items(one, other)
+
+
+def test_loader_gives_the_epoch_at_hand_whatever_was_begun(lanes):
+    progress, plain = Progress(100), Progress(0)
+    for epoch in (0, 7, 7, 3):
+        for one, other in zip(progress.items(epoch), plain.items(epoch), strict=True):
+            same_items(one, other)
+    progress.loader.close()
+    assert all(map(ended, makers(lanes)))
+
+
+def losses_of(folder, **options):
+    config = small_config(train__batch_size=5, model__name="gin-ak+-s", **options)
+    return run(config, edge_counts(), folder, CPU)["curves"]["train_loss"]
+
+
+def test_run_is_the_same_with_epochs_begun_ahead_and_ends_its_threads(
+    tmp_path, monkeypatch, lanes
+):
+    threads = threading.active_count()
+    found = losses_of(tmp_path / "ahead", train__epochs=4)
+    assert lanes
+    assert threading.active_count() == threads
+    monkeypatch.setattr(loader, "prefetch", lambda results, _: results)
+    assert found == losses_of(tmp_path / "plain", train__epochs=4)
+
+
+def test_run_that_stops_early_ends_its_threads(tmp_path, lanes):
+    threads = threading.active_count()
+    few = losses_of(
+        tmp_path,
+        train__epochs=40,
+        train__early_stop=1,
+        train__learning_rate=1e-12,
+    )
+    assert len(few) < 40
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("at", [0, 2, 5])
+def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, lanes):
+    threads, steps, seen = threading.active_count(), GraphTask.training_step, []
+
+    def fails(task, item, index):
+        seen.append(index)
+        if len(seen) > at:
+            raise ValueError("enough")
+        return steps(task, item, index)
+
+    monkeypatch.setattr(GraphTask, "training_step", fails)
+    with pytest.raises(ValueError, match="enough") as caught:
+        losses_of(tmp_path, train__epochs=4)
+    del caught
+    assert lanes
+    assert threading.active_count() == threads
+
+
+def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, lanes):
+    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
+    whole = run(config, edge_counts(), tmp_path / "whole", CPU)
+
+    def stop(self, trainer):
+        trainer.should_stop |= self.epochs == 2
+
+    with monkeypatch.context() as patched:
+        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        run(config, edge_counts(), tmp_path / "part", CPU)
+    rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
+    assert rest["curves"] == whole["curves"]
+
+
+def test_bench_ends_its_threads(lanes):
+    threads = threading.active_count()
+    config = small_config(train__batch_size=5)
+    bench(config, edge_counts(), CPU, BenchOptions(epochs=1))
+    assert lanes
+    assert threading.active_count() == threads

@@ -1,0 +1,44 @@
+import torch
+
+from gnnak import EgoNets
+from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.items import Item, RealRows, Shape
+from tests.training.small import triangles
+
+
+def item() -> Item:
+    batch = triangles(2).store[torch.arange(3)]
+    subgraphs = EgoNets(1)(batch.edge_index, batch.num_nodes)
+    shape = Shape(3, batch.num_nodes, batch.num_edges)
+    return Item(batch, subgraphs, RealRows(shape, torch.arange(6)))
+
+
+def test_tensors_of_an_item_are_all_of_its_tensors_and_those_it_keeps():
+    plain = item()
+    # x, edge_index, y, batch, ptr; six of the subgraphs; one of the real rows.
+    assert len(tensors_of(plain)) == 5 + 6 + 1
+    groups = plain.subgraphs.by("node")
+    kept = [plain.subgraphs.centroid, groups.ptr, groups.order]
+    found = tensors_of(plain)
+    assert len(found) == 15
+    assert {id(tensor) for tensor in kept} <= {id(tensor) for tensor in found}
+
+
+def test_like_is_the_same_item_with_other_tensors():
+    before = item()
+    before.subgraphs.by("node"), before.subgraphs.max_hop  # kept from now on
+    others = [tensor + 1 for tensor in tensors_of(before)]
+    after = like(before, others)
+    assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
+    kept = after.subgraphs.__dict__["_kept"]
+    assert kept["max_hop"] == 1
+    assert after.subgraphs.by("node").ptr is kept["by node"].ptr
+    assert torch.equal(kept["by node"].ptr, before.subgraphs.by("node").ptr + 1)
+
+
+def test_like_knows_tuples_and_dicts():
+    record = {"b": (torch.ones(2), 3), "a": {}, "c": None}
+    rebuilt = like(record, [torch.zeros(2)])
+    assert rebuilt["b"][1] == 3
+    assert not rebuilt["b"][0].any()
+    assert rebuilt["a"] == {}

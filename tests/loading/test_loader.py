@@ -1,0 +1,213 @@
+import pytest
+import torch
+
+from gnnak import EgoNets
+from gnnak.loading import budget
+from gnnak.loading.epochs import Epochs
+from gnnak.loading.items import Item
+from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.sampler import BatchSampler
+from gnnak.sampling.coverage import is_cover
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.subgraphs.cached import cache_subgraphs
+from gnnak.training.clock import Clock
+from tests.graphs.graph_strategies import assert_same
+from tests.loading.test_windows import assert_same_records
+from tests.training.small import triangles
+
+
+def test_loader_gives_whole_batches_and_tells_the_seconds():
+    data, clock = triangles(4), Clock()
+    state = torch.get_rng_state()
+    loader = Loader(data.store, BatchSampler(torch.arange(8), 3), clock)
+    batches = [item.batch for item in loader if item.subgraphs is None]
+    assert [batch.num_graphs for batch in batches] == [3, 3, 2]
+    assert clock.seconds["data"] > 0
+    assert torch.equal(torch.get_rng_state(), state)
+    assert batches[1].y.tolist() == [1, 0, 1]
+
+
+def test_loader_gives_kept_subgraphs_with_their_batch():
+    data = triangles(4)
+    kept = cache_subgraphs(data.store, EgoNets(1))
+    sampler = BatchSampler(torch.arange(8), 3)
+    for item in Loader(data.store, sampler, Clock(), Subgraphs(kept)):
+        item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
+
+
+def same_items(first, second):
+    assert_same(first.batch, second.batch)
+    assert_same_records(first.subgraphs, second.subgraphs, groups=False)
+
+
+@pytest.mark.parametrize("limit", [1, 40_000, 2**24])
+def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
+    store = triangles(4).store
+    kept, sampler = cache_subgraphs(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
+    items = list(Loader(store, sampler, None, Subgraphs(kept)))
+    assert len(items) == len(Loader(store, sampler)) == 3
+    for item, positions in zip(items, sampler.of_epoch(0), strict=True):
+        same_items(item, Item(store[positions], kept[positions]))
+
+
+def test_loader_of_single_batches_has_no_windows(monkeypatch):
+    monkeypatch.delattr("gnnak.loading.loader.open_window")
+    sampler = BatchSampler(torch.arange(8), 3)
+    assert len(list(Loader(triangles(4).store, sampler, single=True))) == 3
+
+
+@pytest.fixture(params=[1, 2**24])
+def window_bytes(request, monkeypatch):
+    """Windows of one batch, and of all."""
+    monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", request.param)
+
+
+@pytest.mark.usefixtures("window_bytes")
+@pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
+def test_loader_draws_covers_that_follow_from_the_seed(strategy):
+    store, seeds = triangles(8).store, iter([1, 1, 2])
+    kept, sampler = (
+        cache_subgraphs(store, EgoNets(1)),
+        BatchSampler(torch.arange(16), 5),
+    )
+    drop = SubgraphDrop(strategy, 2)
+    drawn = Subgraphs(kept, drop=drop, seed=lambda epoch: epoch)
+    loader = Loader(store, sampler, None, drawn, epochs=Epochs(seeds.__next__, 0))
+    first, again, other = (list(loader) for _ in range(3))
+    for one, two in zip(first, again, strict=True):
+        same_items(one, two)
+    roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
+    assert roots[0] != roots[1]
+    for item, positions in zip(first, sampler.of_epoch(0), strict=True):
+        full = kept[positions]
+        chosen = torch.zeros(full.num_subgraphs, dtype=torch.bool)
+        chosen[item.subgraphs.root] = True
+        assert is_cover(full, item.batch.num_nodes, chosen, 2)
+        assert item.subgraphs.num_subgraphs < full.num_subgraphs
+
+
+@pytest.mark.usefixtures("window_bytes")
+@pytest.mark.parametrize(
+    ("graphs", "sizes"), [(16, [6, 6, 4]), (13, [6, 7]), (12, [6, 6])]
+)
+def test_loader_pads_all_but_a_larger_last_batch(graphs, sizes):
+    store = triangles(8).store
+    kept, sampler = (
+        cache_subgraphs(store, EgoNets(1)),
+        BatchSampler(torch.arange(graphs), 6),
+    )
+    loader = Loader(store, sampler, None, Subgraphs(kept), padded=True)
+    for _ in range(2):
+        items = list(loader)
+        padded = [item.real is not None for item in items]
+        assert padded == [size <= 6 for size in sizes]
+        real = [int(i.real.graphs) if i.real else i.batch.num_graphs for i in items]
+        assert real == sizes
+    assert len({item.real.shape for item in items if item.real}) == 1
+
+
+def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
+    store = triangles(2).store
+    loader = Loader(store, BatchSampler(torch.arange(4), 6), padded=True)
+    assert [item.real for item in loader] == [None]
+
+
+@pytest.mark.parametrize("phase", ["train", "evaluation"])
+def test_clock_counts_an_inner_phase_once(phase, monkeypatch):
+    now = iter([0.0, 1.0, 3.0, 10.0])
+    monkeypatch.setattr("gnnak.training.clock.time.perf_counter", lambda: next(now))
+    clock = Clock()
+    with clock.time(phase), clock.time("data"):
+        pass
+    assert dict(clock.seconds) == {"data": 2.0, phase: 8.0}
+
+
+def test_loader_extracts_where_nothing_is_kept():
+    store, extractor = triangles(4).store, EgoNets(1)
+    sampler = BatchSampler(torch.arange(8), 3)
+    made = Subgraphs(extractor=extractor)
+    for item in Loader(store, sampler, None, made, single=True):
+        wanted = extractor(item.batch.edge_index, item.batch.num_nodes)
+        assert_same_records(item.subgraphs, wanted, groups=False)
+
+
+@pytest.mark.usefixtures("window_bytes")
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_loader_extracts_for_several_batches_at_once(drop):
+    store = triangles(8).store
+    extractor, sampler = EgoNets(1), BatchSampler(torch.arange(16), 6)
+    subgraphs = Subgraphs(extractor=extractor, drop=drop, seed=lambda epoch: epoch)
+    items = list(Loader(store, sampler, None, subgraphs))
+    assert len(items) == 3
+    for item, positions in zip(items, sampler.of_epoch(0), strict=True):
+        batch = store[positions]
+        full = extractor(batch.edge_index, batch.num_nodes)
+        if drop is None:
+            same_items(item, Item(batch, full))
+            continue
+        chosen = torch.zeros(full.num_subgraphs, dtype=torch.bool)
+        chosen[item.subgraphs.root] = True
+        assert is_cover(full, item.batch.num_nodes, chosen, 2)
+
+
+def test_expected_shares_are_those_of_graphs_of_one_size(monkeypatch):
+    monkeypatch.setattr(budget, "EXTRACTED", 1)
+    store, extractor = triangles(8).store, EgoNets(2)
+    wanted = budget.shares(store, cache_subgraphs(store, extractor)).mean()
+    found = budget.expected_shares(
+        store, lambda graphs, _: extractor(graphs.edge_index, graphs.num_nodes)
+    )
+    torch.testing.assert_close(found, wanted.expand(len(store)))
+
+
+def test_expected_shares_extract_no_more_than_a_batch():
+    store, seen = triangles(8).store, []
+
+    def note(graphs, _):
+        seen.append(graphs.num_graphs)
+
+    budget.expected_shares(store, note, most=2)
+    assert seen == [2]
+
+
+def test_windows_of_drawn_subgraphs_hold_as_many_of_them():
+    store, extractor = triangles(64).store, EgoNets(2)
+    kept, drop = cache_subgraphs(store, extractor), SubgraphDrop("random", 3)
+
+    def draw(graphs, positions):
+        return drop(kept[positions], graphs.edge_index)
+
+    part = budget.sampled_fraction(store, kept, draw)
+    assert budget.LEAST_PART < part < 0.9
+    assert (
+        budget.sampled_fraction(store, kept, lambda _, positions: kept[positions]) == 1
+    )
+    few, all_of_them = (budget.shares(store, kept, drop, p) for p in (part, 1.0))
+    assert (few < all_of_them).all()
+    others = budget.shares(store, None, drop)
+    torch.testing.assert_close(few - others, part * (all_of_them - others))
+    assert (others > budget.shares(store, None)).all()
+    least = budget.shares(store, kept, drop, 0.01)
+    wanted = budget.LEAST_PART * (all_of_them - others)
+    torch.testing.assert_close(least - others, wanted)
+
+
+def test_as_many_graphs_as_a_batch_has_tell_what_part_is_drawn():
+    store, seen = triangles(64).store, []
+    kept = cache_subgraphs(store, EgoNets(1))
+
+    def note(_, positions):
+        seen.append(len(positions))
+        return kept[positions]
+
+    assert budget.sampled_fraction(store, kept, note, most=3) == 1
+    assert seen == [3]
+
+
+def test_a_store_without_graphs_has_no_part_that_is_drawn():
+    store = triangles(4).store.subset([])
+    kept = cache_subgraphs(store, EgoNets(1))
+    assert (
+        budget.sampled_fraction(store, kept, lambda _, positions: kept[positions]) == 1
+    )

@@ -1,0 +1,51 @@
+"""Whole runs whose batches are padded, against the same runs without padding."""
+
+import pytest
+
+from gnnak.loading.items import Item
+from gnnak.training.machine import Machine
+from gnnak.training.module import GraphTask
+from gnnak.training.run import run
+from tests.training.small import edge_counts, small_config, triangles, well_joined
+
+
+@pytest.mark.parametrize("make", [edge_counts, well_joined])
+@pytest.mark.parametrize("model", ["gin-ak+", "gin-ak+-s", "gin"])
+def test_a_padded_run_is_the_run_without_padding(model, make, tmp_path, monkeypatch):
+    data = make()
+    config = small_config(
+        data__name=data.info.name,
+        model__name=model,
+        train__batch_size=5,
+        train__precision="64",
+        train__loss="weighted-cross-entropy" if data.info.node_task else None,
+    )
+    plain = run(config, data, tmp_path / "plain")
+    steps, seen = GraphTask.training_step, []
+
+    def watched(task: GraphTask, item: Item, index: int):
+        seen.append(item.real is not None)
+        return steps(task, item, index)
+
+    monkeypatch.setattr(GraphTask, "training_step", watched)
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
+    padded = run(config, data, tmp_path / "padded")
+    assert seen == [True] * 3 * config.train.epochs
+    assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
+    losses = (record["curves"]["train_loss"] for record in (plain, padded))
+    assert next(losses) == pytest.approx(next(losses), abs=1e-5)
+
+
+def test_nothing_is_padded_where_the_network_extracts(tmp_path, monkeypatch):
+    config = small_config(model__name="gin-ak+-s", train__epochs=1)
+    steps, seen = GraphTask.training_step, []
+
+    def watched(task: GraphTask, item: Item, index: int):
+        seen.append((item.real, item.subgraphs))
+        return steps(task, item, index)
+
+    monkeypatch.setattr(GraphTask, "training_step", watched)
+    monkeypatch.setattr("gnnak.training.data.cache_if_small", lambda *_: None)
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
+    run(config, triangles(), tmp_path)
+    assert seen == [(None, None)] * 2

@@ -1,0 +1,210 @@
+"""Padded batches: every rule of padding, and networks that do not see it."""
+
+from unittest import mock
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gnnak.graphs import GraphStore, from_pyg
+from gnnak.loading import shapes as shapes_module
+from gnnak.loading.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
+from gnnak.loading.items import ROWS
+from gnnak.loading.shapes import Shapes, choose_shape
+from gnnak.loading.windows import open_window
+from gnnak.nn.padding import real_rows
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs import EgoNets
+from gnnak.subgraphs.cached import cache_subgraphs
+from tests.models.zoo import ATOMS, molecules, small_network
+
+NEAR = EgoNets(2)
+BATCH = ("x", "edge_index", "edge_attr", "y", "batch", "ptr")
+RECORD = ("root", "node", "subgraph", "hop", "edge_index", "edge", "centroid")
+FILLING, SAMPLED = ("node", "subgraph", "weight"), ("held", "covered")
+
+
+def molecule_store(copies: int = 1) -> GraphStore:
+    """Corner cases: an empty graph, single nodes, graphs without edges."""
+    empty = Data(
+        x=torch.zeros(0, len(ATOMS.sizes), dtype=torch.long),
+        edge_index=torch.zeros(2, 0, dtype=torch.long),
+        edge_attr=torch.zeros(0, 1, dtype=torch.long),
+    )
+    graphs = molecules()
+    for graph in graphs:
+        graph.edge_attr = graph.edge_attr[:, None]
+    for index, graph in enumerate([*graphs, empty]):
+        graph.y = torch.tensor([float(index)])
+    return from_pyg([*graphs[:3], empty, *graphs[3:]] * copies)
+
+
+def window_of(store, sizes, sampled=False, extractor=NEAR):
+    positions = torch.arange(len(store))
+    graphs, subgraphs = store[positions], None
+    if extractor is not None:
+        subgraphs = cache_subgraphs(store, extractor)[positions]
+    if sampled:
+        generator = torch.Generator().manual_seed(0)
+        subgraphs = SubgraphDrop("random", 2)(subgraphs, graphs.edge_index, generator)
+    return open_window(graphs, subgraphs, sizes)
+
+
+def padded_and_plain(sampled=False, extractor=NEAR):
+    store = molecule_store(2)
+    count = len(store) // 2
+    window = window_of(store, [count, count - 2, 2], sampled, extractor)
+    shapes = Shapes()
+    with mock.patch.multiple(shapes_module, LEAST_STEP=4, APART=3):
+        shapes.of(window, until=3, full=1)
+        # The second batch has a shape of its own, that it just fits in.
+        rows = {axis: window.counts(axis)[1] for axis in window.axes}
+        tight = choose_shape(rows | {"graphs": shapes.most["graphs"]})
+    assert tight.nodes < shapes.largest.nodes
+    padded = pad(window, [shapes.largest, tight, shapes.largest])
+    return padded, cut(window, groups=extractor is not None)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
+    for item, plain in zip(*padded_and_plain(sampled), strict=True):
+        ours, theirs, real = item.subgraphs, plain.subgraphs, item.real
+        assert real.graphs == plain.batch.num_graphs
+        sizes = [
+            plain.batch.num_graphs,
+            plain.batch.num_nodes,
+            plain.batch.num_edges,
+            theirs.num_subgraphs,
+            theirs.num_copies,
+            theirs.num_edge_copies,
+        ]
+        assert real.rows.tolist() == sizes
+        named = (real.nodes, real.edges, real.subgraphs, real.copies, real.edge_copies)
+        assert [int(count) for count in named] == sizes[1:]
+        pairs = [(getattr(item.batch, f), getattr(plain.batch, f)) for f in BATCH]
+        pairs += [(getattr(ours, f), getattr(theirs, f)) for f in RECORD]
+        pairs += [(ours.by(axis).ptr, theirs.by(axis).ptr) for axis in GROUPS]
+        pairs += [(ours.by(a).order, theirs.by(a).order) for a in ("node", "edge")]
+        if sampled:
+            found = [(ours.by(axis), theirs.by(axis)) for axis in SAMPLED_GROUPS]
+            pairs += [(one.ptr, other.ptr) for one, other in found]
+            pairs += [(one.order, other.order) for one, other in found]
+            pairs += [
+                (getattr(ours.filling, f), getattr(theirs.filling, f)) for f in FILLING
+            ]
+            pairs += [(getattr(ours, f), getattr(theirs, f)) for f in SAMPLED]
+        for padded, wanted in pairs:
+            along = padded.dim() - 1 if wanted.size(0) == 2 and wanted.dim() == 2 else 0
+            rows = padded.narrow(along, 0, wanted.size(along))
+            assert torch.equal(rows, wanted)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_padding_names_padding_alone(sampled):
+    for item in padded_and_plain(sampled)[0]:
+        item.batch.check()
+        real, subs, shape = item.real, item.subgraphs, item.real.shape
+        assert real.graphs < item.batch.num_graphs == shape.graphs
+        assert (item.batch.batch[real.nodes :] == shape.graphs - 1).all()
+        assert item.batch.num_nodes == subs.num_nodes == shape.nodes
+        assert item.batch.num_edges == subs.num_edges == shape.edges
+        assert subs.num_subgraphs == shape.subgraphs
+        assert subs.num_copies == shape.copies
+        assert subs.num_edge_copies == shape.edge_copies
+        spread = [
+            (item.batch.edge_index[0], "edges", "nodes"),
+            (subs.root, "subgraphs", "nodes"),
+            (subs.centroid, "subgraphs", "copies"),
+            (subs.node, "copies", "nodes"),
+            (subs.subgraph, "copies", "subgraphs"),
+            (subs.edge_index[0], "edge_copies", "copies"),
+            (subs.edge, "edge_copies", "edges"),
+        ]
+        for value, along, counts in spread:
+            padding = value[real.rows[ROWS.index(along)] :]
+            first, size = real.rows[ROWS.index(counts)], getattr(shape, counts)
+            assert padding.numel()
+            assert ((first <= padding) & (padding < size)).all()
+            often = torch.bincount(padding - first, minlength=int(size - first))
+            assert often.max() - often.min() <= 1
+            assert (padding.diff() >= 0).all()
+        for edges, count in (
+            (item.batch.edge_index, real.edges),
+            (subs.edge_index, real.edge_copies),
+        ):
+            assert torch.equal(edges[0, count:], edges[1, count:])
+        for value in (item.batch.x[real.nodes :], subs.hop[real.copies :]):
+            assert not value.any()
+        assert not item.batch.edge_attr[real.edges :].any()
+        if sampled:
+            assert isinstance(subs, SampledSubgraphs)
+            assert (subs.held[real.nodes :] == 1).all()
+            assert (subs.covered[real.nodes :] == 1).all()
+            assert subs.filling.node.numel() == shape.fillings
+            behind = subs.filling.weight == 0
+            assert behind.any()
+            assert (subs.filling.node[behind] >= real.nodes).all()
+            assert (subs.filling.subgraph[behind] >= real.subgraphs).all()
+        else:
+            assert torch.equal(subs.root, torch.arange(shape.nodes))
+
+
+def test_padding_rows_are_in_no_group():
+    for item, plain in zip(*padded_and_plain(), strict=True):
+        rows = {"copies": item.subgraphs.node, "edge_copies": item.subgraphs.edge}
+        for axis, (keys, kind) in GROUPS.items():
+            groups, real = item.subgraphs.by(axis), plain.subgraphs.by(axis)
+            assert len(groups) == getattr(item.real.shape, keys)
+            count = item.real.rows[ROWS.index(kind)]
+            assert (groups.ptr[len(real) :] == count).all()
+            if groups.order is not None:
+                order = torch.arange(rows[kind].numel())
+                assert torch.equal(groups.order[count:], order[count:])
+
+
+@pytest.mark.parametrize(
+    "name", ["gin", "gin-ak+", "gcn-ak+", "pna*-ak+", "gin-ak+-s", "pna*-ak+-s"]
+)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_network_does_not_see_padding(name, recompute):
+    extractor = None if name == "gin" else NEAR
+    items, plain_items = padded_and_plain(name.endswith("-s"), extractor)
+    blind, plain = small_network(name).train(), small_network(name).train()
+    for network in (blind, plain):
+        network.save_memory(recompute=recompute)
+    exact = {"rtol": 1e-9, "atol": 1e-9}
+    for item, alone in zip(items, plain_items, strict=True):
+        with real_rows(item.real.counts()):
+            got = blind(item.batch, subgraphs=item.subgraphs)
+        got = got[: item.real.graphs]
+        wanted = plain(alone.batch, subgraphs=alone.subgraphs)
+        torch.testing.assert_close(got, wanted, **exact)
+        weights = torch.randn_like(wanted)
+        (got * weights).sum().backward()
+        (wanted * weights).sum().backward()
+    for ours, theirs in zip(blind.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, **exact)
+    for ours, theirs in zip(blind.buffers(), plain.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs, **exact)
+
+
+def test_pad_leaves_a_larger_last_batch_to_cut():
+    store = molecule_store()
+    window = window_of(store, [2, 2, 3])
+    shapes = Shapes().of(window, until=2, full=2)
+    padded, rest = pad(window, shapes), cut(window, since=2)
+    assert [item.batch.num_graphs for item in padded] == [3, 3]
+    assert [item.batch.num_graphs for item in rest] == [3]
+    assert torch.equal(rest[0].batch.x, store[4:7].x)
+
+
+def test_a_choice_that_keeps_every_subgraph_is_padded_like_any_other():
+    store = molecule_store()
+    graphs, full = store[:], cache_subgraphs(store, NEAR)[:]
+    everything = SubgraphDrop("random", 50)(full, graphs.edge_index)
+    assert everything.num_subgraphs == graphs.num_nodes
+    window = open_window(graphs, everything, [len(store)])
+    shapes = Shapes().of(window, 1, 1)
+    assert shapes[0].subgraphs != shapes[0].nodes
+    assert not pad(window, shapes)[0].subgraphs.in_order

@@ -1,0 +1,151 @@
+"""Shapes: room for padding, told apart by their sizes, seldom changed."""
+
+from itertools import pairwise
+from statistics import mean, pstdev
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak.loading import shapes as shapes_module
+from gnnak.loading.items import ROWS
+from gnnak.loading.shapes import (
+    ENOUGH,
+    SPREADS,
+    Shapes,
+    choose_shape,
+    fits,
+    is_inside,
+)
+from tests.loading.test_padding import molecule_store, window_of
+
+AXIS_COUNTS = st.fixed_dictionaries(
+    {axis: st.integers(0, 5000) for axis in (*ROWS, "fillings")}
+)
+
+
+@given(AXIS_COUNTS)
+@settings(max_examples=200)
+def test_choose_shape_leaves_room_and_tells_axes_apart(most):
+    shape = choose_shape(most)
+    assert fits(most, shape)
+    assert shape.graphs == most["graphs"] + 1
+    sizes = [getattr(shape, axis) for axis in ROWS]
+    assert len(set(sizes)) == len(sizes)
+    for axis in ROWS[1:]:
+        assert getattr(shape, axis) <= 1.02 * most[axis] + 64 + 16 * len(ROWS)
+
+
+def test_choose_shape_of_all_subgraphs_has_as_many_as_nodes():
+    most = dict.fromkeys(ROWS, 100)
+    shape = choose_shape(most)
+    assert shape.subgraphs == shape.nodes
+    assert len({shape.nodes, shape.edges, shape.copies, shape.edge_copies}) == 4
+    assert shape.fillings == 0
+
+
+def test_shapes_grow_when_a_batch_does_not_fit():
+    shapes, small = Shapes(), window_of(molecule_store(1), [7])
+    (first,) = shapes.of(small, 1, 1)
+    assert shapes.of(small, 1, 1)[0] is first
+    (large,) = shapes.of(window_of(molecule_store(8), [56]), 1, 1)
+    assert large.copies > first.copies
+    assert shapes.of(small, 1, 1)[0] is large
+
+
+def test_shapes_have_room_for_batches_that_are_a_little_larger():
+    window = window_of(molecule_store(4), [2] * 14)
+    shapes = Shapes().of(window, 14, 14)
+    for axis in ("nodes", "edges", "copies", "edge_copies"):
+        assert max(window.counts(axis)) < getattr(shapes[0], axis)
+    copies = window.counts("copies")
+    assert mean(copies) + SPREADS * pstdev(copies) < shapes[0].copies
+
+
+def test_shapes_judge_by_batches_of_full_size():
+    window = window_of(molecule_store(40), [30] * 9 + [10])
+    wanted = Shapes().of(window, 9, 9)
+    assert Shapes().of(window, 10, 9) == [*wanted, wanted[0]]
+    assert Shapes().of(window, 10, 10)[0] != wanted[0]
+
+
+def test_shapes_never_shrink_on_an_axis():
+    shapes = Shapes()
+    old = shapes.of(window_of(molecule_store(8), [7] * 8), 8, 8)[0]
+    shapes.most["nodes"] = old.nodes
+    shapes.of(window_of(molecule_store(1), [7]), 1, 1)
+    new = shapes.largest
+    assert new.nodes > old.nodes
+    assert all(getattr(new, axis) >= getattr(old, axis) for axis in ROWS)
+
+
+def batches_of_many_sizes():
+    """A window of batches of five graphs, some of them much larger than others."""
+    store = molecule_store(20)
+    order = torch.randperm(len(store), generator=torch.Generator().manual_seed(1))
+    return window_of(store.subset(order), [5] * (len(store) // 5))
+
+
+def test_later_batches_have_the_smallest_shape_they_fit_in():
+    shapes, window = Shapes(), batches_of_many_sizes()
+    count = window.num_batches
+    assert count > ENOUGH
+    first = shapes.of(window, count, count)
+    assert set(first[:ENOUGH]) == {shapes.largest}
+    several = [*shapes.smaller, shapes.largest]
+    assert len(set(several)) == len(several) > 2
+    assert all(is_inside(*pair) for pair in pairwise(several))
+    found = shapes.of(window, count, count)
+    assert len(set(found)) > 2
+    assert set(found) <= set(several)
+    assert found[ENOUGH:] == first[ENOUGH:]
+    for number, shape in enumerate(found):
+        rows = {axis: window.counts(axis)[number] for axis in window.axes}
+        assert fits(rows, shape)
+        assert not any(fits(rows, one) for one in several[: several.index(shape)])
+
+
+def test_smaller_shapes_are_chosen_once_and_stay_when_the_largest_grows():
+    shapes, window = Shapes(), batches_of_many_sizes()
+    count = window.num_batches
+    shapes.of(window, ENOUGH - 1, ENOUGH - 1)
+    assert not shapes.smaller
+    shapes.of(window, count, count)
+    chosen, largest = list(shapes.smaller), shapes.largest
+    assert chosen
+    large = window_of(molecule_store(8), [56])
+    assert shapes.of(large, 1, 1) == [shapes.largest] != [largest]
+    assert shapes.smaller == chosen
+    # Steps of the new one are captured first.
+    found = shapes.of(window, count, count)
+    assert set(found[: ENOUGH - 1]) == {shapes.largest}
+    assert set(found[ENOUGH:]) & set(chosen)
+
+
+def test_the_largest_shape_stays_where_what_is_expected_fits_in():
+    shapes, window = Shapes(), batches_of_many_sizes()
+    shapes.of(window, ENOUGH - 1, ENOUGH - 1)
+    first = shapes.largest
+    shapes.of(window, ENOUGH, ENOUGH)
+    assert shapes.smaller
+    assert shapes.largest is first
+
+
+def test_no_smaller_shape_sticks_out_of_the_largest(monkeypatch):
+    monkeypatch.setattr(shapes_module, "SMALLER", (-1.0, 99.0))
+    shapes, window = Shapes(), batches_of_many_sizes()
+    shapes.of(window, window.num_batches, window.num_batches)
+    assert len(shapes.smaller) == 1
+    assert is_inside(shapes.smaller[0], shapes.largest)
+
+
+def test_batches_of_one_size_have_one_shape():
+    window = window_of(molecule_store(ENOUGH), [7] * ENOUGH)
+    shapes = Shapes()
+    for _ in range(3):
+        assert len(set(shapes.of(window, ENOUGH, ENOUGH))) == 1
+
+
+def test_sizes_are_multiples_that_kernels_are_compiled_for():
+    shape = choose_shape(dict.fromkeys((*ROWS, "fillings"), 100))
+    assert all(getattr(shape, axis) % 16 == 0 for axis in ROWS[1:])

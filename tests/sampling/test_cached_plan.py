@@ -1,0 +1,103 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak import EgoNets, SubgraphDrop
+from gnnak.graphs import GraphStore
+from gnnak.sampling import cached_plan
+from gnnak.sampling.cached_plan import cache_plans
+from gnnak.subgraphs.cached import cache_subgraphs
+from tests.strategies import graphs
+
+STRATEGIES = ["random", "farthest", "min-set-cover"]
+
+
+def store_of(parts) -> GraphStore:
+    edges = [edge_index for edge_index, _ in parts]
+    return GraphStore(
+        torch.tensor([num_nodes for _, num_nodes in parts]),
+        torch.tensor([edge_index.size(1) for edge_index in edges]),
+        torch.cat(edges, dim=1),
+    )
+
+
+def near_rows(plan):
+    rows = zip(plan.near.start.tolist(), plan.near.count.tolist(), strict=True)
+    return [plan.near.place[start : start + count].tolist() for start, count in rows]
+
+
+def assert_same(plan, made):
+    """Two plans say the same; distances may stand in different tables."""
+    assert plan.num_components == made.num_components
+    assert plan.largest >= made.largest
+    assert torch.equal(plan.component, made.component)
+    assert torch.equal(plan.held, made.held)
+    for name in ("ptr", "order"):
+        one, other = (getattr(p.by_component, name) for p in (plan, made))
+        assert torch.equal(one, other)
+    assert near_rows(plan) == near_rows(made)
+    assert (plan.distances is None) == (made.distances is None)
+    if plan.distances is not None:
+        first, second = (made.component[:, None] == made.component).nonzero().t()
+        told = plan.distances.between(first, second)
+        assert torch.equal(told, made.distances.between(first, second))
+        assert torch.equal(plan.distances.place, made.distances.place)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(max_examples=60, deadline=None)
+@given(st.lists(graphs(max_nodes=7), min_size=1, max_size=5), st.data())
+def test_kept_plan_equals_the_plan_of_every_batch(strategy, parts, data):
+    store, drop = store_of(parts), SubgraphDrop(strategy, 2)
+    kept = cache_subgraphs(store, EgoNets(data.draw(st.integers(0, 2))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cached_plan, "CHUNK", data.draw(st.sampled_from([40, 2**22])))
+        plans = cache_plans(kept, drop)
+    some = st.lists(st.integers(0, len(parts) - 1), min_size=1, max_size=6)
+    positions = torch.tensor(data.draw(some))
+    subs, edge_index = kept[positions], store[positions].edge_index
+    plan, made = plans[positions], drop.plan(subs, edge_index)
+    assert_same(plan, made)
+    drawn = [
+        drop.choose(subs, each, torch.Generator().manual_seed(1))
+        for each in (plan, made)
+    ]
+    assert torch.equal(*drawn)
+
+
+def test_kept_plan_of_a_small_graph_at_the_end_serves_a_batch_that_begins_with_it():
+    triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]), 3
+    path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 5
+    alone = torch.empty(2, 0, dtype=torch.long), 1
+    drop, positions = SubgraphDrop("farthest", 1), torch.tensor([2, 0, 1])
+    kept = cache_subgraphs(store_of([triangle, path, alone]), EgoNets(1))
+    plan = cache_plans(kept, drop)[positions]
+    # The triangle is covered, and has no newest root, while the path is not.
+    chosen = drop.choose(kept[positions], plan, torch.Generator().manual_seed(0))
+    assert chosen[0]
+    assert chosen[1:4].sum() == 1
+    assert chosen[4:].sum() >= 2
+
+
+def test_kept_plan_is_none_where_there_are_too_many_pairs():
+    path = torch.tensor([[0, 1], [1, 2]]), 3
+    kept = cache_subgraphs(store_of([path, path]), EgoNets(1))
+    assert cache_plans(kept, SubgraphDrop("farthest"), limit=17) is None
+    assert cache_plans(kept, SubgraphDrop("farthest"), limit=18) is not None
+    assert cache_plans(kept, SubgraphDrop("random"), limit=17).hop is None
+
+
+def test_kept_plan_of_two_paths_is_done_by_hand():
+    parts = [(torch.tensor([[2], [0]]), 3), (torch.tensor([[0, 1], [1, 0]]), 2)]
+    plans = cache_plans(
+        cache_subgraphs(store_of(parts), EgoNets(1)), SubgraphDrop("farthest")
+    )
+    assert plans.num_components.tolist() == [2, 1]
+    assert plans.sizes.tolist() == [2, 1, 2]
+    assert plans.largest == 2
+    plan = plans[[1, 0]]
+    assert plan.component.tolist() == [0, 0, 1, 2, 1]
+    assert plan.by_component.ptr.tolist() == [0, 2, 4, 5]
+    assert plan.by_component.order.tolist() == [0, 1, 2, 4, 3]
+    assert plan.held.tolist() == [2, 2, 1, 1, 2]

@@ -1,5 +1,0 @@
-from tests.compiling import compiled
-
-
-def test_fast_draw_compiles_for_a_gpu(tmp_path):
-    assert len(compiled("tests.sampling.compile_draw", tmp_path).split()) == 9
