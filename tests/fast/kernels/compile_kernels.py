@@ -8,6 +8,7 @@ import torch
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
+from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import multiply, product
 from gnnak.fast.kernels.records import AtCentroids, EdgeStates
 from tests.fast.kernels.kernel_inputs import (

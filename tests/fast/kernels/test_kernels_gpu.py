@@ -11,7 +11,7 @@ from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.subgraphs import EgoNets
 from tests.fast.kernels.kernel_inputs import constants, norm_of, rows
-from tests.gpu.layers.fused_layers import (
+from tests.fast.layers.fused_layers import (
     computed,
     inputs,
     make_layer,
@@ -93,6 +93,7 @@ def test_products_on_a_gpu_are_the_plain_ones(
     count, inner, outer, rounding, monkeypatch
 ):
     pytest.importorskip("triton")
+    from gnnak.fast.kernels import gpu
 
     monkeypatch.setattr(torch.backends.cuda.matmul, "fp32_precision", rounding)
     real = torch.tensor(count - 7)
