@@ -54,7 +54,7 @@ def train(
     store = file.store.to(device)
     torch.manual_seed(seed)
     options = ModelOptions(
-        extractor=EgoNets(2), drop=SubgraphDrop(drop or "random", min_coverage=3)
+        subgraphs=EgoNets(2), drop=SubgraphDrop(drop or "random", min_coverage=3)
     )
     name = f"{model}-s" if drop else model
     net = build_model(name, Categorical((1,)), None, 1, options).to(device)

@@ -1,6 +1,7 @@
 """What SubgraphDrop keeps, saves and costs, as tables."""
 
 from benchmarks.markdown import RESULTS, markdown
+from gnnak.models.factory import parse_name
 from gnnak.training.results import Record, read_records
 
 PUBLISHED_SHARES = {
@@ -90,7 +91,7 @@ def drop_quality() -> str:
     """Test error of models trained with all subgraphs and with SubgraphDrop."""
     runs: dict[tuple, dict[bool, Record]] = {}
     for record in read_records(RESULTS / "drop_quality.jsonl"):
-        model = record["model"].removesuffix("-s")
+        model = parse_name(record["model"]).unsampled_name
         key = (record["target"], model, record["epochs"], record["seed"])
         key += (record["device"],)
         runs.setdefault(key, {})[record["drop"] is not None] = record

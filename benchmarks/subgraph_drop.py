@@ -21,7 +21,7 @@ from torch import nn
 
 from benchmarks.data import molecules, real_file, superpixels
 from benchmarks.gpu_data import full_size
-from gnnak import PUBLISHED, Departures, EgoNets, SubgraphDrop
+from gnnak import PUBLISHED, EgoNets, LayerOptions, SubgraphDrop
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.memory import PeakMemory
 from gnnak.models import ModelOptions, Network, build_model
@@ -49,7 +49,7 @@ class Case:
     file: str
     num_hops: int
     num_layers: int
-    departures: Departures
+    layer: LayerOptions
     batch_size: dict[str, int]
 
 
@@ -63,7 +63,7 @@ CASES = {
         "cifar10-superpixels.npz",
         2,
         4,
-        Departures(mlp_layers=2, gate_centroid=True),
+        LayerOptions(mlp_layers=2, gate_centroid=True),
         {"cpu": 8, "cuda": 128},
     ),
 }
@@ -74,8 +74,9 @@ def network(case: Case, store: GraphStore, drop: SubgraphDrop | None) -> Network
     torch.manual_seed(0)
     options = ModelOptions(
         num_layers=case.num_layers,
-        extractor=EgoNets(case.num_hops),
-        departures=case.departures,
+        subgraphs=EgoNets(case.num_hops),
+        mlp_layers=case.layer.mlp_layers,
+        gate_centroid=case.layer.gate_centroid,
         **({} if drop is None else {"drop": drop}),
     )
     name = "gin-ak+" if drop is None else "gin-ak+-s"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gnnak import wl
     from gnnak.errors import GnnakError
-    from gnnak.nn import GNNAK, PAPER, PUBLISHED, Departures, uplift
+    from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
 
@@ -16,9 +16,9 @@ __all__ = [
     "GNNAK",
     "PAPER",
     "PUBLISHED",
-    "Departures",
     "EgoNets",
     "GnnakError",
+    "LayerOptions",
     "RandomWalks",
     "RootedSubgraphs",
     "SubgraphDrop",
@@ -26,7 +26,7 @@ __all__ = [
     "wl",
 ]
 
-_ROOMS = (
+_PACKAGES = (
     "datasets",
     "graphs",
     "models",
@@ -38,7 +38,7 @@ _ROOMS = (
 )
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
-    "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "Departures", "uplift"),
+    "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
 }
@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
     Importing PyTorch and PyG takes seconds; the program has to be there before, to
     answer to Ctrl-C.
     """
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return import_module(f"gnnak.{name}")
     for home, names in _HOMES.items():
         if name in names:

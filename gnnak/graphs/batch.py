@@ -10,6 +10,7 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.fields import check_counts, check_rows, check_tensor, describe
+from gnnak.graphs.real import RealCounts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,6 +35,8 @@ class GraphBatch:
     """[n], int64, in 0..g-1, not decreasing: the graph each node is in."""
     ptr: Tensor
     """[g + 1], int64: graph `i` has the nodes `ptr[i]` to `ptr[i + 1] - 1`."""
+    real: RealCounts | None = None
+    """How many rows of a padded batch are real; None = all rows are."""
 
     @property
     def num_nodes(self) -> int:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
-from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from gnnak.loading import padding as plain_padding
-from gnnak.loading.items import ROWS, RealRows, Shape
-from gnnak.loading.padding import Span
+from gnnak.graphs.real import BATCH_AXES, RealCounts
+from gnnak.loading.items import Shape
+from gnnak.loading.padding import Span, pad_numbers, pad_pointers, pad_rows
 from gnnak.loading.windows import Window
-from gnnak.optional import has_triton, interprets_triton
 
 
 class Cutter(ABC):
@@ -50,8 +48,12 @@ class Cutter(ABC):
         """The pointers of each batch: for every key, where its rows start."""
 
     @abstractmethod
-    def real(self) -> Sequence[RealRows | None]:
-        """What is not padding."""
+    def real(self) -> Sequence[RealCounts | None]:
+        """How many rows of each batch are real; None = all."""
+
+    @abstractmethod
+    def padded_to(self) -> Sequence[Shape | None]:
+        """The shape each batch is padded to; None = it is not padded."""
 
 
 class Slices(Cutter):
@@ -95,8 +97,12 @@ class Slices(Cutter):
         found = value[key + self.starts[keys][0]] - self.first[rows][batch]
         return found.split(sizes)
 
-    def real(self) -> Sequence[RealRows | None]:
-        """Everything is."""
+    def real(self) -> Sequence[RealCounts | None]:
+        """All rows are real."""
+        return [None] * len(self.sizes("graphs"))
+
+    def padded_to(self) -> Sequence[Shape | None]:
+        """Nothing is padded."""
         return [None] * len(self.sizes("graphs"))
 
     def _of_batch(self, value: Tensor, along: str, more: int = 0) -> Tensor:
@@ -129,7 +135,8 @@ class Padding(Cutter):
         most = [max(self.sizes(axis)) for axis in axes]
         given = (bounds[:, :-1], bounds.diff(), sizes.to(device, non_blocking=True))
         self.span = dict(zip(axes, map(Span, *given, most), strict=True))
-        self.kernels = padding_kernels(device)
+        counts = torch.stack([self.span[axis].count for axis in BATCH_AXES], dim=1)
+        self.counts = list(map(RealCounts, counts))
 
     def sizes(self, axis: str) -> list[int]:
         """Those of its shape."""
@@ -143,7 +150,7 @@ class Padding(Cutter):
             return [numbers[0] for numbers in self._numbers([value], along, counts)]
         span = self.span[along]
         given = (span.first, span.count, span.most, padding)
-        found = self.kernels.pad_rows(value, *given)
+        found = pad_rows(value, *given)
         return self._cropped(found, self.sizes(along))
 
     def ends(self, value: Tensor, along: str, counts: str) -> Sequence[Tensor]:
@@ -154,22 +161,25 @@ class Padding(Cutter):
         """Padding rows have no key, but all padding nodes are in a graph, the last."""
         span = self.span[keys]
         given = (span.first, self.end[keys], span.most, self.span[rows].first)
-        found = self.kernels.pad_pointers(value, *given)
+        found = pad_pointers(value, *given)
         if keys == "graphs":
             found[:, -1] = self.span["nodes"].size
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
-    def real(self) -> Sequence[RealRows]:
-        """The counts of every batch."""
-        counts = torch.stack([self.span[axis].count for axis in ROWS], dim=1)
-        return list(map(RealRows, self.shapes, counts))
+    def real(self) -> Sequence[RealCounts]:
+        """The real counts of every batch."""
+        return self.counts
+
+    def padded_to(self) -> Sequence[Shape]:
+        """The shape of every batch."""
+        return self.shapes
 
     def _numbers(
         self, values: list[Tensor], along: str, counts: str
     ) -> Sequence[Tensor]:
         """[v, r] of each batch: numbers of rows, those of padding spread over them."""
         axes = self.span[along], self.span[counts]
-        found = self.kernels.pad_numbers(values, *axes, to_last=counts == "graphs")
+        found = pad_numbers(values, *axes, to_last=counts == "graphs")
         sizes = [len(values) * size for size in self.sizes(along)]
         return [part.view(len(values), -1) for part in self._cropped(found, sizes)]
 
@@ -177,12 +187,3 @@ class Padding(Cutter):
         """The first rows of each batch's, so many as it shall have."""
         pairs, most = zip(found.unbind(), sizes, strict=True), found.size(1)
         return [part if size == most else part[:size] for part, size in pairs]
-
-
-def padding_kernels(device: torch.device) -> ModuleType:
-    """What pads on a device; both have the names of `plain_padding`."""
-    if has_triton() and (device.type == "cuda" or interprets_triton()):
-        from gnnak.fast import padding as fast_padding
-
-        return fast_padding
-    return plain_padding

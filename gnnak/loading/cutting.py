@@ -63,7 +63,7 @@ def _items(window: Window, cutter: Cutter, groups: bool) -> list[Item]:
     subgraphs: Iterator[RootedSubgraphs | None] = repeat(None)
     if window.subgraphs is not None:
         subgraphs = _records(window, window.subgraphs, cutter, groups)
-    made = zip(_batches(window, cutter), subgraphs, cutter.real(), strict=False)
+    made = zip(_batches(window, cutter), subgraphs, cutter.padded_to(), strict=False)
     return [Item(*parts) for parts in made]
 
 
@@ -79,6 +79,7 @@ def _batches(window: Window, cutter: Cutter) -> Iterator[GraphBatch]:
         repeat(None) if batch.y is None else cutter.rows(batch.y, owners),
         cutter.rows(batch.batch, "nodes", "graphs"),
         cutter.pointers(batch.ptr, "graphs", "nodes"),
+        cutter.real(),
     )
 
 
@@ -94,6 +95,7 @@ def _records(
         cutter.rows(whole.edge, "edge_copies", "edges"),
         cutter.sizes("nodes"),
         cutter.sizes("edges"),
+        cutter.real(),
         strict=True,
     )
     records: Iterator[RootedSubgraphs]

@@ -1,4 +1,4 @@
-"""Records as flat lists of tensors: what a captured step reads, and where it reads."""
+"""Records of tensors as flat lists of tensors, and back."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 Record = TypeVar("Record")
-KEPT = "_kept"
-"""Where a record keeps what was derived from its fields, by name."""
+DERIVED = "_derived"
+"""The attribute in which a record caches values derived from its fields."""
 
 
 def tensors_of(record: Any) -> list[Tensor]:
-    """The tensors of a record of records, those it keeps included, in a fixed order.
+    """Return all tensors of nested records, cached ones included, in a fixed order.
 
     >>> import torch
     >>> from gnnak.subgraphs.groups import Groups
@@ -26,7 +26,7 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
-    """The same record with other tensors, given in the order of `tensors_of`."""
+    """Return a record with other tensors, given in the order of `tensors_of`."""
     return _rebuilt(record, iter(tensors))
 
 
@@ -39,15 +39,15 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
     made = {name: _rebuilt(part, tensors) for name, part in parts}
     if isinstance(record, dict | tuple):
         return made if isinstance(record, dict) else tuple(made.values())
-    kept = made.pop(KEPT, None)
+    derived = made.pop(DERIVED, None)
     fresh = replace(record, **made)
-    if kept is not None:
-        fresh.__dict__[KEPT] = kept
+    if derived is not None:
+        fresh.__dict__[DERIVED] = derived
     return fresh
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """What a record is made of, by name; None for what has no parts."""
+    """Return the fields or items of a record, by name; None for a plain value."""
     if isinstance(record, dict):
         return sorted(record.items())
     if isinstance(record, tuple):
@@ -55,5 +55,5 @@ def _parts(record: Any) -> list[tuple[Any, Any]] | None:
     if not is_dataclass(record):
         return None
     parts = [(field.name, getattr(record, field.name)) for field in fields(record)]
-    kept = getattr(record, KEPT, None)
-    return parts if kept is None else [*parts, (KEPT, kept)]
+    derived = getattr(record, DERIVED, None)
+    return parts if derived is None else [*parts, (DERIVED, derived)]

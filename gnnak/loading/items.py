@@ -1,10 +1,6 @@
-"""What a step of training is given: a batch, its subgraphs, and what is padding."""
-
-from __future__ import annotations
+"""Batches as the loader yields them, and the sizes they are padded to."""
 
 from dataclasses import dataclass
-
-from torch import Tensor
 
 from gnnak.graphs import GraphBatch
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -12,12 +8,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a padded batch: all batches of one shape have tensors of equal sizes.
-
-    A BatchNorm knows by its number of rows what they are rows of, so sizes of
-    different things are different numbers. Where every node has a subgraph, there are
-    as many of these as nodes, and it is one number for both.
-    """
+    """The sizes of a padded batch, on every axis."""
 
     graphs: int
     """Graphs, those that are padding included: the last one holds the padding nodes."""
@@ -35,63 +26,14 @@ class Shape:
     """Entries of a `Filling`; 0 where no subgraph was dropped."""
 
 
-ROWS = ("graphs", "nodes", "edges", "subgraphs", "copies", "edge_copies")
-"""What a batch has rows of, in the order of `RealRows.rows`."""
-
-
-@dataclass(frozen=True, eq=False)
-class RealRows:
-    """How many rows of a padded batch are real; on every axis they come first."""
-
-    shape: Shape
-    """The padded sizes."""
-    rows: Tensor
-    """[6], int64, on the batch's device: the real counts, in the order of `ROWS`."""
-
-    @property
-    def graphs(self) -> Tensor:
-        """Real graphs, 0-dim."""
-        return self.rows[0]
-
-    @property
-    def nodes(self) -> Tensor:
-        """Real nodes, 0-dim."""
-        return self.rows[1]
-
-    @property
-    def edges(self) -> Tensor:
-        """Real edges, 0-dim."""
-        return self.rows[2]
-
-    @property
-    def subgraphs(self) -> Tensor:
-        """Real rooted subgraphs, 0-dim."""
-        return self.rows[3]
-
-    @property
-    def copies(self) -> Tensor:
-        """Real copies, 0-dim."""
-        return self.rows[4]
-
-    @property
-    def edge_copies(self) -> Tensor:
-        """Real edge copies, 0-dim."""
-        return self.rows[5]
-
-    def counts(self) -> dict[int, Tensor]:
-        """From padded sizes to real counts, as `real_rows` takes them."""
-        sizes = (getattr(self.shape, name) for name in ROWS)
-        return dict(zip(sizes, self.rows.unbind(), strict=True))
-
-
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A batch with what was made for it ahead."""
+    """A batch with its rooted subgraphs; both know their real rows if padded."""
 
     batch: GraphBatch
     """The graphs."""
     subgraphs: RootedSubgraphs | None = None
-    """Their rooted subgraphs, or those that SubgraphDrop drew; None where the network
-    extracts them itself, or needs none."""
-    real: RealRows | None = None
-    """What is not padding; None where nothing is padding."""
+    """Their rooted subgraphs, or those that SubgraphDrop sampled; None where the network
+    extracts them, or needs none."""
+    shape: Shape | None = None
+    """The sizes it was padded to; None = it is not padded."""

@@ -1,7 +1,7 @@
 """Batches of a store, epoch by epoch, with all that a step of training needs."""
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,7 +28,6 @@ from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.training.clock import Clock
 
 Windows = Generator[list[Item], None, None] | Prefetcher[list[Item]]
 """The items of one window after the other."""
@@ -81,7 +80,7 @@ class Loader:
     Args:
         store: The graphs.
         sampler: Says which of them come together.
-        clock: Told the seconds it takes; None = nobody is told.
+        timed: Opens a context around the assembly of each window, to time it.
         subgraphs: Where their rooted subgraphs come from; None = nowhere.
         single: Whether a window is one batch.
         padded: Whether batches are padded to a few shapes, if any is of full size.
@@ -93,13 +92,13 @@ class Loader:
         self,
         store: GraphStore,
         sampler: BatchSampler,
-        clock: Clock | None = None,
+        timed: Callable[[], AbstractContextManager] = nullcontext,
         subgraphs: Subgraphs | None = None,
         single: bool = False,
         padded: bool = False,
         epochs: Epochs | None = None,
     ) -> None:
-        self.store, self.batches, self.clock = store, sampler, clock
+        self.store, self.batches, self.timed = store, sampler, timed
         self.subgraphs = subgraphs or Subgraphs()
         self.shapes = Shapes() if padded else None
         self.epochs = epochs or Epochs(lambda: 0, 1)
@@ -157,7 +156,7 @@ class Loader:
 
     def _timed(self, windows: Windows) -> Iterator[list[Item]]:
         while True:
-            with self.clock.time("data") if self.clock else nullcontext():
+            with self.timed():
                 items = next(windows, None)
             if items is None:
                 return

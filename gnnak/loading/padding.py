@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gnnak.backend import operation
+
 
 @dataclass(frozen=True, eq=False)
 class Span:
@@ -20,6 +22,7 @@ class Span:
     """The largest of these sizes."""
 
 
+@operation
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
@@ -37,6 +40,7 @@ def pad_rows(
     return found.masked_fill_(behind, padding)
 
 
+@operation
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
     """[b, v * most]: numbers of things, counted from 0 in each batch.
 
@@ -63,6 +67,7 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
     return out
 
 
+@operation
 def pad_pointers(
     value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
 ) -> Tensor:

@@ -22,32 +22,27 @@ are then padded to about half a one above the mean, on average; fewer of them wo
 more, and each has to be captured."""
 LEAST_STEP = 64
 """Sizes are multiples of this, or of about a 128th of themselves."""
-APART = 16
-"""How far sizes that would be equal are apart: kernels are compiled for such steps."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
     """A shape for batches with at most so many real rows on each axis.
 
-    Every axis has room for padding. Sizes of different things are different; but where
-    nothing was dropped, there are as many subgraphs as nodes.
+    Every axis has at least one padding row. Where no subgraph was dropped, there are as
+    many subgraphs as nodes.
 
     Args:
         most: The largest batch, by axis; axes that are not used are left out.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
-    (5, 64, 80, 0)
+    (5, 64, 64, 0)
     """
     sizes = {"graphs": most["graphs"] + 1}
     for axis in most:
         if axis == "subgraphs" and "fillings" not in most:
             sizes[axis] = sizes["nodes"]
         elif axis != "graphs":
-            size = _rounded(most[axis])
-            while size in sizes.values():
-                size += APART
-            sizes[axis] = size
+            sizes[axis] = _rounded(most[axis])
     return Shape(**sizes)
 
 

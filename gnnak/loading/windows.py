@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
-from gnnak.loading.items import ROWS
+from gnnak.graphs.real import BATCH_AXES
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
-AXES = (*ROWS, "fillings")
+AXES = (*BATCH_AXES, "fillings")
 """What a window has rows of, each batch's together."""
 
 
@@ -45,7 +45,7 @@ class Window:
         """The axes it has."""
         if self.subgraphs is None:
             return AXES[:3]
-        return AXES if isinstance(self.subgraphs, SampledSubgraphs) else ROWS
+        return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
         """How many rows each batch has on an axis, [b]."""

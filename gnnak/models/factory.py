@@ -1,4 +1,4 @@
-"""From names to networks: the only place where a name becomes a module."""
+"""From names to networks: the only file that knows the names of models."""
 
 import difflib
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from gnnak.errors import OptionError
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.network import Network
 from gnnak.models.options import ModelOptions
-from gnnak.nn import convs
+from gnnak.nn import convs as base_convs
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.pna import PNAStarConv
@@ -20,37 +20,101 @@ from gnnak.nn.stack import Stack
 from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
 
+Degrees = tuple[int, ...] | None
+"""How many training nodes have each in-degree, from 0 up."""
+
 
 @dataclass(frozen=True)
 class _Base:
-    """A base GNN by name: how it is made, and whether it reads edge attributes."""
+    """A base GNN by name."""
 
-    make: Callable[[int, ModelOptions], nn.Module]
+    make: Callable[[int, ModelOptions, Degrees], nn.Module]
+    """Builds one conv of a given width."""
     reads_edges: bool = True
+    """Whether it reads edge attributes."""
+    needs_degrees: bool = False
+    """Whether it is built from the in-degrees of the training graphs."""
+    has_depth: bool = False
+    """Whether it is a whole GNN of `base_layers` layers, rather than one conv."""
 
 
-def _pna(channels: int, options: ModelOptions) -> nn.Module:
-    if options.degrees is None:
+def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
+    if degrees is None:
         raise OptionError("model 'pna' needs degrees, the histogram of in-degrees.")
-    return convs.pna(channels, torch.tensor(options.degrees))
+    if not isinstance(degrees, tuple):
+        raise OptionError(
+            f"degrees is a {type(degrees).__name__}; give a tuple of counts, "
+            "tuple(degrees.tolist()) of a tensor."
+        )
+    return base_convs.pna(channels, torch.tensor(degrees))
 
 
 BASES: dict[str, _Base] = {
-    "gin": _Base(lambda width, _: convs.gine(width)),
-    "gcn": _Base(lambda width, _: convs.gcn(width), reads_edges=False),
-    "sage": _Base(lambda width, _: convs.sage(width), reads_edges=False),
-    "gat": _Base(lambda width, _: convs.gat(width)),
-    "gatedgcn": _Base(lambda width, _: convs.gatedgcn(width)),
-    "pna": _Base(_pna),
-    "pna*": _Base(lambda width, _: PNAStarConv(width, edge_channels=width)),
-    "ppgn": _Base(lambda width, options: PPGN(width, options.base_layers)),
+    "gin": _Base(lambda width, *_: base_convs.gine(width)),
+    "gcn": _Base(lambda width, *_: base_convs.gcn(width), reads_edges=False),
+    "sage": _Base(lambda width, *_: base_convs.sage(width), reads_edges=False),
+    "gat": _Base(lambda width, *_: base_convs.gat(width)),
+    "gatedgcn": _Base(lambda width, *_: base_convs.gatedgcn(width)),
+    "pna": _Base(_pna, needs_degrees=True),
+    "pna*": _Base(lambda width, *_: PNAStarConv(width, edge_channels=width)),
+    "ppgn": _Base(
+        lambda width, options, _: PPGN(width, options.base_layers),
+        has_depth=True,
+    ),
 }
-FORMS = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
+SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
+
+
+@dataclass(frozen=True)
+class ModelForm:
+    """What the name of a model says."""
+
+    base: str
+    """The base GNN, a key of `BASES`."""
+    uplifted: bool
+    """Whether the base GNN runs on rooted subgraphs (suffix `-ak` or `-ak+`)."""
+    distances: bool
+    """Whether distances to the centroid and the context encoding are used (`-ak+`)."""
+    sampled: bool
+    """Whether it is trained with SubgraphDrop (suffix `-s`)."""
+
+    @property
+    def needs_degrees(self) -> bool:
+        """Whether `build_model` needs the in-degrees of the training graphs."""
+        return BASES[self.base].needs_degrees
+
+    @property
+    def unsampled_name(self) -> str:
+        """The name of the same model without SubgraphDrop."""
+        suffix = ("-ak+" if self.distances else "-ak") if self.uplifted else ""
+        return self.base + suffix
 
 
 def model_names() -> list[str]:
-    """All names that `build_model` knows: base GNNs, and their uplifted forms."""
-    return [base + form for base in BASES for form in FORMS]
+    """Return all names that `build_model` knows: base GNNs and their uplifted forms."""
+    return [base + suffix for base in BASES for suffix in SUFFIXES]
+
+
+def parse_name(name: str) -> ModelForm:
+    """Split the name of a model into base GNN and form.
+
+    Raises:
+        OptionError: For an unknown name, with the nearest known one.
+
+    >>> parse_name("gcn-ak-s")
+    ModelForm(base='gcn', uplifted=True, distances=False, sampled=True)
+    """
+    for suffix in sorted(SUFFIXES, key=len, reverse=True):
+        base = name.removesuffix(suffix)
+        if name.endswith(suffix) and base in BASES:
+            sampled, distances = suffix.endswith("-s"), suffix.startswith("-ak+")
+            return ModelForm(base, bool(suffix), distances, sampled)
+    near = difflib.get_close_matches(name, model_names(), n=1)
+    hint = f"did you mean {near[0]!r}? Use" if near else "use"
+    raise OptionError(
+        f"unknown model {name!r}; {hint} one of {', '.join(BASES)}, alone or with the "
+        "suffix -ak, -ak+, -ak-s or -ak+-s."
+    )
 
 
 def build_model(
@@ -59,18 +123,22 @@ def build_model(
     edge_features: Features | None,
     out_channels: int,
     options: ModelOptions | None = None,
+    node_task: bool = False,
+    degrees: Degrees = None,
 ) -> Network:
     """Build the paper's network.
 
     Args:
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), alone or with `-ak` or `-ak+` behind it; `-s` behind that trains
-            with SubgraphDrop.
+            `ppgn`), alone or with the suffix `-ak` or `-ak+`; a further suffix `-s`
+            trains it with SubgraphDrop.
         node_features: Kind and sizes of the node features; see `describe`.
         edge_features: The same for edges; None = a learned constant. `gcn` and `sage`
-            read no edge features: their networks leave them out.
+            read no edge features: their networks ignore them.
         out_channels: Outputs per graph, or per node.
-        options: Everything else.
+        options: Everything else; its `name` is not read.
+        node_task: Whether there is an output per node instead of per graph.
+        degrees: For `pna`: how many training nodes have each in-degree, from 0 up.
 
     >>> from gnnak.nn.features import Categorical
     >>> options = ModelOptions(num_layers=2, channels=16)
@@ -78,8 +146,7 @@ def build_model(
     >>> len(net.layers)
     2
     """
-    base, form = _parse(name)
-    options = options or ModelOptions()
+    form, options = parse_name(name), options or ModelOptions()
     check_count("out_channels", out_channels, least=1)
     if not isinstance(node_features, Features):
         raise OptionError(
@@ -87,86 +154,69 @@ def build_model(
             "for graphs without features Categorical((1,)) and x = 0 for every node."
         )
     num_layers = options.num_layers
-    if base == "ppgn" and not form:
+    if BASES[form.base].has_depth and not form.uplifted:
         # Plain PPGN is one outer layer around a PPGN of depth L.
         options, num_layers = replace(options, base_layers=num_layers), 1
     layers = [
         OuterLayer(
-            _kernels(base, form, edge_features, options),
+            _kernels(form, edge_features, options, degrees),
             options.channels,
             options.dropout,
         )
         for _ in range(num_layers)
     ]
     width = options.channels
-    head = nn.Sequential(nn.Dropout(options.dropout), mlp([width, width, out_channels]))
+    head = mlp([width, width, out_channels], rows="nodes" if node_task else "graphs")
     return Network(
         make_encoder(node_features, width),
         layers,
-        head,
-        reduce=None if options.node_task else options.reduce,
-        extractor=options.extractor if form else None,
-        drop=options.drop if form.endswith("-s") else None,
-    )
-
-
-def check_model_name(name: str) -> None:
-    """Raise `OptionError`, naming the nearest known name, unless there is one such."""
-    _parse(name)
-
-
-def _parse(name: str) -> tuple[str, str]:
-    """Split a model name into base GNN and form."""
-    for form in sorted(FORMS, key=len, reverse=True):
-        base = name.removesuffix(form)
-        if name.endswith(form) and base in BASES:
-            return base, form
-    near = difflib.get_close_matches(name, model_names(), n=1)
-    hint = f"did you mean {near[0]!r}? Use" if near else "use"
-    raise OptionError(
-        f"unknown model {name!r}; {hint} one of {', '.join(BASES)}, alone or with -ak, "
-        "-ak+, -ak-s or -ak+-s."
+        nn.Sequential(nn.Dropout(options.dropout), head),
+        reduce=None if node_task else options.reduce,
+        extractor=options.extractor if form.uplifted else None,
+        drop=options.drop if form.sampled else None,
     )
 
 
 def _kernels(
-    base: str, form: str, edge_features: Features | None, options: ModelOptions
+    form: ModelForm,
+    edge_features: Features | None,
+    options: ModelOptions,
+    degrees: Degrees,
 ) -> list[Kernel]:
+    """Build the GNNs of one outer layer, each with its own encoder of the edges."""
+
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
         encoder = None
-        if BASES[base].reads_edges:
-            encoder = make_encoder(edge_features, edge_width)
+        if BASES[form.base].reads_edges:
+            encoder = make_encoder(edge_features, edge_width, rows="edges")
         return Kernel(gnn, options.channels, encoder)
 
     kernels, width = [], options.channels
-    if form:
-        hop_channels = options.hop_channels if form.startswith("-ak+") else 0
-        uplifted = _uplifted(base, form, hop_channels, options)
-        kernels.append(kernel(uplifted, width + hop_channels))
-    if options.plain_conv or not form:
-        kernels.append(kernel(BASES[base].make(width, options), width))
+    if form.uplifted:
+        layer = _uplifted(form, options, degrees)
+        kernels.append(kernel(layer, width + layer.options.hop_channels))
+    if options.plain_conv or not form.uplifted:
+        plain = BASES[form.base].make(width, options, degrees)
+        kernels.append(kernel(plain, width))
     return kernels
 
 
-def _uplifted(base: str, form: str, hop_channels: int, options: ModelOptions) -> GNNAK:
+def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK:
+    hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
-    make = BASES[base].make
-    if base == "ppgn":
-        gnn = make(width, options)
+    base = BASES[form.base]
+    if base.has_depth:
+        gnn = base.make(width, options, degrees)
     else:
-        stack = [make(width, options) for _ in range(options.base_layers)]
-        gnn = Stack(stack, width, options.dropout)
+        convs = [base.make(width, options, degrees) for _ in range(options.base_layers)]
+        gnn = Stack(convs, width, options.dropout)
     encodings = options.encodings
     if encodings is None:
-        encodings = ENCODINGS if form.startswith("-ak+") else ("centroid", "subgraph")
+        encodings = ENCODINGS if form.distances else ("centroid", "subgraph")
     return GNNAK(
         gnn,
         options.channels,
         options.channels,
-        hop_channels=hop_channels,
         max_hops=options.extractor.max_hops,
-        encodings=encodings,
-        reduce=options.reduce,
-        fuse=options.fuse,
-        departures=replace(options.departures, dropout=options.dropout),
+        options=options.layer_options(hop_channels=hop_channels, encodings=encodings),
     )

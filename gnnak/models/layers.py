@@ -1,21 +1,50 @@
 """One outer layer of the network, plain or uplifted."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 
 from torch import Tensor, nn
 
+from gnnak.backend import operation
 from gnnak.errors import OptionError, SubgraphError, WidthError
-from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.affine import affine_states
-from gnnak.fast.layers.layer import reads_affine
 from gnnak.nn.calling import try_out
-from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import NormReluDropout
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+@operation
+def run_with_edges(
+    encoder: nn.Module,
+    values: Tensor | None,
+    num_edges: int,
+    run: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Encode raw edge features and run a GNN on the edge states.
+
+    Args:
+        encoder: From raw edge features to edge states, [e, c].
+        values: Raw edge features, [e, c] or [e]; None if there are none.
+        num_edges: Number of edges, e.
+        run: The GNN as a function of the edge states.
+    """
+    return run(encoder(values, num_edges))
+
+
+@operation
+def run_uplifted(
+    layer: GNNAK,
+    encoder: nn.Module,
+    values: Tensor | None,
+    num_edges: int,
+    x: Tensor,
+    subgraphs: RootedSubgraphs,
+) -> Tensor:
+    """Encode raw edge features and run a GNN-AK layer; arguments as above."""
+    return run_with_edges(
+        encoder, values, num_edges, lambda states: layer(x, subgraphs, states)
+    )
 
 
 class Kernel(nn.Module):
@@ -26,7 +55,7 @@ class Kernel(nn.Module):
             whole graph.
         channels: Width of the node states, in and out.
         edge_encoder: From raw edge attributes to edge states; None for GNNs that read
-            none: edge attributes then stay outside, by the choice of who builds it.
+            none: edge attributes are then ignored.
     """
 
     def __init__(
@@ -66,49 +95,33 @@ class Kernel(nn.Module):
             batch: The graph each node is in, [n].
             subgraphs: Rooted subgraphs, for a `GNNAK` layer.
         """
-        given = edge_attr, edge_index.size(1)
+        encoder, edges = self.edge_encoder, (edge_attr, edge_index.size(1))
         if self.calling is not None:
-            with self._edge_states(*given) as edges:
-                return self.calling(self.gnn, x, edge_index, edges, batch)
+            gnn, calling = self.gnn, self.calling
+            if encoder is None:
+                return calling(gnn, x, edge_index, None, batch)
+            return run_with_edges(
+                encoder,
+                *edges,
+                lambda states: calling(gnn, x, edge_index, states, batch),
+            )
         if subgraphs is None:
             raise SubgraphError(
                 "an uplifted layer got no rooted subgraphs; build the network with an "
                 "extractor, or hand subgraphs in."
             )
-        line = self._line_states(*given, x)
-        if line is not None:
-            return self.gnn(x, subgraphs, line)
-        with self._edge_states(*given) as edges:
-            return self.gnn(x, subgraphs, edges)
-
-    def _line_states(
-        self, edge_attr: Tensor | None, num_edges: int, x: Tensor
-    ) -> EdgeStates | None:
-        """The states of the edges as a line; None if they, or the GNN, want rows."""
-        encoder, gnn = self.edge_encoder, self.gnn
-        if encoder is None or type(gnn) is not GNNAK or not reads_affine(gnn, x):
-            return None
-        if gnn._forward_hooks or gnn._forward_pre_hooks:
-            return None
-        return affine_states(encoder, edge_attr, num_edges)
-
-    def _edge_states(
-        self, edge_attr: Tensor | None, num_edges: int
-    ) -> AbstractContextManager[Tensor | None]:
-        """The states of the edges, [e, c]; None for GNNs that read none."""
-        if self.edge_encoder is None:
-            return nullcontext()
-        if type(self.edge_encoder) is ContinuousEncoder:
-            return self.edge_encoder.states(edge_attr, num_edges)
-        return nullcontext(self.edge_encoder(edge_attr, num_edges))
+        assert isinstance(self.gnn, GNNAK)
+        if encoder is None:
+            return self.gnn(x, subgraphs)
+        return run_uplifted(self.gnn, encoder, *edges, x, subgraphs)
 
 
 class OuterLayer(nn.Module):
     r"""$x \leftarrow x + \text{dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$.
 
     Args:
-        kernels: The $K_i$ that are summed: as a rule one kernel; an uplifted one and a
-            plain one where the experiment adds a plain conv on the whole graph.
+        kernels: The $K_i$ that are summed: usually one; an uplifted one and a plain one
+            where the experiment adds a plain conv on the whole graph.
         channels: Width of the node states.
         dropout: Share of entries dropped after the ReLU.
     """

@@ -1,17 +1,17 @@
 """The paper's network: encoder, outer layers, readout, head."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
+from gnnak.backend import operation
 from gnnak.errors import GraphError, SubgraphError
-from gnnak.fast.layers.weights import batched_weight_products
 from gnnak.graphs.adjacency import check_edge_index
+from gnnak.graphs.real import RealCounts
 from gnnak.models.layers import OuterLayer
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.segment import segment_reduce
 from gnnak.nn.uplift import GNNAK
@@ -42,8 +42,8 @@ class Network(nn.Module):
         reduce: The readout pool; None for node tasks.
         extractor: Makes the rooted subgraphs where none are handed in; None where no
             layer needs them.
-        drop: Which subgraphs are used in training, drawn anew each pass; None = all.
-            Evaluation uses all.
+        drop: Samples the subgraphs that are used in training, anew in each forward
+            pass; None = all are used. Evaluation uses all.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Network(nn.Module):
         """Trade time for memory; what is computed stays the same.
 
         Args:
-            recompute: In training, keep the states between outer layers alone and
-                compute what is inside of them once more in the backward pass.
+            recompute: In training, save only the states between outer layers and
+                recompute the activations inside them in the backward pass.
             max_copies: In evaluation, about how many copies of nodes a layer computes
                 at a time; None = all at once.
         """
@@ -83,12 +83,6 @@ class Network(nn.Module):
         for module in self.modules():
             if isinstance(module, GNNAK):
                 module.max_copies = max_copies
-
-    def use_fused(self, fused: bool = True) -> None:
-        """Use fused kernels where there are some, or none; the same values."""
-        for module in self.modules():
-            if isinstance(module, GNNAK | BatchNorm):
-                module.fused = fused
 
     def forward(
         self,
@@ -110,15 +104,17 @@ class Network(nn.Module):
             batch: The graph each node is in, [n]; one graph if not given.
             subgraphs: Rooted subgraphs of the batch; extracted here if not given.
             num_graphs: Number of graphs, g, for batches that end in empty graphs.
-            generator: Source of what is drawn in training (walks, kept subgraphs);
+            generator: Source of randomness in training (walks, SubgraphDrop);
                 PyTorch's own if not given.
 
         Returns:
             One row per graph, [g, out], or for node tasks per node, [n, out].
         """
+        real = None
         if x is not None and not isinstance(x, Tensor):
             if num_graphs is None:
                 num_graphs = getattr(x, "num_graphs", None)
+            real = getattr(x, "real", None)
             x, edge_index, edge_attr, batch = _unpack(x)
         if x is None or edge_index is None:
             raise GraphError(
@@ -134,18 +130,32 @@ class Network(nn.Module):
         elif self.shared is not None:
             self.shared.begin_pass()
             subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
-        states = self.encoder(x, num_nodes)
-        again = self.recompute and self.training
-        call = recomputed if again else _called
-        alone = again or torch.compiler.is_compiling()
-        with nullcontext() if alone else batched_weight_products(self._uplifted()):
-            for layer in self.layers:
-                states = call(layer, states, edge_index, edge_attr, batch, subgraphs)
-        if self.reduce is not None:
-            if num_graphs is None:
-                num_graphs = int(batch.max()) + 1 if batch.numel() else 1
-            states = segment_reduce(states, batch, num_graphs, self.reduce)
-        return self.head(states)
+        with on_graph(real if isinstance(real, RealCounts) else None):
+            states = self.encoder(x, num_nodes)
+            states = self.run_layers(states, edge_index, edge_attr, batch, subgraphs)
+            if self.reduce is not None:
+                if num_graphs is None:
+                    num_graphs = int(batch.max()) + 1 if batch.numel() else 1
+                states = segment_reduce(states, batch, num_graphs, self.reduce)
+            return self.head(states)
+
+    @operation
+    def run_layers(
+        self,
+        states: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor,
+        subgraphs: RootedSubgraphs | None,
+    ) -> Tensor:
+        """Run all outer layers, one after the other; arguments as of `OuterLayer`."""
+        for layer in self.layers:
+            given = (states, edge_index, edge_attr, batch, subgraphs)
+            if self.recompute and self.training:
+                states = recomputed(layer, *given)
+            else:
+                states = layer(*given)
+        return states
 
     def _handed_in(
         self,
@@ -154,7 +164,7 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """The subgraphs handed in, or in training those of them that are kept."""
+        """Return the subgraphs handed in, or in training a sample of them."""
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
@@ -165,13 +175,6 @@ class Network(nn.Module):
         if self.drop is None or not self.training:
             return subgraphs
         return self.drop(subgraphs, edge_index, generator)
-
-    def _uplifted(self) -> list[GNNAK]:
-        return [module for module in self.modules() if isinstance(module, GNNAK)]
-
-
-def _called(layer: nn.Module, *arguments: object) -> Tensor:
-    return layer(*arguments)
 
 
 def _check_graph(

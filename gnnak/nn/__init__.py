@@ -1,7 +1,7 @@
 """The uplift: GNN-AK layers around any GNN, and GNNs to put inside."""
 
-from gnnak.nn.departures import PAPER, PUBLISHED, Departures
 from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
+from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
 from gnnak.nn.pna import PNAStarConv
 from gnnak.nn.ppgn import PPGN
 from gnnak.nn.stack import Stack
@@ -15,7 +15,7 @@ __all__ = [
     "PUBLISHED",
     "Categorical",
     "Continuous",
-    "Departures",
+    "LayerOptions",
     "PNAStarConv",
     "Stack",
     "UpliftedConv",

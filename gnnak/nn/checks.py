@@ -1,10 +1,9 @@
-"""What a GNN-AK layer is given, checked; each wrong thing is one sentence."""
+"""Checks of the inputs of a GNN-AK layer; each error is one sentence."""
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import SubgraphError, WidthError
-from gnnak.fast.kernels.records import EdgeStates
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -19,7 +18,7 @@ def check_states(x: Tensor, channels: int) -> None:
 
 
 def check_subgraphs(
-    subgraphs: RootedSubgraphs, num_nodes: int, edge_attr: Tensor | EdgeStates | None
+    subgraphs: RootedSubgraphs, num_nodes: int, edge_attr: Tensor | None
 ) -> None:
     """Raise unless these are the subgraphs of a graph with these nodes and edges."""
     if not isinstance(subgraphs, RootedSubgraphs):
@@ -34,8 +33,6 @@ def check_subgraphs(
             "nodes; extract one for every node of this batch."
         )
     if edge_attr is not None:
-        if isinstance(edge_attr, EdgeStates):
-            edge_attr = edge_attr.of_each
         subgraphs.check_edge_attr(edge_attr)
 
 

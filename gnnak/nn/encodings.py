@@ -1,16 +1,15 @@
 r"""The three encodings of the paper, one equation each.
 
-`z` [m, c] holds the base GNN's state of every copy, $\text{Emb}(i \mid \text{Sub}[j])$;
-each function returns one row per rooted subgraph or per node. Gates multiply `z`
-before it comes here.
+`z` [m, c] holds the base GNN's state of every copy, $\text{Emb}(i \mid \text{Sub}[j])$,
+already multiplied by its gate. Each function returns one row per rooted subgraph or per
+node.
 """
 
 import torch
 from torch import Tensor
 
-from gnnak.fast.kernels import has_fast_kernels
-from gnnak.fast.layers.fill import fused_fill
-from gnnak.nn.segment import gather, segment_reduce
+from gnnak.backend import operation
+from gnnak.nn.copies import at_centroid, pool_context, pool_subgraph
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -18,7 +17,7 @@ from gnnak.typing import Encoding, Reduce
 
 def centroid_encoding(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     r"""$h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v])$, as [s, c]."""
-    return gather(z, subgraphs.centroid)
+    return at_centroid(z, subgraphs)
 
 
 def subgraph_encoding(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
@@ -26,7 +25,7 @@ def subgraph_encoding(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> 
 
     Pools over the copies of one subgraph, as [s, c].
     """
-    return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
+    return pool_subgraph(z, subgraphs, reduce)
 
 
 def context_encoding(
@@ -34,38 +33,34 @@ def context_encoding(
 ) -> Tensor:
     r"""$h_v^{\text{Context}} = \text{POOL}_j \, \text{Emb}(v \mid \text{Sub}[j])$.
 
-    Pools over the copies of one node, in whatever subgraph they are, as [n, c]. With
-    SubgraphDrop a sum over the kept subgraphs $\mathcal{S}$ is scaled up to one over
-    all, $|\{j : v \in \text{Sub}[j]\}| \,/\, |\{j \in \mathcal{S} : v \in
-    \text{Sub}[j]\}|$ times; a mean is not changed.
+    Pools over the copies of one node in all subgraphs, as [n, c]. With SubgraphDrop a
+    sum over the sampled subgraphs $\mathcal{S}$ is scaled to estimate the sum over all:
+    $|\{j : v \in \text{Sub}[j]\}| \,/\, |\{j \in \mathcal{S} : v \in
+    \text{Sub}[j]\}|$ times; a mean is not scaled.
     """
-    pooled = segment_reduce(z, subgraphs.node, num_nodes, reduce)
-    return scaled_up(pooled, subgraphs) if reduce == "sum" else pooled
+    pooled = pool_context(z, subgraphs, num_nodes, reduce)
+    return scaled_to_all(pooled, subgraphs) if reduce == "sum" else pooled
 
 
-def scaled_up(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Sums over the kept subgraphs, [n, c], as estimates of sums over all."""
+def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Scale sums over sampled subgraphs, [n, c], to estimate sums over all."""
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
     return context * subgraphs.scale(context.dtype)[:, None]
 
 
 def at_nodes(
-    encodings: dict[Encoding, Tensor],
-    subgraphs: RootedSubgraphs,
-    num_nodes: int,
-    fused: bool = True,
+    encodings: dict[Encoding, Tensor], subgraphs: RootedSubgraphs, num_nodes: int
 ) -> dict[Encoding, Tensor]:
     """Put encodings of rooted subgraphs, each [s, c], at their roots, each [n, c].
 
-    With SubgraphDrop, nodes whose subgraphs were dropped take theirs from neighbours
-    nearer to the kept roots; see `plan_filling`.
+    With SubgraphDrop, nodes whose subgraphs were dropped get an estimate from
+    neighbours nearer to the sampled roots; see `plan_filling`.
 
     Args:
-        encodings: The encodings.
-        subgraphs: The subgraphs.
+        encodings: The encodings, by name.
+        subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
-        fused: Whether to use fused kernels, where there are some.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes
@@ -73,13 +68,23 @@ def at_nodes(
         and subgraphs.in_order
     ):
         return encodings
-    fast = fused and all(map(has_fast_kernels, encodings.values()))
-    if fast and isinstance(subgraphs, SampledSubgraphs):
-        return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
-    values = torch.cat(list(encodings.values()), dim=1)
     if isinstance(subgraphs, SampledSubgraphs):
-        placed = fill(values, subgraphs.filling, num_nodes)
-    else:
-        placed = values.new_zeros(num_nodes, values.size(1))
-        placed = placed.index_copy(0, subgraphs.root, values)
-    return dict(zip(encodings, placed.chunk(len(encodings), dim=1), strict=True))
+        return fill_dropped(encodings, subgraphs, num_nodes)
+    values = torch.cat(list(encodings.values()), dim=1)
+    placed = values.new_zeros(num_nodes, values.size(1))
+    placed = placed.index_copy(0, subgraphs.root, values)
+    return _split(placed, encodings)
+
+
+@operation
+def fill_dropped(
+    encodings: dict[Encoding, Tensor], subgraphs: SampledSubgraphs, num_nodes: int
+) -> dict[Encoding, Tensor]:
+    """Estimate the encodings of all nodes, [n, c], from those of sampled roots."""
+    values = torch.cat(list(encodings.values()), dim=1)
+    return _split(fill(values, subgraphs.filling, num_nodes), encodings)
+
+
+def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
+    """Undo the concatenation of several encodings."""
+    return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))

@@ -1,16 +1,13 @@
 """From raw node and edge features to states, sized from the data."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
-from gnnak.fast.layers.encoder import can_recompute, encoded
-from gnnak.fast.layers.parts import blocks_of
 from gnnak.nn.mlp import dense_block
+from gnnak.nn.padding import RowAxis
 from gnnak.nn.segment import lookup
 from gnnak.typing import check_count
 
@@ -69,16 +66,23 @@ def describe(values: Tensor | None) -> Features | None:
     return Categorical(tuple((values.amax(dim=0) + 1).tolist()))
 
 
-def make_encoder(features: Features | None, channels: int) -> nn.Module:
-    """The encoder for features of this kind; a learned constant where there are none.
+def make_encoder(
+    features: Features | None, channels: int, rows: RowAxis = "nodes"
+) -> nn.Module:
+    """Build the encoder for features of a kind; a learned constant where there are none.
 
-    All encoders are called as `encoder(values, num_rows)` and give [num_rows, c].
+    All encoders are called as `encoder(values, num_rows)` and return [num_rows, c].
+
+    Args:
+        features: Kind and sizes of the features; None = there are none.
+        channels: Width of the states.
+        rows: Whether it encodes nodes or edges.
     """
     if features is None:
         return ConstantEncoder(channels)
     if isinstance(features, Categorical):
         return CategoricalEncoder(features.sizes, channels)
-    return ContinuousEncoder(features.channels, channels)
+    return ContinuousEncoder(features.channels, channels, rows)
 
 
 class ConstantEncoder(nn.Module):
@@ -160,28 +164,19 @@ class ContinuousEncoder(nn.Module):
     Args:
         in_channels: Number of columns.
         channels: Width of the states.
+        rows: Whether it encodes nodes or edges.
     """
 
-    def __init__(self, in_channels: int, channels: int) -> None:
+    def __init__(
+        self, in_channels: int, channels: int, rows: RowAxis = "nodes"
+    ) -> None:
         super().__init__()
         self.in_channels = in_channels
-        self.block = dense_block(in_channels, channels)
+        self.block = dense_block(in_channels, channels, rows)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
         """States [num_rows, c] of values [num_rows, columns]."""
         return self.block(self.checked(values, num_rows))
-
-    @contextmanager
-    def states(self, values: Tensor | None, num_rows: int) -> Iterator[Tensor]:
-        """The same, for a `with`: what is computed inside it need not keep them."""
-        checked = self.checked(values, num_rows)
-        (block,) = blocks_of(nn.Sequential(self.block))
-        heard = self._forward_hooks or self._forward_pre_hooks
-        if not heard and can_recompute(block, checked):
-            with encoded(block, checked) as made:
-                yield made
-        else:
-            yield self(values, num_rows)
 
     def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
         """The values, [num_rows, columns], in the type of the weights."""

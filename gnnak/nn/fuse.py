@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gnnak.nn.departures import Departures
 from gnnak.nn.mlp import mlp
-from gnnak.typing import FuseMode
+from gnnak.nn.options import LayerOptions
 
 
 class ConcatFuse(nn.Module):
@@ -44,11 +43,9 @@ class SumFuse(nn.Module):
         return torch.stack(list(encodings)).sum(dim=0)
 
 
-def make_fuse(
-    mode: FuseMode, num_encodings: int, channels: int, departures: Departures
-) -> nn.Module:
-    """The FUSE of a layer with these options."""
-    if mode == "sum":
+def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Module:
+    """Build the FUSE of a layer with these options."""
+    if options.fuse == "sum":
         return SumFuse()
-    num_layers = max(departures.mlp_layers, 1)
-    return ConcatFuse(num_encodings, channels, num_layers, departures.dropout)
+    num_layers = max(options.mlp_layers, 1)
+    return ConcatFuse(num_encodings, channels, num_layers, options.dropout)

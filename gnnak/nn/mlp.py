@@ -1,36 +1,48 @@
-"""The two small networks that everything else is made of."""
+"""Dense blocks and MLPs."""
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from torch import nn
 
 from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import RowAxis
 from gnnak.typing import Encoding
 
 
-def dense_block(in_channels: int, out_channels: int) -> nn.Sequential:
-    """Linear without bias, BatchNorm, ReLU."""
+def dense_block(
+    in_channels: int, out_channels: int, rows: RowAxis = "nodes"
+) -> nn.Sequential:
+    """Build Linear without bias, BatchNorm, ReLU, for `rows` of nodes or others."""
     return nn.Sequential(
         nn.Linear(in_channels, out_channels, bias=False),
-        BatchNorm(out_channels),
+        BatchNorm(out_channels, rows),
         nn.ReLU(),
     )
 
 
-def mlp(widths: Sequence[int], bias: bool = True) -> nn.Sequential:
-    """Dense blocks through all `widths`, the last one a bare Linear.
+def mlp(
+    widths: Sequence[int], bias: bool = True, rows: RowAxis = "nodes"
+) -> nn.Sequential:
+    """Build dense blocks through all `widths`; the last one is a bare Linear.
+
+    Args:
+        widths: Widths of the input, of every hidden layer and of the output.
+        bias: Whether the last Linear has a bias.
+        rows: What the rows are that it will get; see `BatchNorm`.
 
     >>> [type(layer).__name__ for layer in mlp([4, 8, 8, 2])]
     ['Sequential', 'Sequential', 'Linear']
     """
-    blocks = [dense_block(widths[i], widths[i + 1]) for i in range(len(widths) - 2)]
+    hidden = pairwise(widths[:-1])
+    blocks = [dense_block(before, after, rows) for before, after in hidden]
     return nn.Sequential(*blocks, nn.Linear(widths[-2], widths[-1], bias=bias))
 
 
 def make_transforms(
     names: Iterable[Encoding], channels: int, num_layers: int
 ) -> nn.ModuleDict:
-    """`num_layers` dense blocks before the pool of each of these encodings."""
+    """Build `num_layers` dense blocks for each of these encodings, by name."""
     if not num_layers:
         return nn.ModuleDict()
     return nn.ModuleDict(

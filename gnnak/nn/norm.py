@@ -1,4 +1,4 @@
-"""BatchNorm over rows, of one process or of several that train together."""
+"""BatchNorm over the rows of one process, or of several that train together."""
 
 from typing import Any
 
@@ -6,54 +6,50 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from gnnak.fast.kernels import has_fast_kernels
-from gnnak.fast.layers.norm import norm_relu_add, norm_rows
-from gnnak.fast.layers.rows import Rows
-from gnnak.nn.padding import current_real_rows
+from gnnak.backend import operation
+from gnnak.nn.padding import RowAxis, current_real_rows
 
 
 class BatchNorm(nn.BatchNorm1d):
     r"""$\gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$ over the rows.
 
     A single row, as of a one-node graph, is no error: it has no deviation, so it is
-    normed with the running statistics. Where several processes train together, the
+    normalised with the running statistics. Where several processes train together, the
     statistics are those of all their rows, on any device, so that the number of
-    processes does not change the result; a process may then even have no row. Rows
-    of padding are left out inside `real_rows`.
+    processes does not change the result; a process may then even have no row. Padding
+    rows are ignored inside `real_rows`.
 
-    Attributes:
-        fused: Whether to use fused kernels where there are some; the same values.
+    Args:
+        channels: Width of the rows.
+        rows: What the rows are: nodes, edges or graphs. It tells which count of real
+            rows applies to a padded batch.
     """
 
-    fused = True
+    def __init__(self, channels: int, rows: RowAxis = "nodes") -> None:
+        super().__init__(channels)
+        self.rows: RowAxis = rows
 
     def forward(self, x: Tensor) -> Tensor:
-        """Norm rows [n, c]."""
+        """Normalise rows [n, c]."""
         if not self.training:
             return super().forward(x)
         if several_processes():
             return self._over_processes(x)
-        if self.can_fuse(x):
-            return norm_rows(self, x)
-        counts = current_real_rows()
-        if counts and x.size(0) in counts:
-            return self._over_real_rows(x, counts[x.size(0)])
+        return self.over_rows(x)
+
+    @operation
+    def over_rows(self, x: Tensor) -> Tensor:
+        """Normalise rows [n, c] with their own statistics, in one process."""
+        real = self.real_rows()
+        if real is not None:
+            return self._over_real_rows(x, real)
         if x.size(0) > 1:
             return super().forward(x)
         return self._with_running_statistics(x)
 
-    def can_fuse(self, x: Tensor) -> bool:
-        """Whether there are fused kernels for this norm on these rows."""
-        rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
-        if not rows or not self.fusable or not has_fast_kernels(x):
-            return False
-        return not several_processes()
-
-    @property
-    def fusable(self) -> bool:
-        """Whether this norm has all that fused kernels count on."""
-        whole = self.affine and self.track_running_stats and self.momentum is not None
-        return self.fused and whole
+    def real_rows(self) -> Tensor | None:
+        """Return how many rows are real at the moment, 0-dim; None = all."""
+        return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
         return nn.functional.batch_norm(
@@ -61,7 +57,7 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Norm with the statistics of the first `count` rows, if these are several."""
+        """Normalise with the statistics of the first `count` rows, if more than one."""
         running = self.running_mean
         assert running is not None
         assert self.running_var is not None
@@ -74,7 +70,9 @@ class BatchNorm(nn.BatchNorm1d):
         variance = centred.square().sum(dim=0) / rows
         scale = torch.where(several, variance, self.running_var).add(self.eps).rsqrt()
         with torch.no_grad():
-            self._remember(mean, variance * rows / (rows - 1).clamp(min=1), several)
+            self._update_running(
+                mean, variance * rows / (rows - 1).clamp(min=1), several
+            )
         return (centred * scale * self.weight + self.bias).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
@@ -87,11 +85,11 @@ class BatchNorm(nn.BatchNorm1d):
         centred = x - mean
         variance = _SumOverProcesses.apply(centred.square().sum(dim=0)) / rows
         with torch.no_grad():
-            self._remember(mean, variance * rows / (rows - 1))
+            self._update_running(mean, variance * rows / (rows - 1))
         scaled = centred * (variance + self.eps).rsqrt()
         return (scaled * self.weight + self.bias).to(narrow)
 
-    def _remember(
+    def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
     ) -> None:
         """Move the running statistics towards those of this batch, where wanted."""
@@ -108,7 +106,7 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class NormReluDropout(nn.Sequential):
-    """BatchNorm, ReLU, dropout: what follows a conv, before it is added to its input.
+    """BatchNorm, ReLU, dropout: applied to a conv's output before the residual sum.
 
     Args:
         channels: Width of the rows.
@@ -118,19 +116,14 @@ class NormReluDropout(nn.Sequential):
     def __init__(self, channels: int, dropout: float = 0.0) -> None:
         super().__init__(BatchNorm(channels), nn.ReLU(), nn.Dropout(dropout))
 
+    @operation
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
-        """`x + self(out)`, [n, c]."""
-        norm, _, dropout = self
-        assert isinstance(norm, BatchNorm)
-        assert isinstance(dropout, nn.Dropout)
-        drops = self.training and dropout.p > 0
-        if norm.can_fuse(out) and not drops and x.dtype == out.dtype:
-            return norm_relu_add(norm, Rows(out), x)
+        """Return `x + self(out)`, [n, c]."""
         return x + self(out)
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """The sum of all processes' tensors; so is its gradient."""
+    """Sum a tensor over all processes; the gradient is summed in the same way."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
@@ -141,14 +134,14 @@ class _SumOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Every process's value went into every process's sum."""
+        """Sum the gradients: every process's value is part of every sum."""
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total
 
 
 def several_processes() -> bool:
-    """Whether several processes train together."""
+    """Return whether several processes train together."""
     if not dist.is_available() or not dist.is_initialized():
         return False
     return dist.get_world_size() > 1

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from gnnak.errors import EdgeAttrError
 from gnnak.graphs.ragged import counts_of
 from gnnak.nn.mlp import mlp
-from gnnak.nn.segment import gather, lookup, segment_reduce
+from gnnak.nn.segment import lookup, segment_reduce
 from gnnak.typing import check_count
 
 
@@ -35,7 +35,7 @@ class PNAStarConv(nn.Module):
         self.edge_channels = check_count("edge_channels", edge_channels)
         check_count("max_degree", max_degree)
         width = 2 * channels + edge_channels
-        self.message = mlp([width, width, channels])
+        self.message = mlp([width, width, channels], rows="edges")
         self.update = mlp([6 * channels, 6 * channels, channels])
         self.degree = nn.Embedding(max_degree + 1, channels)
 
@@ -51,7 +51,7 @@ class PNAStarConv(nn.Module):
         """
         self._check_edge_attr(edge_attr)
         source, target = edge_index
-        ends = [gather(x, target), gather(x, source)]
+        ends = [x.index_select(0, target), x.index_select(0, source)]
         if edge_attr is not None:
             ends.append(edge_attr)
         message = self.message(torch.cat(ends, dim=1))

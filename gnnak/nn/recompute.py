@@ -1,6 +1,6 @@
-"""Activation checkpointing: less memory in training, for one more forward pass."""
+"""Activation checkpointing: less memory in training for a second forward pass."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -8,33 +8,33 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
-from gnnak.nn.padding import current_real_rows, real_rows
+from gnnak.nn.padding import RealRows, current_real_rows, real_rows
 
 
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
-    """Call a module and forget what it computed on the way; backward does it again.
+    """Call a module without saving activations; the backward pass recomputes them.
 
-    Values, gradients, what dropout drops and the running statistics of norms are those
-    of a plain call: the second pass draws what the first one drew, and its norms
-    remember nothing.
+    Values, gradients, dropout masks and running statistics are those of a plain call:
+    the second forward pass uses the random state of the first one, and does not update
+    the running statistics of norms again.
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
-        return nullcontext(), _once_more(module, current_real_rows())
+        return nullcontext(), _second_pass(module, current_real_rows())
 
     return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)
 
 
 @contextmanager
-def _once_more(module: nn.Module, counts: Mapping[int, Tensor]) -> Iterator[None]:
-    """Inside, norms see what they saw in the first pass, and remember nothing."""
-    with norms_without_memory(module), real_rows(counts):
+def _second_pass(module: nn.Module, rows: RealRows) -> Iterator[None]:
+    """Inside, norms ignore the same padding as in the first pass and update nothing."""
+    with frozen_running_statistics(module), real_rows(rows):
         yield
 
 
 @contextmanager
-def norms_without_memory(module: nn.Module) -> Iterator[None]:
-    """Inside, running statistics of norms stay what they are."""
+def frozen_running_statistics(module: nn.Module) -> Iterator[None]:
+    """Inside, the running statistics of norms do not change."""
     norms = [norm for norm in module.modules() if isinstance(norm, _BatchNorm)]
     momenta = [norm.momentum for norm in norms]
     counts = [norm.num_batches_tracked for norm in norms]

@@ -1,15 +1,14 @@
 """One GNN-AK(+) layer: the file to read beside the paper, section 4."""
 
-from collections.abc import Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.layer import can_fuse, fused_encodings
+from gnnak.backend import operation
 from gnnak.nn.calling import try_out
 from gnnak.nn.checks import check_hops, check_states, check_subgraphs
-from gnnak.nn.departures import PAPER, Departures
+from gnnak.nn.copies import lift, lift_edges
 from gnnak.nn.encodings import (
     at_nodes,
     centroid_encoding,
@@ -19,18 +18,18 @@ from gnnak.nn.encodings import (
 from gnnak.nn.fuse import make_fuse
 from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
-from gnnak.nn.segment import gather, lookup
+from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
+from gnnak.nn.padding import on_copies, on_graph
+from gnnak.nn.segment import lookup
 from gnnak.nn.sliced import can_slice, sliced_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import (
     ENCODINGS,
     Encoding,
-    FuseMode,
     HopMode,
     Reduce,
     check_choice,
     check_count,
-    check_encodings,
 )
 
 
@@ -57,22 +56,18 @@ class GNNAK(nn.Module):
         gnn: The base GNN: any module that maps (x, edge_index[, edge_attr or
             edge_weight][, batch]) to node states, of input width
             `in_channels + hop_channels`, or `in_channels` with `hop="add"` or without
-            D2C. If its output is not `out_channels` wide, a Linear follows it.
-        in_channels: Width of the node states that come in.
-        out_channels: Width of the node states that go out.
-        hop_channels: Width of the encoding of D2C, h; 0 = no D2C.
-        max_hops: Largest distance the layer can be given.
-        encodings: Which encodings are fused.
-        reduce: POOL of the subgraph and the context encoding.
-        fuse: FUSE; "concat" ends in a Linear back to `out_channels`.
-        hop: How D2C augments the states: "concat", as in the paper, or "add" (through
-            a Linear), which leaves the base GNN's width alone.
-        departures: What the published experiments do beyond the equations above.
+            distances. If its output is not `out_channels` wide, a Linear follows it.
+        in_channels: Width of the incoming node states.
+        out_channels: Width of the new node states.
+        max_hops: Largest distance in the rooted subgraphs that the layer will get.
+        hop: How distances augment the states: "concat", as in the paper, or "add"
+            (through a Linear), which leaves the base GNN's width alone.
+        options: All further options; see `LayerOptions`.
+        changes: Single options that differ, such as `hop_channels=0`.
 
     Attributes:
         max_copies: In evaluation, about how many copies are computed at a time: less
             memory, the same values. None = all at once.
-        fused: Whether to use fused kernels where there are some; the same values.
 
     Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
     `HopGate`), and the Linear that ends "concat". The paper also lists
@@ -92,29 +87,25 @@ class GNNAK(nn.Module):
         gnn: nn.Module,
         in_channels: int,
         out_channels: int,
-        hop_channels: int = 16,
+        *,
         max_hops: int = 10,
-        encodings: Sequence[Encoding] = ENCODINGS,
-        reduce: Reduce = "sum",
-        fuse: FuseMode = "concat",
         hop: HopMode = "concat",
-        departures: Departures = PAPER,
+        options: LayerOptions = PAPER,
+        **changes: Unpack[LayerChanges],
     ) -> None:
         super().__init__()
+        options = options.changed(**changes)
         self.in_channels = check_count("in_channels", in_channels, least=1)
         self.out_channels = check_count("out_channels", out_channels, least=1)
-        self.hop_channels = check_count("hop_channels", hop_channels)
         self.max_hops = check_count("max_hops", max_hops)
-        self.encodings = check_encodings(encodings)
-        check_choice("reduce", reduce, ("sum", "mean"))
-        check_choice("fuse", fuse, ("concat", "sum"))
         check_choice("hop", hop, ("concat", "add"))
-        self.reduce: Reduce = reduce
         self.hop: HopMode = hop
-        self.departures = departures
+        self.options = options
+        self.encodings = options.encodings or ENCODINGS
+        self.reduce: Reduce = options.reduce
         self.max_copies: int | None = None
-        self.fused = True
 
+        hop_channels = options.hop_channels
         added = hop_channels if hop == "concat" else 0
         made_of = f"in_channels {in_channels} + hop_channels {added}"
         self.calling = try_out(gnn, in_channels + added, made_of)
@@ -130,74 +121,74 @@ class GNNAK(nn.Module):
             else None
         )
         pooled = [name for name in self.encodings if name != "centroid"]
-        gated = self.encodings if departures.gate_centroid else pooled
+        gated = self.encodings if options.gate_centroid else pooled
         transformed = pooled if len(self.encodings) > 1 else []
         self.gates = make_gates(gated, hop_channels, out_channels)
-        self.transforms = make_transforms(
-            transformed, out_channels, departures.mlp_layers
-        )
-        self.fuse = make_fuse(fuse, len(self.encodings), out_channels, departures)
+        self.transforms = make_transforms(transformed, out_channels, options.mlp_layers)
+        self.fuse = make_fuse(options, len(self.encodings), out_channels)
 
     def forward(
         self,
         x: Tensor,
         subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | EdgeStates | None = None,
+        edge_attr: Tensor | None = None,
     ) -> Tensor:
         """Compute every node's new state.
 
         Args:
             x: Node states, [n, in_channels].
-            subgraphs: A rooted subgraph for every node, or those `SubgraphDrop` keeps.
-            edge_attr: Edge states [e, c], or weights [e]; what the base GNN reads.
-                The networks of this package may hand in `EdgeStates`.
+            subgraphs: A rooted subgraph for every node, or those that `SubgraphDrop`
+                sampled.
+            edge_attr: Edge states [e, c], or weights [e], that the base GNN reads.
 
         Returns:
             New node states, [n, out_channels].
         """
+        self.check(x, subgraphs, edge_attr)
+        with on_copies(subgraphs):
+            if self.max_copies is None or not can_slice(self, subgraphs):
+                encodings = self.encode(x, subgraphs, edge_attr, self.reduce)
+            else:
+                encodings = sliced_encodings(
+                    lambda part: self.encode(x, part, edge_attr, "sum"),
+                    subgraphs,
+                    x.size(0),
+                    self.max_copies,
+                    self.reduce,
+                )
+        return self.combine(encodings, subgraphs, x.size(0))
+
+    def check(
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+    ) -> None:
+        """Raise, in one sentence, for inputs that do not fit the layer or each other."""
         check_states(x, self.in_channels)
         check_subgraphs(subgraphs, x.size(0), edge_attr)
         if self.hop_table is not None:
             check_hops(subgraphs, self.max_hops)
-        if self.max_copies is None or not can_slice(self, subgraphs):
-            encodings = self.encodings_of(x, subgraphs, edge_attr, self.reduce)
-        else:
-            encodings = sliced_encodings(
-                lambda part: self.encodings_of(x, part, edge_attr, "sum"),
-                subgraphs,
-                x.size(0),
-                self.max_copies,
-                self.reduce,
-            )
-        encodings |= at_nodes(
-            {name: encodings[name] for name in encodings if name != "context"},
-            subgraphs,
-            x.size(0),
-            self.fused,
-        )
-        return self.fuse(list(encodings.values()))
 
-    def encodings_of(
+    @operation
+    def encode(
         self,
         x: Tensor,
         subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | EdgeStates | None,
-        over_context: Reduce,
+        edge_attr: Tensor | None,
+        context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
-        """Run the base GNN on the subgraphs, and encode what it says there.
+        """Run the base GNN on the subgraphs and encode the states of their copies.
 
         Args:
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
             edge_attr: Edge states or weights.
-            over_context: POOL of the context encoding.
+            context_reduce: POOL of the context encoding.
+
+        Returns:
+            Centroid and subgraph encodings [s, c], and context encodings [n, c].
         """
-        states = None if edge_attr is None else EdgeStates.of(edge_attr)
-        if self.fused and can_fuse(self, x, subgraphs, states):
-            return fused_encodings(self, x, subgraphs, states, over_context)
         rows = self.hop_table.rows(subgraphs) if self.hop_table else None
         copies = self.lift(x, subgraphs, rows)
-        edges = None if states is None else gather(states.rows(), subgraphs.edge)
+        edges = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
         emb = self.project(
             self.calling(
                 self.gnn, copies, subgraphs.edge_index, edges, subgraphs.subgraph
@@ -208,7 +199,7 @@ class GNNAK(nn.Module):
             z = self.gate(name, emb, rows)
             if name == "context":
                 encodings[name] = context_encoding(
-                    z, subgraphs, x.size(0), over_context
+                    z, subgraphs, x.size(0), context_reduce
                 )
             elif name == "centroid":
                 encodings[name] = centroid_encoding(z, subgraphs)
@@ -216,11 +207,24 @@ class GNNAK(nn.Module):
                 encodings[name] = subgraph_encoding(z, subgraphs, self.reduce)
         return encodings
 
+    def combine(
+        self,
+        encodings: dict[Encoding, Tensor],
+        subgraphs: RootedSubgraphs,
+        num_nodes: int,
+    ) -> Tensor:
+        """Put the encodings of subgraphs at their roots, and fuse all, [n, c]."""
+        of_roots = dict(encodings)
+        of_roots.pop("context", None)
+        encodings = encodings | at_nodes(of_roots, subgraphs, num_nodes)
+        with on_graph(subgraphs.real):
+            return self.fuse(list(encodings.values()))
+
     def lift(
         self, x: Tensor, subgraphs: RootedSubgraphs, rows: Tensor | None
     ) -> Tensor:
         """Give every copy its node's state, augmented with its distance, [m, c]."""
-        copies = gather(x, subgraphs.node)
+        copies = lift(x, subgraphs)
         if self.hop_table is None or rows is None:
             return copies
         if self.hop_linear is not None:
@@ -239,7 +243,5 @@ class GNNAK(nn.Module):
         """Show the options in the order of the arguments."""
         return (
             f"in_channels={self.in_channels}, out_channels={self.out_channels}, "
-            f"hop_channels={self.hop_channels}, max_hops={self.max_hops}, "
-            f"encodings={self.encodings}, reduce={self.reduce!r}, hop={self.hop!r}, "
-            f"{self.departures}"
+            f"max_hops={self.max_hops}, hop={self.hop!r}, {self.options}"
         )

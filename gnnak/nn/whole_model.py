@@ -1,7 +1,8 @@
 """`uplift(model)`: every PyG conv inside any model, replaced by its uplifted form."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import GraphError, OptionError
 from gnnak.nn.calling import own_widths, try_out
-from gnnak.nn.departures import PAPER, Departures
+from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.signature import EDGE_ARGUMENTS, argument_names, check_module
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.widths import node_widths
@@ -17,18 +18,14 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.typing import ENCODINGS, Encoding, FuseMode, Reduce
 
 
 def uplift(
     model: nn.Module,
     num_hops: int | Extractor = 2,
-    hop_channels: int = 16,
-    encodings: Sequence[Encoding] = ENCODINGS,
-    reduce: Reduce = "sum",
-    fuse: FuseMode = "concat",
-    departures: Departures = PAPER,
+    options: LayerOptions = PAPER,
     drop: SubgraphDrop | None = None,
+    **changes: Unpack[LayerChanges],
 ) -> nn.Module:
     """Replace every PyG `MessagePassing` in a copy of `model` by its uplifted form.
 
@@ -41,15 +38,12 @@ def uplift(
         model: Any module with PyG convs in it, or a single conv; it is not changed.
             `GNNAK` layers and uplifted convs in it stay as they are.
         num_hops: Radius of the egonets, or what makes the subgraphs: `EgoNets(...)`,
-            or `RandomWalks(...)`, whose walks are drawn anew each pass in training,
-            from a fixed seed in evaluation.
-        hop_channels: As in `GNNAK`.
-        encodings: As in `GNNAK`.
-        reduce: As in `GNNAK`.
-        fuse: As in `GNNAK`.
-        departures: As in `GNNAK`.
-        drop: Which subgraphs are used in training, drawn anew each pass; None = all.
-            Evaluation uses all.
+            or `RandomWalks(...)`, whose walks are sampled anew in each pass in
+            training, and from a fixed seed in evaluation.
+        options: Options of the layers; see `LayerOptions`.
+        drop: Samples the subgraphs that are used in training, anew in each forward
+            pass; None = all are used. Evaluation uses all.
+        changes: Single options that differ, such as `reduce="mean"`.
 
     >>> from torch_geometric.nn import GIN
     >>> net = uplift(GIN(16, 64, num_layers=2), num_hops=2)
@@ -57,6 +51,7 @@ def uplift(
     torch.Size([3, 64])
     """
     check_module("the model", model)
+    options = options.changed(**changes)
     extractor = num_hops if isinstance(num_hops, Extractor) else EgoNets(num_hops)
     shared = SharedSubgraphs(extractor, drop)
 
@@ -66,13 +61,9 @@ def uplift(
             conv,
             in_channels,
             out_channels,
-            hop_channels=hop_channels,
             max_hops=extractor.max_hops,
-            encodings=encodings,
-            reduce=reduce,
-            fuse=fuse,
             hop="add",
-            departures=departures,
+            options=options,
         )
         return UpliftedConv(layer, shared)
 
@@ -130,7 +121,7 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
 
 
 class UpliftedConv(nn.Module):
-    """A conv's place in a model, taken by its uplifted form; called like the conv.
+    """The uplifted form of a conv inside a model; called like the conv.
 
     Args:
         layer: The uplifted conv.
@@ -184,7 +175,7 @@ class UpliftedConv(nn.Module):
         return given[known[0]] if known else None  # type: ignore[return-value]
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, the conv's included."""
+        """Initialise all weights again, the conv's included."""
         for module in self.layer.modules():
             reset = getattr(module, "reset_parameters", None)
             if module is not self.layer and callable(reset):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gnnak.models.factory import parse_name
 from gnnak.report import markup, plots
 from gnnak.training.results import Record
 
@@ -43,9 +44,10 @@ def _row(record: Record) -> tuple[str, ...]:
     config, memory = record["config"], record["peak_memory_mb"]
     data, model = config["data"], config["model"]
     words = [data["name"], data["target"], model["name"]]
-    if model["name"].endswith("-s"):
+    form = parse_name(model["name"])
+    if form.sampled:
         words.append(f"R = {model['drop']['min_coverage']}")
-    elif "-ak" in model["name"] and model["subgraphs"]["kind"] == "egonets":
+    elif form.uplifted and model["subgraphs"]["kind"] == "egonets":
         words.append(f"k = {model['subgraphs']['num_hops']}")
     return (
         ", ".join(word for word in words if word),

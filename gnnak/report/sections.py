@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gnnak.errors import GnnakError
+from gnnak.models.factory import parse_name
 from gnnak.report import markup, plots
 from gnnak.report.lookup import RunRecords
 from gnnak.report.pending import PendingRun
@@ -152,9 +153,9 @@ def _label(record: Record) -> str:
 
 
 def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
-    runs: dict[tuple[object, ...], dict[bool, Record]] = {}
+    runs: dict[tuple[Any, ...], dict[bool, Record]] = {}
     for record in records:
-        model = record["model"].removesuffix("-s")
+        model = parse_name(record["model"]).unsampled_name
         same = [record[name] for name in ("target", "epochs", "seed")]
         key = (*same, model, record.get("device"))
         runs.setdefault(key, {})[record["drop"] is not None] = record

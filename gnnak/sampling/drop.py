@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from gnnak.backend import operation
 from gnnak.errors import CoverageError
-from gnnak.fast.sampling import has_fast_sampling
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.sampling.coverage import coverage
@@ -153,7 +153,7 @@ def keep_subgraphs(
         num_edges=subgraphs.num_edges,
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
-        filling=_filling(subgraphs, edge_index, kept, number, root, plan),
+        filling=filling_of(subgraphs, edge_index, kept, number, root, plan),
     )
 
 
@@ -178,16 +178,23 @@ def _check_covered(covered: Tensor) -> None:
         )
 
 
-def _filling(
+@operation
+def filling_of(
     subgraphs: RootedSubgraphs,
     edge_index: Tensor,
-    kept: Tensor,
+    sampled: Tensor,
     number: Tensor,
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    if plan is None or not has_fast_sampling(plan):
-        return plan_filling(edge_index, subgraphs.num_subgraphs, root)
-    from gnnak.fast.sampling.fill import fast_filling
+    """Return the estimates at dropped roots as weights of the sampled subgraphs.
 
-    return fast_filling(subgraphs, plan, kept, number)
+    Args:
+        subgraphs: A rooted subgraph for every node.
+        edge_index: The graph's edges, [2, e].
+        sampled: Which subgraphs are sampled, [s] bool.
+        number: How many sampled subgraphs come before each, [s].
+        root: The roots of the sampled subgraphs.
+        plan: The plan of this batch, where there is one.
+    """
+    return plan_filling(edge_index, subgraphs.num_subgraphs, root)

@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor
 
-from gnnak.fast.sampling import has_fast_sampling
+from gnnak.backend import operation
 from gnnak.sampling.greedy import choose_greedily
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
+@operation
 def farthest_roots(
     subgraphs: RootedSubgraphs,
     plan: Plan,
@@ -25,10 +26,6 @@ def farthest_roots(
         Which subgraphs are kept, [s] bool.
     """
     rank = random_order(subgraphs, generator)
-    if has_fast_sampling(plan):
-        from gnnak.fast.sampling.greedy import sample_greedily
-
-        return sample_greedily(subgraphs, plan, min_coverage, rank, farthest=True)
     distances = plan.distances
     assert distances is not None, "a plan for farthest sampling has distances"
     nodes = torch.arange(plan.num_nodes, device=subgraphs.device)

@@ -34,6 +34,13 @@ def check_record(
             f"the record is of a graph of {record.num_nodes} nodes, not {num_nodes}."
         )
     _check_shapes(record)
+    if record.real is not None:
+        _check_padding(record)
+        real_nodes = None if num_nodes is None else int(record.real.nodes)
+        if edge_index is not None:
+            edge_index = edge_index[:, : int(record.real.edges)]
+        check_record(record.unpadded(), edge_index, real_nodes)
+        return
     _check_copies(record, num_nodes)
     _check_edges(record)
     _check_hops(record)
@@ -61,6 +68,28 @@ def _check_shapes(record: RootedSubgraphs) -> None:
         raise SubgraphError("edge and edge_index must have one length, f.")
 
 
+def _check_padding(record: RootedSubgraphs) -> None:
+    """Verify that padding rows refer to padding rows only."""
+    assert record.real is not None
+    real = record.real.on_host()
+    for name, rows, refers_to, size in (
+        ("root", "subgraphs", "nodes", record.num_nodes),
+        ("node", "copies", "nodes", record.num_nodes),
+        ("subgraph", "copies", "subgraphs", record.num_subgraphs),
+        ("edge_index", "edge_copies", "copies", record.num_copies),
+        ("edge", "edge_copies", "edges", record.num_edges),
+    ):
+        padding = getattr(record, name)[..., real[rows] :]  # type: ignore[index]
+        outside = padding < real[refers_to]  # type: ignore[index]
+        if size is not None:
+            outside |= padding >= size
+        if outside.any():
+            raise SubgraphError(
+                f"a padding row of {name} refers to a row of {refers_to} that is not "
+                "padding."
+            )
+
+
 def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
@@ -85,6 +114,9 @@ def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
 
 def _check_edges(record: RootedSubgraphs) -> None:
     check_edge_index(record.edge_index, record.num_copies)
+    edges, size = record.edge, record.num_edges
+    if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
+        raise SubgraphError(f"edge must lie in 0..{size - 1}.")
     source, target = record.edge_index
     if (record.subgraph[source] != record.subgraph[target]).any():
         raise SubgraphError("an edge copy joins two subgraphs.")

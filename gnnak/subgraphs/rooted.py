@@ -1,4 +1,4 @@
-"""The one record that flows through the house: rooted subgraphs of a whole batch."""
+"""`RootedSubgraphs`: the record of the rooted subgraphs of a whole batch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.invariants import TENSORS, check_record
 
@@ -48,6 +49,10 @@ class RootedSubgraphs:
     """The graph's number of nodes, n, where known: extraction knows it."""
     num_edges: int | None = None
     """The graph's number of edges, e, where known."""
+    real: RealCounts | None = None
+    """How many rows of a padded record are real; None = all rows are. The sentences
+    above hold for the real rows. Padding rows follow them, and their indices refer to
+    padding rows of the other axes."""
 
     @property
     def num_subgraphs(self) -> int:
@@ -136,34 +141,55 @@ class RootedSubgraphs:
         return counts_of(self.subgraph, self.num_subgraphs)
 
     def _once(self, name: str, compute: Callable[[], T]) -> T:
-        """Compute a derived value at its first use and keep it with the record.
+        """Compute a derived value at its first use and cache it in the record.
 
-        Compiled code computes it where it stands: a kept value would break the graph.
+        Compiled code computes it at every use: a cache would break its graph.
         """
         if torch.compiler.is_compiling():
             return compute()
-        kept = self.__dict__.setdefault("_kept", {})
-        if name not in kept:
-            # What is first asked for in inference may be needed in training, too.
+        derived = self.__dict__.setdefault("_derived", {})
+        if name not in derived:
+            # A value that is first used in inference may be needed in training, too.
             with torch.inference_mode(False):
-                kept[name] = compute()
-        return kept[name]
+                derived[name] = compute()
+        return derived[name]
 
     def assume(self, **values: object) -> Self:
-        """Take derived values found elsewhere, named as here, `by` for all `Groups`.
+        """Set derived values that are already known, named like the properties.
 
-        What is derived of many batches at once need not be derived of each again.
+        Loaders derive them for many batches at once.
+
+        Args:
+            values: Values by the name of their property; `by` takes a dict with the
+                `Groups` of each axis.
         """
-        kept = self.__dict__.setdefault("_kept", {})
+        derived = self.__dict__.setdefault("_derived", {})
         groups = values.pop("by", {})
         assert isinstance(groups, dict)
-        kept |= values | {f"by {axis}": found for axis, found in groups.items()}
+        derived |= values | {f"by {axis}": found for axis, found in groups.items()}
         return self
 
     def to(self, device: torch.device | str) -> Self:
         """Return this record on another device."""
         moved = {name: getattr(self, name).to(device) for name in TENSORS}
-        return replace(self, **moved)
+        real = None if self.real is None else self.real.to(device)
+        return replace(self, **moved, real=real)
+
+    def unpadded(self) -> RootedSubgraphs:
+        """Return the real rows as a record without padding; synchronises."""
+        if self.real is None:
+            return self
+        real = self.real.on_host()
+        return RootedSubgraphs(
+            self.root[: real["subgraphs"]],
+            self.node[: real["copies"]],
+            self.subgraph[: real["copies"]],
+            self.hop[: real["copies"]],
+            self.edge_index[:, : real["edge_copies"]],
+            self.edge[: real["edge_copies"]],
+            real["nodes"],
+            real["edges"],
+        )
 
     def __repr__(self) -> str:
         return (

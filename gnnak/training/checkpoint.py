@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnnak import __version__
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
+from gnnak.models.network import Network
 from gnnak.nn.features import Categorical, Continuous, Features
 from gnnak.training.config import RunConfig
 from gnnak.training.module import build_network
@@ -36,7 +37,7 @@ class Checkpoint:
     degrees: tuple[int, ...] | None = None
     """How many training nodes had each in-degree, for `pna`."""
 
-    def network(self) -> nn.Module:
+    def network(self) -> Network:
         """The network, in evaluation mode.
 
         Raises:

@@ -9,7 +9,8 @@ from typing import Any, Literal, get_args
 
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
-from gnnak.training.model_config import ModelConfig
+from gnnak.models.factory import parse_name
+from gnnak.models.options import ModelOptions
 from gnnak.typing import check_choice, check_count
 
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
@@ -97,10 +98,13 @@ class RunConfig:
 
     data: DataConfig = field(default_factory=DataConfig)
     """The graphs."""
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: ModelOptions = field(default_factory=ModelOptions)
     """The network."""
     train: TrainConfig = field(default_factory=TrainConfig)
     """The training."""
+
+    def __post_init__(self) -> None:
+        parse_name(self.model.name)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dicts, lists and numbers, as JSON and YAML have them."""
@@ -121,8 +125,8 @@ class RunConfig:
     def _digest(self, without: tuple[str, ...]) -> str:
         options = self.to_dict()
         for key in without:
-            room, name = key.split(".")
-            del options[room][name]
+            part, name = key.split(".")
+            del options[part][name]
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

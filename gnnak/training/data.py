@@ -1,4 +1,4 @@
-"""The Lightning data module: one data set, cut into parts, on the run's device."""
+"""The Lightning data module: batches of one data set, assembled on the device."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,24 +24,24 @@ from gnnak.training.config import TrainConfig
 from gnnak.training.protocols import Parts
 
 LARGER = 4
-"""How many times larger batches are in evaluation, on a GPU."""
+"""Factor by which batches are larger in evaluation than in training, on a GPU."""
 
 
 class GraphData(LightningDataModule):
     """Batches for training, validation and test.
 
-    The whole store moves to the run's device once; batches are put together there.
+    The whole store is moved to the device once; batches are assembled there.
 
     Args:
         dataset: The graphs.
         parts: Which of them are for what.
         train: Batch size, seed and precision.
-        clock: Told the seconds that putting batches together takes.
-        extractor: What makes rooted subgraphs, for models that want them. Those that
-            are always the same, and not too many, are extracted once and kept.
-        drop: Which of those that are kept are used in training; None = all.
-        padded: Whether training batches are padded to a few shapes, for one process:
-            with several nothing is padded.
+        clock: Times the assembly of training batches.
+        extractor: Makes rooted subgraphs, for models that need them. Deterministic ones
+            are extracted once and cached on the device, if they fit.
+        drop: Samples the subgraphs that are used in training; None = all are used.
+        padded: Whether training batches are padded to a few shapes; only in runs of
+            one process.
     """
 
     def __init__(
@@ -60,41 +60,41 @@ class GraphData(LightningDataModule):
             self.store = in_double(self.store)
         self.parts, self.train, self.clock = parts, train, clock
         self.extractor, self.drop, self.padded = extractor, drop, padded
-        self.kept: CachedSubgraphs | None = None
+        self.cached: CachedSubgraphs | None = None
         self.plans: CachedPlans | None = None
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
-        """Move the store to the device, and extract there; `stage` does not matter."""
+        """Move the store to the device and extract there; `stage` is not used."""
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
         if self.store.device != device:
             self.store = narrow_store(self.store).to(device)
-        if self.extractor is not None and self.kept is None:
+        if self.extractor is not None and self.cached is None:
             with self.clock.time("data"):
-                self.kept = cache_if_small(self.store, self.extractor)
-                if self.kept is not None and self.drop is not None:
-                    self.plans = cache_plans(self.kept, self.drop)
+                self.cached = cache_if_small(self.store, self.extractor)
+                if self.cached is not None and self.drop is not None:
+                    self.plans = cache_plans(self.cached, self.drop)
 
     def train_dataloader(self) -> Loader:
         """Training batches, in a new order each epoch."""
         assert self.trainer is not None
         self._close()
         seed, rank = self.train.seed, self.trainer.global_rank
-        extracts = self.kept is None and self.store.device.type == "cuda"
+        extracts = self.cached is None and self.store.device.type == "cuda"
         subgraphs = Subgraphs(
-            self.kept,
+            self.cached,
             self.extractor if extracts else None,
             self.drop,
             self.plans,
             lambda epoch: epoch_seed(seed, epoch, rank),
         )
-        inside = self.extractor is not None and self.kept is None and not extracts
+        inside = self.extractor is not None and self.cached is None and not extracts
         plain = inside or self.trainer.world_size > 1
         self._training = Loader(
             self.store,
             self._sampler(self.parts.train, lambda epoch: epoch_seed(seed, epoch)),
-            self.clock,
+            lambda: self.clock.time("data"),
             subgraphs,
             single=inside,
             padded=self.padded and not plain,
@@ -103,21 +103,21 @@ class GraphData(LightningDataModule):
         return self._training
 
     def _epoch(self) -> int:
-        """The number of the epoch whose batches are about to be cut.
+        """Return the number of the epoch whose batches are needed next.
 
-        That epochs are processed is known before that they are complete: a resumed run
-        cuts its first batches in between.
+        Lightning counts an epoch as processed before it counts it as completed; a
+        resumed run asks for its first batches in between.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed
 
     def teardown(self, stage: str) -> None:
-        """Make no more batches; `stage` does not matter."""
+        """Stop prefetching; `stage` is not used."""
         self._close()
 
     def on_exception(self, exception: BaseException) -> None:
-        """Make no more batches."""
+        """Stop prefetching."""
         self._close()
 
     def _close(self) -> None:
@@ -135,19 +135,21 @@ class GraphData(LightningDataModule):
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
     ) -> Item:
-        """Items are put together on the device: nothing is moved."""
+        """Return the batch: it was assembled on the device."""
         return batch
 
     def _evaluated(self, positions: Tensor) -> Loader:
-        # Seconds of evaluation batches belong to the evaluation: no clock.
-        single = self.extractor is not None and self.kept is None
+        # The assembly of evaluation batches counts as evaluation: it is not timed.
+        single = self.extractor is not None and self.cached is None
         size = self.train.batch_size
         on_gpu = self.store.device.type == "cuda"
         if on_gpu and not single and not self.parts.batch_statistics:
-            # Scores do not depend on it, and few large steps are faster.
+            # Scores do not depend on the batch size, and few large steps are faster.
             size *= LARGER
         sampler = self._sampler(positions, size=size)
-        return Loader(self.store, sampler, None, Subgraphs(self.kept), single)
+        return Loader(
+            self.store, sampler, subgraphs=Subgraphs(self.cached), single=single
+        )
 
     def _sampler(
         self,
@@ -166,7 +168,7 @@ class GraphData(LightningDataModule):
 
 
 def in_double(store: GraphStore) -> GraphStore:
-    """The store with all real numbers in float64."""
+    """Return the store with all floating-point fields in float64."""
     fields = {
         name: value.double()
         for name in ("x", "edge_attr", "y")
@@ -176,7 +178,7 @@ def in_double(store: GraphStore) -> GraphStore:
 
 
 def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """How many nodes of these graphs have each in-degree, from 0 up."""
+    """Count the nodes of these graphs by in-degree, from 0 up."""
     batch = store[positions]
     degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
     return tuple(torch.bincount(degree).tolist())

@@ -37,11 +37,11 @@ def evaluate(
     _check_alike(checkpoint, dataset)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     wanted = getattr(parts, part)
-    task = GraphTask(config, info, checkpoint.degrees, parts.batch_statistics)
-    task.network.load_state_dict(checkpoint.network().state_dict())
-    machine = machine or Machine()
-    task.network.save_memory(max_copies=machine.max_copies)
-    task.network.use_fused(machine.fast)
+    machine, network = machine or Machine(), checkpoint.network()
+    network.save_memory(max_copies=machine.max_copies)
+    task = GraphTask(
+        config, info, network, parts.batch_statistics, backend=machine.backend
+    )
     few, all_of_them = dataset.subset(wanted), torch.arange(wanted.numel())
     parts = Parts(all_of_them, all_of_them, all_of_them, parts.batch_statistics)
     data = GraphData(few, parts, config.train, Clock(), task.extractor)

@@ -1,4 +1,4 @@
-"""On what a run runs: devices, processes, and Lightning's trainer for them."""
+"""The devices and processes of a run, and Lightning's trainer for them."""
 
 import logging
 import warnings
@@ -11,10 +11,12 @@ from typing import Literal, get_args
 import torch
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.loggers import TensorBoardLogger
+from torch import nn
 
+from gnnak.backend import PLAIN, Backend
 from gnnak.errors import MissingPackageError, OptionError
-from gnnak.optional import has_triton
 from gnnak.training.config import Precision, RunConfig
+from gnnak.training.step import can_capture
 from gnnak.training.workers import become_main, follow_main, is_worker
 from gnnak.typing import check_choice, check_count
 
@@ -25,15 +27,11 @@ PRECISIONS: dict[Precision, str] = {
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
-WAITING = ("gcn", "gat", "ppgn")
-"""Base GNNs that wait for the device: they count self loops, or nodes of graphs."""
-FUSED = ("gcn",)
-"""Those of them that do not wait in fused kernels."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices, processes and memory: what is computed stays the same, to rounding."""
+    """Devices, processes and memory; results do not depend on them, up to rounding."""
 
     accelerator: Accelerator = "auto"
     """`auto` takes a GPU where there is one."""
@@ -42,17 +40,18 @@ class Machine:
     num_nodes: int = 1
     """Machines."""
     deterministic: bool = False
-    """Whether to choose the same bits over speed."""
+    """Whether results are the same to the bit in every run, at the cost of speed."""
     tf32: bool = True
     """Whether matrix products on a GPU may round their inputs to TF32."""
     tensorboard: bool = False
     """Whether to log for TensorBoard."""
     recompute: bool = False
-    """Whether to keep less in training and compute it again in the backward pass."""
+    """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
     """In evaluation, about how many node copies are computed at a time; None = all."""
     fast: bool = True
-    """Fused kernels and captured steps on a GPU; the same results to rounding."""
+    """Whether to use fused kernels and captured steps on a GPU; the same results up to
+    rounding."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
@@ -78,26 +77,25 @@ class Machine:
         """Whether the run is one process."""
         return self.devices * self.num_nodes == 1
 
-    def captures(self, config: RunConfig) -> bool:
-        """Whether steps of training on padded batches are captured.
+    @property
+    def device(self) -> torch.device:
+        """The kind of device a run is on."""
+        return torch.device("cuda" if self.is_gpu else "cpu")
 
-        Not those that wait for the device: to scale losses, to store the generator's
-        state for what is computed once more, or in the base GNN.
+    @property
+    def backend(self) -> Backend | None:
+        """The backend of a run: the default one, None, or plain PyTorch."""
+        return None if self.fast else PLAIN
+
+    def captures(self, network: nn.Module, precision: Precision) -> bool:
+        """Return whether steps of training a network are captured.
+
+        Recomputed layers are not: their backward pass restores the state of the
+        random number generator, which synchronises with the device.
         """
-        waits = config.train.precision == "16" or self.recompute
-        base = config.model.name.split("-")[0]
-        if base in WAITING:
-            waits |= base not in FUSED or not _runs_fused(config)
-        return self.fast and self.is_gpu and self.is_one and not waits
-
-
-def _runs_fused(config: RunConfig) -> bool:
-    """Whether base GNNs are run on rooted subgraphs alone, all in fused kernels."""
-    model, precision = config.model, config.train.precision
-    uplifted = "-ak" in model.name and not model.plain_conv
-    several = model.encodings is None or len(model.encodings) > 1
-    transformed = several and model.mlp_layers > 0 and model.dropout == 0
-    return uplifted and transformed and precision == "32" and has_triton()
+        if not self.fast or not self.is_one or self.recompute:
+            return False
+        return can_capture(network, self.device, precision)
 
 
 def make_trainer(
@@ -107,7 +105,7 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Lightning's trainer of one run; a captured step clips gradients itself."""
+    """Build Lightning's trainer of a run; a captured step clips gradients itself."""
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
@@ -149,7 +147,7 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Keep Lightning's notes about devices and loaders off the screen."""
+    """Inside, Lightning prints no notes about devices and loaders."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

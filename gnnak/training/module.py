@@ -1,4 +1,4 @@
-"""The Lightning module: the network, what it minimises, how it is scored."""
+"""The Lightning module: network, loss and metric."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,53 +8,53 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from gnnak.backend import Backend, use_backend
 from gnnak.datasets.record import DatasetInfo
-from gnnak.fast.step.captured import CapturedStep
-from gnnak.fast.step.recorder import make_recorder
 from gnnak.graphs import GraphBatch
 from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.items import Item
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
-from gnnak.nn.padding import real_rows
-from gnnak.nn.recompute import norms_without_memory
+from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config import RunConfig
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
-from gnnak.training.step import make_step
+from gnnak.training.step import Step, make_captured, make_step
 
 
 class GraphTask(LightningModule):
     """A network in training.
 
-    What is random in an epoch follows from the seed, the epoch and the process alone,
-    and so does the learning rate: a run taken up at an epoch goes on as if it had
-    never stopped.
+    The random numbers of an epoch depend on the seed, the epoch and the process only,
+    and so does the learning rate: a resumed run continues as if it had never stopped.
 
     Args:
         config: The run.
-        info: What is asked of the data.
-        degrees: How many training nodes have each in-degree; read by `pna` alone.
+        info: Task, metric and feature sizes of the data set.
+        network: The network that is trained.
         batch_statistics: Whether to score with the statistics of the batch.
         capture: Whether steps on padded batches are captured and replayed.
+        backend: The backend of the network; None = the default one.
     """
 
     def __init__(
         self,
         config: RunConfig,
         info: DatasetInfo,
-        degrees: tuple[int, ...] | None = None,
+        network: Network,
         batch_statistics: bool = False,
         capture: bool = False,
+        backend: Backend | None = None,
     ) -> None:
         super().__init__()
         self.automatic_optimization = not capture
-        self.captured: CapturedStep | None = None
+        self.captured: Step | None = None
+        self.backend = backend
         self.config, self.info = config, info
         self.batch_statistics = batch_statistics
-        self.network = build_network(config, info, degrees)
+        self.network = network
         self.loss = make_loss(info, config.train.loss)
         self.metric = make_metric(info)
         if config.train.precision == "64":
@@ -73,8 +73,7 @@ class GraphTask(LightningModule):
         make_ready(optimizer, self.device, capture)
         if capture:
             step = make_step(self.loss_of, optimizer, self.config.train, self.device)
-            recorder = make_recorder(self.device)
-            self.captured = CapturedStep(step, recorder, optimizer.zero_grad)
+            self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
         """Give back what was captured, and the gradients that lie there."""
@@ -104,9 +103,9 @@ class GraphTask(LightningModule):
         return None
 
     def loss_of(self, item: Item) -> Tensor:
-        """The loss of one batch, blind to its padding."""
-        batch, real = item.batch, item.real
-        with real_rows({} if real is None else real.counts()):
+        """Return the loss of one batch, over its real rows."""
+        batch, real = item.batch, item.batch.real
+        with use_backend(self.backend):
             outputs = self.network(
                 batch, subgraphs=item.subgraphs, generator=self.generator
             )
@@ -121,7 +120,10 @@ class GraphTask(LightningModule):
         batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
-        with norms_in_training(self.network, self.batch_statistics):
+        with (
+            use_backend(self.backend),
+            batch_statistics(self.network, self.batch_statistics),
+        ):
             outputs = self.network(batch, subgraphs=subgraphs)
         outputs = _widened(outputs)
         self.metric.update(outputs, self._targets(batch, outputs))
@@ -164,13 +166,14 @@ def build_network(
     config: RunConfig, info: DatasetInfo, degrees: tuple[int, ...] | None = None
 ) -> Network:
     """The network of a run, with fresh weights in the run's precision."""
-    options = config.model.options(node_task=info.node_task, degrees=degrees)
     network = build_model(
         config.model.name,
         info.node_features,
         info.edge_features,
         info.num_outputs,
-        options,
+        config.model,
+        info.node_task,
+        degrees,
     )
     return network.double() if config.train.precision == "64" else network
 
@@ -181,8 +184,8 @@ def _widened(outputs: Tensor) -> Tensor:
 
 
 @contextmanager
-def norms_in_training(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Inside, norms take the statistics of the batch, and remember nothing of it."""
+def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
+    """Inside, norms use the statistics of the batch and leave the running ones alone."""
     if not wanted:
         yield
         return
@@ -191,7 +194,7 @@ def norms_in_training(network: nn.Module, wanted: bool = True) -> Iterator[None]
     for norm in norms:
         norm.training = True
     try:
-        with norms_without_memory(network):
+        with frozen_running_statistics(network):
             yield
     finally:
         for norm, training in zip(norms, before, strict=True):

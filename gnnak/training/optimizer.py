@@ -1,4 +1,4 @@
-"""Adam, made to be captured or not, and its learning rate."""
+"""Adam and its learning rate, for captured and for plain steps."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,53 +7,30 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
-from gnnak.fast.step.streams import SideStreams
+from gnnak.backend import operation
 from gnnak.training.config import TrainConfig
-
-TOGETHER = 32
-"""Weights that one lane moves."""
 
 
 def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:
-    """Adam with the run's options."""
+    """Build Adam with the options of a run."""
     rate, decay = train.learning_rate, train.weight_decay
     return Adam(weights, lr=rate, weight_decay=decay)
 
 
+@operation
 def take_step(optimizer: Optimizer, device: torch.device) -> None:
-    """Move the weights; in a captured step, some beside the others.
-
-    Adam moves a few dozen of them at a time, and each time takes as long as the
-    largest of these.
-
-    Args:
-        optimizer: An Adam.
-        device: Where its weights are.
-    """
-    whole = optimizer.param_groups
-    with SideStreams(device) as lanes:
-        if not lanes.parted:
-            optimizer.step()
-            return
-        try:
-            for group in whole:
-                for first in range(0, len(group["params"]), TOGETHER):
-                    some = group["params"][first : first + TOGETHER]
-                    optimizer.param_groups = [group | {"params": some}]
-                    with lanes.side_stream():
-                        optimizer.step()
-        finally:
-            optimizer.param_groups = whole
+    """Update the weights, which are on `device`."""
+    optimizer.step()
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Let an optimizer, new or from a checkpoint, run here, captured or not.
+    """Prepare an optimizer, new or from a checkpoint, for its device.
 
     Args:
         optimizer: An Adam.
         device: Where its weights are.
-        captured: Whether its steps are captured as CUDA graphs: the learning rate then
-            is a tensor that stays in its place, and steps are counted on the device.
+        captured: Whether its steps are captured as CUDA graphs: the learning rate is
+            then a tensor with a fixed address, and steps are counted on the device.
     """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
@@ -68,7 +45,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Change the learning rate; where it is a tensor, in its place."""
+    """Set the learning rate; where it is a tensor, in place."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

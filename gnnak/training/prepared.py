@@ -1,15 +1,16 @@
-"""What is trained and on what, ready for a trainer: for runs and for rehearsals."""
+"""Build the network and the batches of a run or a benchmark."""
 
 from typing import NamedTuple
 
 import torch
 
 from gnnak.datasets.record import Dataset
+from gnnak.models.factory import parse_name
 from gnnak.training.clock import Clock
 from gnnak.training.config import RunConfig
 from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.machine import Machine
-from gnnak.training.module import GraphTask
+from gnnak.training.module import GraphTask, build_network
 from gnnak.training.protocols import Parts
 
 
@@ -31,15 +32,38 @@ def prepare(
 ) -> Prepared:
     """Build the network of a run, and the batches it is trained on."""
     torch.manual_seed(config.train.seed)
-    degrees = None
-    if config.model.name.split("-")[0] == "pna":
-        degrees = degree_counts(dataset.store, parts.train)
-    captured = machine.captures(config)
-    task = GraphTask(config, dataset.info, degrees, parts.batch_statistics, captured)
-    task.network.save_memory(machine.recompute, machine.max_copies)
-    task.network.use_fused(machine.fast)
-    drop = task.network.drop
+    degrees = training_degrees(config, dataset, parts)
+    network = build_network(config, dataset.info, degrees)
+    network.save_memory(machine.recompute, machine.max_copies)
+    captured = machine.captures(network, config.train.precision)
+    task = GraphTask(
+        config,
+        dataset.info,
+        network,
+        batch_statistics=parts.batch_statistics,
+        capture=captured,
+        backend=machine.backend,
+    )
     data = GraphData(
-        dataset, parts, config.train, clock, task.extractor, drop, captured
+        dataset, parts, config.train, clock, task.extractor, network.drop, captured
     )
     return Prepared(task, data, captured, degrees)
+
+
+def is_captured(
+    config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
+) -> bool:
+    """Return whether the steps of a run would be captured."""
+    with torch.random.fork_rng(devices=[]):
+        degrees = training_degrees(config, dataset, parts)
+        network = build_network(config, dataset.info, degrees)
+    return machine.captures(network, config.train.precision)
+
+
+def training_degrees(
+    config: RunConfig, dataset: Dataset, parts: Parts
+) -> tuple[int, ...] | None:
+    """Count the in-degrees of the training graphs, for networks that need them."""
+    if not parse_name(config.model.name).needs_degrees:
+        return None
+    return degree_counts(dataset.store, parts.train)

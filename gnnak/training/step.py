@@ -1,15 +1,44 @@
-"""One step of training as one function: loss, gradient, clipping, Adam."""
+"""One step of training as one function: loss, gradient, clipping, optimiser."""
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
+from gnnak.backend import operation
 from gnnak.loading.items import Item
 from gnnak.training.config import TrainConfig
 from gnnak.training.optimizer import take_step
+
+Step = Callable[[Item], Tensor]
+
+
+@operation
+def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
+    """Return whether steps can be captured and replayed; never in plain PyTorch.
+
+    Args:
+        network: The network, in training mode.
+        device: The device it is trained on.
+        precision: The precision it is trained in.
+    """
+    return False
+
+
+@operation
+def make_captured(
+    step: Step, device: torch.device, release: Callable[[], object]
+) -> Step:
+    """Return a step that is captured for a few shapes of batches and then replayed.
+
+    Args:
+        step: Trains on an item and returns the detached loss.
+        device: The device it runs on.
+        release: Frees what a step leaves in memory, such as gradients.
+    """
+    return step
 
 
 def make_step(
@@ -17,24 +46,24 @@ def make_step(
     optimizer: Optimizer,
     train: TrainConfig,
     device: torch.device,
-) -> Callable[[Item], Tensor]:
-    """The step of a run, which never waits for the device.
+) -> Step:
+    """Build the step of a run, which never synchronises with the device.
 
     Args:
         loss_of: The loss of an item.
-        optimizer: Moves the weights.
-        train: Precision and clipping; `precision` 16 is not for this.
-        device: Where the weights are.
+        optimizer: Updates the weights.
+        train: Precision and clipping; `precision` 16 is not supported here.
+        device: The device of the weights.
 
     Returns:
-        From an item to its loss, detached; the weights have been moved.
+        A function that trains on an item and returns its detached loss.
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     narrow = train.precision == "bf16"
 
     def step(item: Item) -> Tensor:
-        # Gradients are made anew, so that a graph has its own; weights that were cast
-        # are forgotten at once, as a graph must not read those of another.
+        # Each captured graph needs its own gradients, and must not read the weights
+        # that autocast cached for another one.
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, enabled=False):
             with torch.autocast(
@@ -51,9 +80,9 @@ def make_step(
 
 
 def backward(loss: Tensor) -> None:
-    """The backward pass of a loss, in this thread.
+    """Run the backward pass in this thread.
 
-    On a GPU it would have a thread of its own, and cuBLAS workspaces for that.
+    PyTorch's thread for the backward pass on a GPU has its own cuBLAS workspaces.
     """
     with torch.autograd.set_multithreading_enabled(False):
         loss.backward()

@@ -93,7 +93,7 @@ class PlainEmbedder(nn.Module):
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
-            extractor=EgoNets(num_hops),
+            subgraphs=EgoNets(num_hops),
             encodings=encodings,
         )
         with torch.random.fork_rng(devices=[]):

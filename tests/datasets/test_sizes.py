@@ -32,7 +32,7 @@ def test_training_bytes_follow_the_formula():
 def test_training_bytes_are_about_what_autograd_keeps(hops):
     data = load_dataset("csl")
     store = data.store.subset(slice(4))
-    options = ModelOptions(num_layers=2, channels=32, extractor=EgoNets(hops))
+    options = ModelOptions(num_layers=2, channels=32, subgraphs=EgoNets(hops))
     net = build_model("gin-ak+", data.info.node_features, None, 10, options)
     weights = {weight.untyped_storage().data_ptr() for weight in net.parameters()}
     kept: dict[int, torch.Tensor] = {}

@@ -9,7 +9,7 @@ from torch_geometric.data import Batch
 from gnnak import EgoNets
 from gnnak.errors import OptionError
 from gnnak.sampling import SubgraphDrop
-from gnnak.training.module import norms_in_training
+from gnnak.training.module import batch_statistics
 from tests.models.zoo import molecules, small_network
 
 NAMES = ("gin-ak+", "gcn-ak", "pna*-ak+", "ppgn-ak+", "gin", "gin-ak+-s")
@@ -64,7 +64,7 @@ def test_slices_keep_the_order_of_the_encodings(batch):
 
 def test_nothing_is_sliced_where_norms_take_statistics_of_the_batch(batch):
     network = small_network("gin-ak+").eval()
-    with torch.no_grad(), norms_in_training(network):
+    with torch.no_grad(), batch_statistics(network):
         whole = network(batch)
         network.save_memory(max_copies=20)
         assert torch.equal(network(batch), whole)

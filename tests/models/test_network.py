@@ -7,7 +7,6 @@ from torch_geometric.data import Batch, Data
 from gnnak import EgoNets, RandomWalks
 from gnnak.errors import GraphError, OptionError, SubgraphError, WidthError
 from gnnak.models import Network, model_names
-from gnnak.nn.uplift import GNNAK
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
@@ -163,7 +162,7 @@ def test_network_is_copied_whole():
 
 
 def test_network_of_walks_draws_anew_in_training_alone():
-    net = small_network("gin-ak+", extractor=RandomWalks(length=3, repeats=1))
+    net = small_network("gin-ak+", subgraphs=RandomWalks(length=3, repeats=1))
     data = molecule_batch()
     random_state = torch.get_rng_state()
     net.eval()
@@ -176,12 +175,12 @@ def test_network_of_walks_draws_anew_in_training_alone():
     for _ in range(4):
         net(data)
     assert any(not torch.equal(drawn[0], other) for other in drawn[1:])
-    fresh = small_network("gin-ak+", extractor=RandomWalks(length=3, repeats=1)).eval()
+    fresh = small_network("gin-ak+", subgraphs=RandomWalks(length=3, repeats=1)).eval()
     assert torch.equal(fresh(data), evaluated)
 
 
 def test_network_of_walks_is_repeatable_from_a_seed_in_training():
-    net = small_network("gin-ak+", extractor=RandomWalks(length=3, repeats=1)).train()
+    net = small_network("gin-ak+", subgraphs=RandomWalks(length=3, repeats=1)).train()
     data = molecule_batch()
     torch.manual_seed(3)
     one = net(data)
@@ -280,12 +279,3 @@ def test_network_of_a_data_without_features_says_what_to_pass():
 def test_network_refuses_an_unknown_readout():
     with pytest.raises(OptionError, match="reduce is 'max'"):
         Network(torch.nn.Identity(), [], torch.nn.Identity(), reduce="max")
-
-
-def test_use_fused_reaches_every_uplifted_layer():
-    network = small_network("gin-ak+")
-    layers = [module for module in network.modules() if isinstance(module, GNNAK)]
-    assert all(layer.fused for layer in layers)
-    network.use_fused(False)
-    assert layers
-    assert not any(layer.fused for layer in layers)

@@ -13,23 +13,29 @@ SMALL = {
     "num_layers": 2,
     "channels": 8,
     "hop_channels": 4,
-    "extractor": EgoNets(2),
-    "degrees": (3, 8, 4, 1),
+    "subgraphs": EgoNets(2),
 }
 
 
-def small_network(name, edge_features=BONDS, out_channels=3, seed=0, **options):
+DEGREES = (3, 8, 4, 1)
+
+
+def small_network(
+    name, edge_features=BONDS, out_channels=3, seed=0, node_task=False, **options
+):
     """A small network on `molecules`, float64."""
     torch.manual_seed(seed)
     chosen = ModelOptions(**(SMALL | options))
-    return build_model(name, ATOMS, edge_features, out_channels, chosen).double()
+    given = (ATOMS, edge_features, out_channels, chosen, node_task, DEGREES)
+    return build_model(name, *given).double()
 
 
-def continuous_network(name, seed=0, **options):
+def continuous_network(name, seed=0, node_task=False, **options):
     """A small network on `small_graphs(channels=4, edge_channels=3)`, float64."""
     torch.manual_seed(seed)
     chosen = ModelOptions(**(SMALL | options))
-    return build_model(name, Continuous(4), Continuous(3), 3, chosen).double()
+    given = (Continuous(4), Continuous(3), 3, chosen, node_task, DEGREES)
+    return build_model(name, *given).double()
 
 
 def molecules(with_edges=True):

@@ -15,7 +15,7 @@ def difference(model: str, pair: str, num_hops: int = 1, seed: int = 0) -> float
     """Largest relative difference of the two graphs' embeddings."""
     torch.manual_seed(seed)
     options = ModelOptions(
-        num_layers=2, base_layers=2, channels=16, extractor=EgoNets(num_hops)
+        num_layers=2, base_layers=2, channels=16, subgraphs=EgoNets(num_hops)
     )
     net = build_model(model, Categorical((1,)), None, 8, options).double().eval()
     net.requires_grad_(False)

@@ -1,10 +1,12 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import real_rows
+from gnnak.nn.padding import RealRows, real_rows
 
 
 @pytest.mark.parametrize("num_rows", [0, 1])
@@ -38,7 +40,7 @@ def test_batch_norm_over_processes_counts_many_narrow_rows(dtype, tmp_path):
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, 2, 7])
-def test_batch_norm_inside_real_rows_is_blind_to_padding(num_rows):
+def test_batch_norm_inside_real_rows_ignores_padding(num_rows):
     x = torch.randn(num_rows, 3, dtype=torch.double)
     padded = torch.cat([x, torch.full((5, 3), 9.0)]).requires_grad_()
     x.requires_grad_()
@@ -49,7 +51,7 @@ def test_batch_norm_inside_real_rows_is_blind_to_padding(num_rows):
     weights = torch.randn(num_rows, 3, dtype=torch.double)
     wanted = plain(x)
     (wanted * weights).sum().backward()
-    with real_rows({num_rows + 5: torch.tensor(num_rows), 3: torch.tensor(1)}):
+    with real_rows(RealRows(nodes=torch.tensor(num_rows), edges=torch.tensor(1))):
         got = blind(padded)
     assert got.isfinite().all()
     got = got[:num_rows]
@@ -64,19 +66,26 @@ def test_batch_norm_inside_real_rows_is_blind_to_padding(num_rows):
         torch.testing.assert_close(ours, theirs, **exact)
 
 
-def test_real_rows_do_not_matter_to_evaluation_nor_to_other_sizes():
+def test_real_rows_do_not_matter_to_evaluation_nor_to_other_axes():
     x = torch.randn(4, 3)
-    for training, rows in ((False, 4), (True, 5)):
-        norm, plain = (BatchNorm(3).train(training) for _ in range(2))
-        with real_rows({rows: torch.tensor(2)}):
+    for training, axis in ((False, "nodes"), (True, "edges")):
+        norm, plain = (BatchNorm(3, axis).train(training) for _ in range(2))
+        with real_rows(RealRows(nodes=torch.tensor(2))):
             got = norm(x)
         assert torch.equal(got, plain(x))
+
+
+def test_real_rows_belong_to_their_thread():
+    x, norm = torch.randn(4, 3), BatchNorm(3).train()
+    with real_rows(RealRows(nodes=torch.tensor(2))), ThreadPoolExecutor(1) as pool:
+        elsewhere = pool.submit(norm, x).result()
+    torch.testing.assert_close(elsewhere, nn.BatchNorm1d(3).train()(x))
 
 
 @pytest.mark.parametrize("dtype", [torch.half, torch.bfloat16])
 def test_batch_norm_inside_real_rows_is_wide_inside(dtype):
     x = torch.randn(1000, 2).to(dtype)
-    with real_rows({1000: torch.tensor(900)}):
+    with real_rows(RealRows(nodes=torch.tensor(900))):
         got = BatchNorm(2).train()(x)
     wanted = BatchNorm(2).train()(x[:900].float())
     assert got.dtype == dtype

@@ -1,16 +1,15 @@
 import pytest
 import torch
 
-from gnnak.nn.segment import gather, lookup, segment_reduce
+from gnnak.nn.segment import lookup, segment_reduce
 
 ROWS = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], dtype=torch.double)
 
 
-@pytest.mark.parametrize("function", [gather, lookup])
-def test_gather_takes_the_named_rows(function):
-    got = function(ROWS, torch.tensor([2, 0, 0]))
+def test_lookup_takes_the_named_rows():
+    got = lookup(ROWS, torch.tensor([2, 0, 0]))
     assert got.tolist() == [[5.0, 9.0], [1.0, 2.0], [1.0, 2.0]]
-    assert function(ROWS, torch.tensor([], dtype=torch.long)).shape == (0, 2)
+    assert lookup(ROWS, torch.tensor([], dtype=torch.long)).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

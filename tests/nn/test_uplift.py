@@ -7,7 +7,7 @@ from torch import nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GINEConv
 
-from gnnak import GNNAK, PAPER, PUBLISHED, Departures, EgoNets, RandomWalks
+from gnnak import GNNAK, PAPER, PUBLISHED, EgoNets, LayerOptions, RandomWalks
 from gnnak.errors import EdgeAttrError, OptionError, SubgraphError, WidthError
 from gnnak.subgraphs import egonets
 from gnnak.testing import (
@@ -40,12 +40,12 @@ def graph(seed=0, num_nodes=7, num_edges=16):
     return x, edge_index, edge_attr
 
 
-@pytest.mark.parametrize("departures", [PAPER, PUBLISHED, Departures(mlp_layers=2)])
+@pytest.mark.parametrize("options", [PAPER, PUBLISHED, LayerOptions(mlp_layers=2)])
 @pytest.mark.parametrize(
     ("hop_channels", "hop"), [(0, "concat"), (5, "concat"), (5, "add")]
 )
 @pytest.mark.parametrize("encodings", SUBSETS)
-def test_gnnak_equals_the_equations_in_loops(encodings, hop_channels, hop, departures):
+def test_gnnak_equals_the_equations_in_loops(encodings, hop_channels, hop, options):
     for reduce, fuse in product(("sum", "mean"), ("concat", "sum")):
         layer = make_layer(
             hop_channels,
@@ -53,7 +53,7 @@ def test_gnnak_equals_the_equations_in_loops(encodings, hop_channels, hop, depar
             encodings=encodings,
             reduce=reduce,
             fuse=fuse,
-            departures=departures,
+            options=options,
         )
         for seed, num_hops in ((0, 1), (1, 2)):
             x, edge_index, edge_attr = graph(seed)
@@ -63,7 +63,7 @@ def test_gnnak_equals_the_equations_in_loops(encodings, hop_channels, hop, depar
 
 
 def test_gnnak_of_corner_cases_equals_the_equations(corner_case):
-    layer = make_layer(departures=PUBLISHED)
+    layer = make_layer(options=PUBLISHED)
     x, edge_index, edge_attr = (
         corner_case[k] for k in ("x", "edge_index", "edge_attr")
     )
@@ -87,7 +87,7 @@ def test_gnnak_of_a_triangle_equals_values_done_by_hand():
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double])
 def test_gnnak_is_equivariant_and_batching_consistent(dtype):
-    layer = make_layer(departures=PUBLISHED).to(dtype)
+    layer = make_layer(options=PUBLISHED).to(dtype)
     tolerance = 1e-9 if dtype == torch.double else 1e-4
 
     def function(data):
@@ -101,7 +101,7 @@ def test_gnnak_is_equivariant_and_batching_consistent(dtype):
 
 
 def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
-    layer = make_layer(departures=PUBLISHED).train()
+    layer = make_layer(options=PUBLISHED).train()
     x, edge_index, edge_attr = graph()
     subs = egonets(edge_index, x.size(0), 2)
     before = [copy.deepcopy(value) for value in (x, edge_index, edge_attr, subs.hop)]
@@ -112,9 +112,9 @@ def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
     assert without == []
 
 
-@pytest.mark.parametrize("departures", [PAPER, PUBLISHED])
-def test_gnnak_compiled_equals_eager(departures):
-    layer = make_layer(departures=departures).train()
+@pytest.mark.parametrize("options", [PAPER, PUBLISHED])
+def test_gnnak_compiled_equals_eager(options):
+    layer = make_layer(options=options).train()
     compiled = torch.compile(copy.deepcopy(layer), dynamic=True, fullgraph=True)
     for seed, num_nodes in ((0, 7), (1, 9)):
         x, edge_index, edge_attr = graph(seed, num_nodes)
@@ -131,7 +131,7 @@ def test_gnnak_compiled_equals_eager(departures):
 
 
 def test_gnnak_runs_in_bf16_autocast():
-    layer = make_layer(departures=PUBLISHED).float().train()
+    layer = make_layer(options=PUBLISHED).float().train()
     x, edge_index, edge_attr = graph()
     subs = egonets(edge_index, x.size(0), 2)
     full = layer(x.float(), subs, edge_attr.float())
@@ -161,7 +161,7 @@ def test_gnnak_compiled_refuses_a_hop_beyond_max_hops():
 
 
 def test_gnnak_state_dict_round_trips(tmp_path):
-    layer, other = make_layer(departures=PUBLISHED), make_layer(departures=PUBLISHED)
+    layer, other = make_layer(options=PUBLISHED), make_layer(options=PUBLISHED)
     torch.save(layer.state_dict(), tmp_path / "layer.pt")
     other.load_state_dict(torch.load(tmp_path / "layer.pt", weights_only=True))
     x, edge_index, edge_attr = graph()
@@ -172,12 +172,12 @@ def test_gnnak_state_dict_round_trips(tmp_path):
 def test_gnnak_has_no_weights_that_it_does_not_use():
     names = {name.split(".")[0] for name, _ in make_layer(0).named_parameters()}
     assert names == {"gnn", "project", "fuse"}
-    alone = make_layer(encodings=("subgraph",), departures=PUBLISHED)
+    alone = make_layer(encodings=("subgraph",), options=PUBLISHED)
     assert len(alone.transforms) == 0
 
 
 def test_gnnak_repr_tells_its_options():
-    text = repr(make_layer(departures=PUBLISHED))
+    text = repr(make_layer(options=PUBLISHED))
     for part in ("in_channels=4", "hop_channels=5", "reduce='sum'", "mlp_layers=1"):
         assert part in text
 

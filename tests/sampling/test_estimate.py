@@ -100,7 +100,7 @@ def test_context_is_scaled_as_the_equation_says(reduce, extractor):
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 def test_layer_with_all_roots_kept_equals_full_mode(reduce, corner_case):
     layer = GNNAK(
-        pyg.GCNConv(8, 6), 4, 5, hop_channels=4, reduce=reduce, departures=PUBLISHED
+        pyg.GCNConv(8, 6), 4, 5, hop_channels=4, reduce=reduce, options=PUBLISHED
     )
     layer, data = layer.double().eval(), corner_case
     subs = EgoNets(2)(data.edge_index, data.num_nodes)
@@ -142,7 +142,7 @@ def test_gradients_flow_through_every_estimate(encoding, extractor):
 
 
 def small_network(name="gin-ak+-s", **options):
-    options = {"num_layers": 2, "channels": 8, "extractor": EgoNets(2)} | options
+    options = {"num_layers": 2, "channels": 8, "subgraphs": EgoNets(2)} | options
     return build_model(name, Categorical((1,)), None, 1, ModelOptions(**options))
 
 

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from gnnak.fast.kernels.plain import remember, statistics
 from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.parts import Block, blocks_of
-from gnnak.fast.layers.rows import real_of
+from gnnak.fast.layers.parts import Block, blocks_of, is_fusable
 from gnnak.nn.features import ContinuousEncoder
 
 
@@ -34,7 +33,7 @@ def affine_states(
     column = encoder.checked(values, num_edges)
     (block,) = blocks_of(nn.Sequential(encoder.block))
     heard = any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules())
-    if heard or column.requires_grad or num_edges < 2 or not block.norm.fusable:
+    if heard or column.requires_grad or num_edges < 2 or not is_fusable(block.norm):
         return None
     return EdgeStates(_line(block, column), column[:, 0])
 
@@ -47,7 +46,7 @@ def _line(block: Block, values: Tensor) -> Tensor:
     # A copy: the backward pass needs what it is now, whatever comes between.
     mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
-        middle, spread, count = statistics(values, real_of(values))
+        middle, spread, count = statistics(values, norm.real_rows())
         found, around = middle * matrix, spread * matrix.square()
         several = count > 1
         mean = torch.where(several, found, mean)

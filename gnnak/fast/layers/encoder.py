@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Constants
-from gnnak.fast.layers.parts import Block
-from gnnak.fast.layers.rows import real_of
+from gnnak.fast.layers.parts import Block, can_fuse_norm
+from gnnak.nn.norm import BatchNorm
 
 
 def others_hook() -> bool:
@@ -28,20 +28,20 @@ def others_hook() -> bool:
 
 
 def can_recompute(block: Block, values: Tensor) -> bool:
-    """Whether what `encoded` gives is that of the block, and worth it.
+    """Whether what `recomputed_encoding` gives is that of the block, and worth it.
 
     Others who decide what autograd keeps, checkpoints above all, are not disturbed.
     """
     kind = values.device.type
     if torch.is_autocast_enabled(kind) or not torch.is_grad_enabled():
         return False
-    if not block.norm.training or not block.norm.can_fuse(values):
+    if not block.norm.training or not can_fuse_norm(block.norm, values):
         return False
     return not others_hook()
 
 
 @contextmanager
-def encoded(block: Block, values: Tensor) -> Iterator[Tensor]:
+def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     """Linear, norm, ReLU of values [r, v]; what is computed inside does not keep it.
 
     Args:
@@ -97,10 +97,10 @@ class _Encode(torch.autograd.Function):
         matrix: Tensor,
         weight: Tensor,
         bias: Tensor,
-        norm: nn.BatchNorm1d,
+        norm: BatchNorm,
     ) -> tuple[Tensor, Constants]:
         h, kernels = linear(values, matrix), kernels_for(values)
-        k = kernels.norm_constants(h, norm, real_of(h))
+        k = kernels.norm_constants(h, norm, norm.real_rows())
         ctx.save_for_backward(values, matrix)
         ctx.k = k
         return kernels.norm_act(h, k, True, None), k

@@ -11,7 +11,8 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, EdgeStates, Moments
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
-from gnnak.fast.layers.rows import Recompute, Rows, kept, maker, real_of, to_save
+from gnnak.fast.layers.rows import Recompute, Rows, kept, maker, to_save
+from gnnak.nn.padding import current_real_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -77,8 +78,9 @@ class _GineLinear(torch.autograd.Function):
         e = EdgeStates(values, number).at(edges.edge)
         ctx.save_for_backward(*e, eps, matrix, *to_save(c, again))
         ctx.edges, ctx.make = edges, maker(again)
+        real = current_real_rows().nodes
         summed = kernels.messages(c, e, eps, edges)
-        h, moments = kernels.norm_linear(summed, None, matrix, None, real_of(c))
+        h, moments = kernels.norm_linear(summed, None, matrix, None, real)
         return h, c, moments
 
     @staticmethod

@@ -1,6 +1,6 @@
 """A whole GNN-AK layer, from node states to encodings.
 
-The same values as `GNNAK.encodings_of` on its general path, to rounding: what depends
+The same values as `GNNAK.encode` in plain PyTorch, to rounding: what depends
 on a hop alone is a table, both transforms before pooling are one product (the Linear
 before them multiplied in), and few tensors have a row for every edge copy.
 """
@@ -11,21 +11,26 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.kernels.records import EdgeStates
+from gnnak.fast.layers.gather import SMALL_TABLE
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.norm import norm_relu_linear, norm_relu_linears
 from gnnak.fast.layers.parts import Block, blocks_of
 from gnnak.fast.layers.pool import Pool, gate_pools
 from gnnak.fast.layers.rows import Rows
-from gnnak.fast.layers.stack import can_fuse_stack, run_stack, stack_reads_affine
+from gnnak.fast.layers.stack import (
+    can_fuse_stack,
+    is_fused_stack,
+    run_stack,
+    stack_reads_affine,
+)
 from gnnak.fast.layers.weights import WeightProducts, weight_products
-from gnnak.nn.encodings import scaled_up
+from gnnak.nn.encodings import scaled_to_all
+from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import several_processes
-from gnnak.nn.segment import SMALL
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
@@ -36,9 +41,23 @@ KEYS: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
 """What the copies that are pooled into one row share."""
 
 
-def reads_affine(layer: GNNAK, x: Tensor) -> bool:
-    """Whether the layer's fused path reads edge states that are a line as such."""
-    return layer.fused and _can_fuse_states(layer, x) and stack_reads_affine(layer.gnn)
+def reads_affine(
+    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, encoder: ContinuousEncoder
+) -> bool:
+    """Return whether the fused path takes this encoder's states in affine form."""
+    if encoder.in_channels > 1 or not stack_reads_affine(layer.gnn):
+        return False
+    (block,) = blocks_of(nn.Sequential(encoder.block))
+    # States of the same width and type, for the checks alone.
+    states = EdgeStates(block.linear.weight.t())
+    return can_fuse(layer, x, subgraphs, states)
+
+
+def is_always_fused(layer: GNNAK) -> bool:
+    """Return whether float32 training on a GPU always takes the fused path."""
+    return (
+        bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
+    )
 
 
 def can_fuse(
@@ -56,9 +75,9 @@ def can_fuse(
 
 def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
     """Whether the fused path knows such states, in such a layer and at such a time."""
-    if not has_fast_kernels(x) or several_processes() or not layer.transforms:
+    if several_processes() or not layer.transforms:
         return False
-    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL
+    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
     return (
         small
         and layer.hop == "concat"
@@ -72,16 +91,16 @@ def fused_encodings(
     x: Tensor,
     subgraphs: RootedSubgraphs,
     e: EdgeStates | None,
-    over_context: Reduce,
+    context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """What `GNNAK.encodings_of` gives, with the same arguments.
+    """Compute what `GNNAK.encode` does, with the same arguments.
 
     Args:
         layer: A layer that `can_fuse`.
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
         e: Edge states, [e, c + h]; None for base GNNs that read none.
-        over_context: POOL of the context encoding.
+        context_reduce: POOL of the context encoding.
     """
     hops = layer.hop_table
     table = None if hops is None else hops.weight
@@ -103,12 +122,12 @@ def fused_encodings(
     z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *product)
     encodings = _sums(z, transforms, gates, rows, subgraphs)
     for name in transforms:
-        reduce = over_context if name == "context" else layer.reduce
+        reduce = context_reduce if name == "context" else layer.reduce
         if reduce == "mean":
             counts = subgraphs.by(KEYS[name]).ptr.diff().clamp(min=1)
             encodings[name] = encodings[name] / counts[:, None]
         elif name == "context":
-            encodings[name] = scaled_up(encodings[name], subgraphs)
+            encodings[name] = scaled_to_all(encodings[name], subgraphs)
     if "centroid" in layer.encodings:
         encodings["centroid"] = _at_centroid(at_centroid, known)
     return {name: encodings[name] for name in layer.encodings}

@@ -20,25 +20,23 @@ from gnnak.fast.layers.rows import (
     can_overwrite,
     kept,
     maker,
-    real_of,
     to_save,
 )
+from gnnak.nn.norm import BatchNorm
 
 
-def norm_rows(norm: nn.BatchNorm1d, h: Tensor) -> Tensor:
+def norm_rows(norm: BatchNorm, h: Tensor) -> Tensor:
     """`norm(h)`, [m, c]."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
-def norm_relu_add(norm: nn.BatchNorm1d, h: Rows, residual: Tensor) -> Tensor:
+def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
     """`residual + ReLU(norm(h))`, [m, c]."""
     weights = (norm.weight, norm.bias)
     return _NormAct.apply(h.values, *weights, residual, norm, True, h.moments)
 
 
-def norm_relu_linear(
-    norm: nn.BatchNorm1d, h: Rows, linear: nn.Linear, normed: bool
-) -> Rows:
+def norm_relu_linear(norm: BatchNorm, h: Rows, linear: nn.Linear, normed: bool) -> Rows:
     """`linear(ReLU(norm(h)))`, [m, c'].
 
     Args:
@@ -52,7 +50,7 @@ def norm_relu_linear(
 
 
 def norm_relu_linears(
-    norms: Sequence[nn.BatchNorm1d],
+    norms: Sequence[BatchNorm],
     h: Rows,
     linears: Sequence[nn.Linear],
     normed: bool,
@@ -112,12 +110,12 @@ class _NormAct(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         residual: Tensor | None,
-        norm: nn.BatchNorm1d,
+        norm: BatchNorm,
         relu: bool,
         moments: Moments | None,
     ) -> Tensor:
         kernels = kernels_for(h)
-        k = kernels.norm_constants(h, norm, real_of(h), moments)
+        k = kernels.norm_constants(h, norm, norm.real_rows(), moments)
         ctx.save_for_backward(h)
         ctx.k, ctx.relu, ctx.adds = k, relu, residual is not None
         return kernels.norm_act(h, k, relu, residual)
@@ -136,13 +134,13 @@ class _NormLinears(torch.autograd.Function):
     def forward(
         ctx: Any,
         h: Tensor,
-        norms: Sequence[nn.BatchNorm1d],
+        norms: Sequence[BatchNorm],
         normed: bool,
         moments: Moments | None,
         again: Recompute | None,
         *weights: Tensor | None,
     ) -> tuple[Any, ...]:
-        kernels, real, count = kernels_for(h), real_of(h), len(norms)
+        kernels, real, count = kernels_for(h), norms[0].real_rows(), len(norms)
         matrices, offsets = weights[2::4], weights[3::4]
         known = [None] * count if moments is None else moments.chunk(count)
         parts = zip(h.chunk(count, dim=1), norms, known, strict=True)

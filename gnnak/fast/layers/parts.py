@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from torch import nn
+from torch import Tensor, nn
 
-from gnnak.nn.norm import BatchNorm
+from gnnak.nn.norm import BatchNorm, several_processes
 
 
 class TwoLinears(NamedTuple):
@@ -25,6 +25,17 @@ class Block(NamedTuple):
     """A product, without a bias."""
     norm: BatchNorm
     """What follows it."""
+
+
+def is_fusable(norm: BatchNorm) -> bool:
+    """Return whether a norm has all that the fused kernels need."""
+    return norm.affine and norm.track_running_stats and norm.momentum is not None
+
+
+def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
+    """Return whether fused kernels can normalise these rows in training."""
+    rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
+    return rows and is_fusable(norm) and not several_processes()
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
@@ -55,6 +66,6 @@ def two_linears(module: nn.Module) -> TwoLinears | None:
     first, norm, act = block
     if type(first) is not nn.Linear or type(second) is not nn.Linear:
         return None
-    if type(norm) is not BatchNorm or not norm.fusable or type(act) is not nn.ReLU:
+    if type(norm) is not BatchNorm or not is_fusable(norm) or type(act) is not nn.ReLU:
         return None
     return None if first.bias is not None else TwoLinears(first, norm, second)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
@@ -17,10 +17,10 @@ from gnnak.fast.layers.rows import (
     can_overwrite,
     kept,
     maker,
-    real_of,
     side_by_side,
     to_save,
 )
+from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -28,7 +28,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Pool(NamedTuple):
     """One pooled encoding: whose copies, and how they are normed before."""
 
-    norm: nn.BatchNorm1d
+    norm: BatchNorm
     """The norm, over its share of the columns."""
     groups: Groups
     """The copies that are pooled into one row."""
@@ -37,7 +37,7 @@ class Pool(NamedTuple):
 
 
 def norm_add_linear(
-    norm: nn.BatchNorm1d,
+    norm: BatchNorm,
     h: Rows,
     residual: Rows,
     matrix: Tensor,
@@ -121,7 +121,7 @@ class _NormAddLinear(torch.autograd.Function):
         residual: Tensor,
         matrix: Tensor,
         offset: Tensor | None,
-        norm: nn.BatchNorm1d,
+        norm: BatchNorm,
         places: tuple[Tensor, Tensor],
         normed: bool,
         ones: bool,
@@ -130,7 +130,7 @@ class _NormAddLinear(torch.autograd.Function):
         once: Once,
     ) -> tuple[Tensor, Tensor, Constants, Moments | None]:
         kernels = kernels_for(h)
-        k = kernels.norm_constants(h, norm, real_of(h), moments)
+        k = kernels.norm_constants(h, norm, norm.real_rows(), moments)
         ctx.save_for_backward(matrix, offset, h, *to_save(residual, again))
         ctx.k, ctx.normed, ctx.places, ctx.once = k, normed, places, once
         z = linear(kernels.norm_act(h, k, True, residual), matrix, offset)
@@ -167,7 +167,7 @@ class _GatePools(torch.autograd.Function):
         again: Recompute | None,
         *parameters: Any,
     ) -> tuple[Tensor, ...]:
-        kernels, real = kernels_for(z), real_of(z)
+        kernels, real = kernels_for(z), pools[0].norm.real_rows()
         gates = parameters[: len(pools)]
         parts = z.chunk(len(pools), dim=1)
         constants = [

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from torch import Tensor
 
 from gnnak.fast.kernels.records import Moments
-from gnnak.nn.padding import current_real_rows
 
 Make = Callable[..., Tensor]
 
@@ -89,11 +88,6 @@ def can_overwrite(again: Recompute | None) -> bool:
     For kernels that read a row before they write its gradient.
     """
     return again is not None and again.owned
-
-
-def real_of(rows: Tensor) -> Tensor | None:
-    """How many of these rows are no padding, a scalar; None = all."""
-    return current_real_rows().get(rows.size(0))
 
 
 def side_by_side(rows: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.gine import fits_gine, run_gine
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.norm import norm_relu_add
+from gnnak.fast.layers.parts import is_fusable
 from gnnak.fast.layers.pna import fits_pna, run_pna
 from gnnak.fast.layers.pool import norm_add_linear
 from gnnak.fast.layers.rows import Rows
@@ -45,25 +46,26 @@ CONVS: dict[type[nn.Module], FusedConv] = {
 
 def stack_reads_affine(gnn: nn.Module) -> bool:
     """Whether this base GNN is fused, and reads edge states that are a line as such."""
-    return _has_known_parts(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
+    return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
 
 
 def can_fuse_stack(
     gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
     """Whether this base GNN is a Stack that `run_stack` knows, on these inputs."""
-    return _has_known_parts(gnn) and all(
+    return is_fused_stack(gnn) and all(
         CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
     )
 
 
-def _has_known_parts(gnn: nn.Module) -> TypeGuard[Stack]:
+def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
+    """Return whether this is a Stack of convs and norms that have fused forms."""
     if type(gnn) is not Stack:
         return False
     if any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in gnn.after):
         return False
     return all(type(conv) in CONVS for conv in gnn.convs) and all(
-        type(norm) is BatchNorm and norm.fusable for norm in gnn.norms
+        type(norm) is BatchNorm and is_fusable(norm) for norm in gnn.norms
     )
 
 

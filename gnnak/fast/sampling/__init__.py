@@ -12,8 +12,8 @@ LEAST_NODES = 64
 in the middle of an epoch if the first larger component comes then."""
 
 
-def has_fast_sampling(plan: Plan) -> bool:
-    """Whether there are faster ways than PyTorch's to draw with this plan."""
+def can_sample(plan: Plan) -> bool:
+    """Return whether the Triton kernels can sample roots with this plan."""
     if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
     return plan.held.is_cuda or interprets_triton()

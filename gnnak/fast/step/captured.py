@@ -1,9 +1,8 @@
-"""A step of training, captured for a few shapes of batches and then replayed.
+"""A training step that is captured as a CUDA graph per batch shape and then replayed.
 
 On a GPU a step is hundreds of kernels, and launching them takes longer than running
-them; replayed as one CUDA graph they are launched together. A graph reads and writes
-always the same memory: what a step is given is copied into the tensors it was captured
-with.
+them; replayed as one CUDA graph, they are launched together. A graph reads and writes
+fixed addresses, so every batch is copied into static buffers before the replay.
 """
 
 import logging
@@ -18,32 +17,31 @@ from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item, Shape
 
 Step = Callable[[Item], Tensor]
-WARM_STEPS, WARM_STEPS_MORE = 3, 1
-"""Steps of the largest shape, and of others, before the one that is captured: they load
-kernels and make states."""
+FIRST_WARM_UP, WARM_UP = 3, 1
+"""Uncaptured steps before the capture, for the largest shape and for the others: they
+load kernels and allocate optimiser states."""
 
 
 class CapturedStep:
-    """Calls a step for each item, replayed where it can be; each item counts once.
+    """Call a step for each item, and replay its CUDA graph where there is one.
 
-    Items that are not padded hardly ever have the same shape: for them, the step is
-    simply called, as it is for the first few of each shape. Should a step resist
-    capture, it is called from then on.
+    Every item is trained on exactly once. The step is called, not replayed, for items
+    without padding, which hardly ever have the same shape, and for the first few items
+    of each shape. If the capture fails, all later steps are called.
 
-    Memory is held for the largest shape, and those that are captured after it and fit
-    inside of it use the same. For one that does not fit, all that was captured is given
-    back before its first step. A loader's largest shape only grows, and one that was
-    outgrown never comes back. If one does come back, its items are trained on as they
-    are: no shape is the largest twice, so that shapes by turns end in steps of which
-    some are replayed and the others called.
+    Static buffers and graph memory are allocated for the largest shape, and smaller
+    shapes share them. When an item does not fit, all graphs and buffers are released
+    before its first step, and capturing starts again with the new largest shape. A
+    released shape is not captured as the largest a second time, so that two shapes that
+    do not fit into each other cannot release each other forever.
 
     Args:
-        step: Trains on an item and returns the detached loss. All that it reads and
-            may change between steps is in tensors of the item, all of whose sizes
-            follow from its shape, or stays where it is in memory.
-        recorder: What captures.
-        release: Lets go of what a step leaves in the memory it was captured with, such
-            as gradients; None if it leaves nothing.
+        step: Trains on an item and returns the detached loss. Everything that changes
+            between steps must be in tensors of the item, whose sizes depend on its
+            shape only, or keep its address.
+        recorder: Captures the step.
+        release: Frees what a step leaves in the graphs' memory, such as gradients; None
+            if it leaves nothing.
     """
 
     def __init__(
@@ -55,107 +53,106 @@ class CapturedStep:
         self.step, self.recorder, self.release = step, recorder, release
         self.gave_up = False
         self._largest: _StaticBuffers | None = None
-        self._places: dict[Shape, _StaticBuffers] = {}
-        self._outgrown: set[Shape] = set()
+        self._buffers: dict[Shape, _StaticBuffers] = {}
+        self._released: set[Shape] = set()
 
     def __call__(self, item: Item) -> Tensor:
-        """Train on an item; returns its loss."""
-        place = None if item.real is None or self.gave_up else self._place_of(item)
-        if place is None:
+        """Train on an item and return its loss."""
+        buffers = None
+        if item.shape is not None and not self.gave_up:
+            buffers = self._buffers_for(item, item.shape)
+        if buffers is None:
             return self.step(item)
-        place.put(item)
-        if place.replay is not None:
-            return place.replay()
-        fixed = like(item, place.tensors)
-        if place.warm_steps:
-            place.warm_steps -= 1
-            return self.recorder.warm(lambda: self.step(fixed))
+        buffers.copy_in(item)
+        if buffers.replay is not None:
+            return buffers.replay()
+        static = like(item, buffers.tensors)
+        if buffers.warm_up:
+            buffers.warm_up -= 1
+            return self.recorder.warm_up(lambda: self.step(static))
         try:
-            place.replay = self.recorder.record(self._again(fixed))
+            buffers.replay = self.recorder.record(self._repeatable(static))
         except Exception as error:
             self._give_up(error)
-        return self.step(item) if place.replay is None else place.replay()
+        return self.step(item) if buffers.replay is None else buffers.replay()
 
-    def _place_of(self, item: Item) -> "_StaticBuffers | None":
-        """Where items of this shape are put; None for a shape that has no place."""
-        assert item.real is not None
-        shape = item.real.shape
-        if shape in self._places:
-            return self._places[shape]
+    def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
+        """Return the buffers of a shape, made if need be; None = call the step."""
+        if shape in self._buffers:
+            return self._buffers[shape]
         tensors = tensors_of(item)
-        if self._largest is None or not self._largest.holds(tensors):
-            if shape in self._outgrown:
+        if self._largest is None or not self._largest.can_hold(tensors):
+            if shape in self._released:
                 return None
-            self._forget()
-            place = _StaticBuffers(
-                [torch.empty_like(tensor) for tensor in tensors], WARM_STEPS
+            self._release_all()
+            buffers = _StaticBuffers(
+                list(map(torch.empty_like, tensors)), FIRST_WARM_UP
             )
-            self._largest, self._places = place, {shape: place}
-            return place
+            self._largest, self._buffers = buffers, {shape: buffers}
+            return buffers
         if self._largest.replay is None:
             return None
-        self._places[shape] = _StaticBuffers(
-            self._largest.parts_like(tensors), WARM_STEPS_MORE
-        )
-        return self._places[shape]
+        views = self._largest.views_like(tensors)
+        self._buffers[shape] = _StaticBuffers(views, WARM_UP)
+        return self._buffers[shape]
 
-    def _again(self, fixed: Item) -> Callable[[], Tensor]:
-        """The step on an item, each time without what was derived of it before."""
-        tensors = tensors_of(fixed)
-        return lambda: self.step(like(fixed, tensors))
+    def _repeatable(self, static: Item) -> Callable[[], Tensor]:
+        """Return the step on an item, without values cached in its records before."""
+        tensors = tensors_of(static)
+        return lambda: self.step(like(static, tensors))
 
-    def _forget(self) -> None:
-        """Give back the memory of the shapes there were, if there were some."""
+    def _release_all(self) -> None:
+        """Free the graphs and buffers of all shapes."""
         if self._largest is None:
             return
-        self._outgrown |= self._places.keys()
-        self._largest, self._places = None, {}
+        self._released |= self._buffers.keys()
+        self._largest, self._buffers = None, {}
         if self.release is not None:
             self.release()
-        self.recorder.forget()
+        self.recorder.release()
 
     def _give_up(self, error: Exception) -> None:
         self.gave_up = True
-        self._forget()
+        self._release_all()
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        told = "steps are not captured, which is slower: %s"
-        logging.getLogger("gnnak").warning(told, reason)
+        message = "steps are not captured, which is slower: %s"
+        logging.getLogger("gnnak").warning(message, reason)
 
 
 class _StaticBuffers:
-    """Fixed tensors for the items of one shape, and the step captured with them.
+    """Tensors at fixed addresses for the items of one shape, and the captured step.
 
     Args:
-        tensors: Where those of an item are put, in the order of `tensors_of`.
-        warm_steps: How many steps there are before the one that is captured.
+        tensors: The buffers, in the order of `tensors_of`.
+        warm_up: Number of uncaptured steps that remain before the capture.
     """
 
-    def __init__(self, tensors: list[Tensor], warm_steps: int) -> None:
-        self.tensors, self.warm_steps = tensors, warm_steps
+    def __init__(self, tensors: list[Tensor], warm_up: int) -> None:
+        self.tensors, self.warm_up = tensors, warm_up
         self.replay: Callable[[], Tensor] | None = None
-        by_type = defaultdict(list)
+        by_dtype = defaultdict(list)
         for position, tensor in enumerate(tensors):
-            by_type[tensor.dtype].append(position)
-        self._by_type = [
+            by_dtype[tensor.dtype].append(position)
+        self._by_dtype = [
             (positions, [tensors[position] for position in positions])
-            for positions in by_type.values()
+            for positions in by_dtype.values()
         ]
 
-    def put(self, item: Item) -> None:
-        """Copy an item in, tensors of one type at once."""
+    def copy_in(self, item: Item) -> None:
+        """Copy an item into the buffers, with one launch per dtype."""
         given = tensors_of(item)
-        assert len(given) == len(self.tensors), "an item of this shape has other parts"
-        for positions, tensors in self._by_type:
+        assert len(given) == len(self.tensors), "an item of this shape has other fields"
+        for positions, tensors in self._by_dtype:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
 
-    def holds(self, tensors: list[Tensor]) -> bool:
-        """Whether there is room for such tensors in the place of these."""
+    def can_hold(self, tensors: list[Tensor]) -> bool:
+        """Return whether these tensors fit into the buffers, one by one."""
         if len(tensors) != len(self.tensors):
             return False
         pairs = zip(tensors, self.tensors, strict=True)
         return all(a.dtype == b.dtype and a.numel() <= b.numel() for a, b in pairs)
 
-    def parts_like(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Tensors of these sizes, in the memory of the ones here."""
+    def views_like(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Return views of the buffers with the sizes of these tensors."""
         pairs = zip(tensors, self.tensors, strict=True)
-        return [here.view(-1)[: a.numel()].view(a.shape) for a, here in pairs]
+        return [buffer.view(-1)[: a.numel()].view(a.shape) for a, buffer in pairs]

@@ -1,4 +1,4 @@
-"""What captures work on a device, to be done again and again."""
+"""Capture work as CUDA graphs that share their memory."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,59 +13,38 @@ from gnnak.loading.prefetch import prefetching_paused
 from gnnak.memory import graph_pools_changing, growth_measured
 
 Work = Callable[[], Tensor]
-ROOM = 1.05
-"""How much more memory graphs get than what was in use at the peak of a step."""
+HEADROOM = 1.05
+"""Memory reserved for graphs, relative to the peak of an uncaptured step."""
 
 
 class Recorder(Protocol):
     """Runs work and captures it."""
 
-    def warm(self, work: Work) -> Tensor:
-        """Do the work once, in the way it will be captured."""
+    def warm_up(self, work: Work) -> Tensor:
+        """Run the work once, uncaptured, in the way it will be captured."""
 
     def record(self, work: Work) -> Work:
-        """Capture the work, without doing it.
+        """Capture the work without running it.
 
         Returns:
-            What does it, each time, on the tensors that it was captured with, and
-            returns a tensor of its own.
+            A function that replays the work on the tensors it was captured with, and
+            returns a new tensor.
 
         Raises:
-            Exception: Whatever the work does that cannot be captured; nothing that it
-                would have changed is changed then.
+            Exception: If the work cannot be captured; nothing is changed then.
         """
 
-    def forget(self) -> None:
-        """Give back the memory of all that was captured; it is not replayed again."""
-
-
-def make_recorder(device: torch.device) -> Recorder:
-    """The recorder for a device."""
-    return GraphRecorder(device) if device.type == "cuda" else CallRecorder()
-
-
-class CallRecorder:
-    """Where there is nothing to gain from a capture: work is simply called."""
-
-    def warm(self, work: Work) -> Tensor:
-        """Do the work."""
-        return work()
-
-    def record(self, work: Work) -> Work:
-        """The work itself."""
-        return work
-
-    def forget(self) -> None:
-        """Nothing is held."""
+    def release(self) -> None:
+        """Free the memory of everything captured; it must not be replayed again."""
 
 
 class GraphRecorder:
-    """Captures work as CUDA graphs, which share their memory.
+    """Captures work as CUDA graphs in one memory pool.
 
-    They can, since none of them reads what another, or it itself, left there: what
-    lasts from step to step, such as weights, lies outside. Random numbers follow from
-    the seed and the offset that the device's generator has at the time of a replay,
-    and move it on, as if the work were called.
+    The graphs can share a pool because none reads what another one, or an earlier
+    replay, left there: weights and optimiser states are allocated outside. Random
+    numbers come from the device's generator, whose offset each replay advances as if
+    the work had been called.
 
     Args:
         device: A GPU.
@@ -75,36 +54,37 @@ class GraphRecorder:
         self.stream = torch.cuda.Stream(device)
         self.index = self.stream.device_index
         self.device = torch.device("cuda", self.index)
-        self.room = 0
+        self.peak_bytes = 0
         self.pool = torch.cuda.graph_pool_handle()
         self.graphs: list[torch.cuda.CUDAGraph] = []
-        self.waits: list[str] = []
+        self.synchronisations: list[str] = []
 
-    def warm(self, work: Work) -> Tensor:
-        """Do the work on the stream that it will be captured on.
+    def warm_up(self, work: Work) -> Tensor:
+        """Run the work on the stream that it will be captured on.
 
-        Once there are graphs, it is done in their memory, which holds nothing between
-        replays but gradients, and these are not read again.
+        Once there are graphs, it allocates in their pool, which holds nothing between
+        replays but gradients that are not read again.
         """
         outside = torch.cuda.current_stream(self.index)
         self.stream.wait_stream(outside)
-        inside = self._in_pool() if self.graphs else growth_measured(self.device)
+        allocation = self._in_pool() if self.graphs else growth_measured(self.device)
         with (
             torch.cuda.stream(self.stream),
-            synchronisations_recorded() as self.waits,
-            inside as grown,
+            synchronisations_recorded() as self.synchronisations,
+            allocation as growth,
         ):
             result = work()
         outside.wait_stream(self.stream)
-        if grown is None:
+        if growth is None:
             return result.clone()
-        (self.room,) = grown
+        (self.peak_bytes,) = growth
         return result
 
     def record(self, work: Work) -> Work:
-        """Capture the work as a graph; not if it waited when it was last done."""
-        if self.waits:
-            raise RuntimeError(f"a step waits for the device in {self.waits[0]}.")
+        """Capture the work as a graph; refuse if its last run synchronised."""
+        if self.synchronisations:
+            where = self.synchronisations[0]
+            raise RuntimeError(f"a step synchronises with the device in {where}.")
         graph = torch.cuda.CUDAGraph()
         generator = torch.cuda.default_generators[self.index]
         outside = torch.cuda.current_stream(self.index)
@@ -117,7 +97,7 @@ class GraphRecorder:
                 ),
             ):
                 if not self.graphs:
-                    self._make_room()
+                    self._reserve()
                 result = work()
         except Exception:
             torch.cuda.set_stream(outside)
@@ -132,10 +112,10 @@ class GraphRecorder:
 
         return replay
 
-    def forget(self) -> None:
-        """Reset the graphs, whoever holds them, and take another pool for others.
+    def release(self) -> None:
+        """Reset all graphs and start a new pool.
 
-        A pool without graphs is not to be captured in again.
+        PyTorch does not allow a capture in a pool whose graphs are all gone.
         """
         with graph_pools_changing(self.device):
             torch.cuda.synchronize(self.index)
@@ -145,16 +125,17 @@ class GraphRecorder:
             self.pool = torch.cuda.graph_pool_handle()
             torch.cuda.empty_cache()
 
-    def _make_room(self) -> None:
-        """Get the memory of the first graph at once: pieces of it fit together better.
+    def _reserve(self) -> None:
+        """Allocate the memory of the first graph as one block, to avoid fragmentation.
 
-        Got one by one, they were seen to leave gaps of a tenth to a fourth of it.
+        Allocated piece by piece, a tenth to a fourth of it was lost in gaps.
         """
-        torch.empty(int(ROOM * self.room), dtype=torch.uint8, device=self.device)
+        size = int(HEADROOM * self.peak_bytes)
+        torch.empty(size, dtype=torch.uint8, device=self.device)
 
     @contextmanager
     def _in_pool(self) -> Iterator[None]:
-        """Inside, this thread's memory is that of the graphs."""
+        """Inside, this thread allocates in the pool of the graphs."""
         with graph_pools_changing(self.device):
             torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
             try:
@@ -164,7 +145,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_pool(self) -> None:
-        """Give back what PyTorch does not after a capture that CUDA broke off."""
+        """End the allocation in the pool, which PyTorch does not after a failure."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
@@ -172,22 +153,21 @@ class GraphRecorder:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Inside, notes the places in the code that wait for the device, in any thread.
+    """Inside, record the source lines that synchronise with the device, in any thread.
 
-    A backward pass may have threads of its own. The one that makes batches ahead may
-    wait: it stands still meanwhile.
+    The thread that prefetches batches may synchronise: it is paused meanwhile.
     """
-    waits: list[str] = []
+    places: list[str] = []
     before = torch.cuda.get_sync_debug_mode()
     with prefetching_paused(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            yield waits
+            yield places
         finally:
             torch.cuda.set_sync_debug_mode(before)
     for warning in warned:
         if "called a synchronizing CUDA operation" in str(warning.message):
-            waits.append(f"{Path(warning.filename).name}, line {warning.lineno}")
+            places.append(f"{Path(warning.filename).name}, line {warning.lineno}")
         elif "prototype feature" not in str(warning.message):
             warnings.warn(warning.message, warning.category, stacklevel=3)

@@ -1,8 +1,8 @@
-"""Work on a GPU side by side, where none of it waits for the other.
+"""Side streams: kernels that run at the same time in a captured step.
 
 Kernels of small batches leave most of a GPU idle. In a step that is captured as a CUDA
-graph, kernels of different lanes may run at the same time; launched one by one they
-would gain nothing, so that there is one lane then, as there is on a CPU.
+graph, kernels of different streams may run at the same time. Launched one by one they
+would gain nothing, so outside a capture, and on a CPU, everything stays on one stream.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ import torch
 
 
 class SideStreams:
-    """SideStreams that part from the work so far, and are joined by what follows.
+    """Streams that start after the work so far, and end before the work that follows.
 
-    What a lane makes belongs to it until then. Tensors that it reads or fills must
-    stay alive until then, too.
+    Tensors that a side stream reads or writes must stay alive until the `with` block
+    of the `SideStreams` ends.
 
     Args:
-        device: Where the work is done.
+        device: The device of the work.
 
-    >>> with SideStreams(torch.device("cpu")) as lanes:
-    ...     with lanes.side_stream():
+    >>> with SideStreams(torch.device("cpu")) as streams:
+    ...     with streams.side_stream():
     ...         first = torch.ones(2) + 1
     ...     second = torch.ones(2) + 2
     >>> first + second
@@ -32,17 +32,17 @@ class SideStreams:
     def __init__(self, device: torch.device) -> None:
         on_gpu = device.type == "cuda"
         self.device = device
-        self.parted = on_gpu and torch.cuda.is_current_stream_capturing()
+        self.active = on_gpu and torch.cuda.is_current_stream_capturing()
         self._streams: list[torch.cuda.Stream] = []
 
     def __enter__(self) -> "SideStreams":
-        """Begin to part."""
+        """Return the object itself."""
         return self
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
-        """Inside, work is done beside all that comes after it, until lanes join."""
-        if not self.parted:
+    def side_stream(self) -> Iterator[None]:
+        """Inside, work runs on a new side stream, at the same time as later work."""
+        if not self.active:
             yield
             return
         stream = _stream(self.device, len(self._streams))
@@ -52,12 +52,12 @@ class SideStreams:
             yield
 
     def __exit__(self, *_: object) -> None:
-        """What follows waits for all lanes."""
+        """Let the current stream wait for all side streams."""
         for stream in self._streams:
             torch.cuda.current_stream(self.device).wait_stream(stream)
 
 
 @cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    """Always the same streams: each keeps memory of its own."""
+    """Return always the same streams: the allocator caches memory per stream."""
     return torch.cuda.Stream(device)

@@ -16,6 +16,7 @@ from gnnak.training.measure.kernels import KernelTimes, kernels_share
 from gnnak.training.measure.phases import PhaseTimes
 from gnnak.training.measure.rehearsal import Gauges, rehearse
 from gnnak.training.measure.stopwatch import Stopwatch, Tell
+from gnnak.training.prepared import is_captured
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.results import Record, environment, short
 from gnnak.training.run import run_title
@@ -128,7 +129,7 @@ def with_kernels(
         return record
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
-    warm_up = _warm_up(config, machine, options, parts)
+    warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
     gauges = Gauges(Stopwatch(warm_up, 0, tell), PhaseTimes(), kernels)
     _rehearse(config, dataset, parts, machine, gauges)
@@ -146,7 +147,7 @@ def _timed(
     """What `bench` gives, without kernels."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
-    warm_up = _warm_up(config, machine, options, parts)
+    warm_up = _warm_up(config, dataset, machine, options, parts)
     gauges = Gauges(Stopwatch(warm_up, options.epochs, tell), PhaseTimes())
     trainer = _rehearse(config, dataset, parts, machine, gauges, options.evaluation)
     return {
@@ -195,13 +196,17 @@ def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
 
 
 def _warm_up(
-    config: RunConfig, machine: Machine, options: BenchOptions, parts: Parts
+    config: RunConfig,
+    dataset: Dataset,
+    machine: Machine,
+    options: BenchOptions,
+    parts: Parts,
 ) -> int:
     """Epochs before those that are timed."""
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
     # One that is larger than the others is not captured, nor are small ones alone.
-    if not machine.captures(config) or size not in sizes:
+    if size not in sizes or not is_captured(config, dataset, parts, machine):
         return options.warm_up
     captured = sum(graphs <= size for graphs in sizes)
     return max(options.warm_up, math.ceil(WARM_BATCHES / captured))

@@ -10,7 +10,9 @@ import torch
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import OptionError
 from gnnak.graphs import from_networkx
+from gnnak.models.factory import parse_name
 from gnnak.nn.features import Categorical
+from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.config import DataConfig, RunConfig
 from gnnak.training.machine import Machine
 from gnnak.training.measure.bench import BenchOptions, bench
@@ -83,15 +85,16 @@ def _prefixed(tell: Tell, start: str) -> Tell:
 
 def check_growing(what: Growing, config: RunConfig) -> None:
     """Raise `OptionError` if the model of the run does not know of what is to grow."""
-    name, kind = config.model.name, config.model.subgraphs.kind
-    if what == "hops" and ("-ak" not in name or kind != "egonets"):
+    name, extractor = config.model.name, config.model.extractor
+    form = parse_name(name)
+    if what == "hops" and not (form.uplifted and isinstance(extractor, EgoNets)):
         raise OptionError(
-            f"hops mean nothing to {name} with {kind}; take a model with -ak or -ak+ "
-            "behind, and model.subgraphs.kind=egonets."
+            f"{name} with {extractor} has no hops to vary; use a model with the suffix "
+            "-ak or -ak+, and model.subgraphs.kind=egonets."
         )
-    if what == "coverage" and not name.endswith("-s"):
+    if what == "coverage" and not form.sampled:
         raise OptionError(
-            f"coverage means nothing to {name}; take a model with -s behind."
+            f"{name} has no coverage to vary; use a model with the suffix -s."
         )
 
 

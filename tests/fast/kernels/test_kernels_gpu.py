@@ -29,7 +29,13 @@ FLAT = 1e-3
 def both(name, channels, device):
     """Everything that a network computes and changes: fused, not, and in float64."""
     torch.manual_seed(0)
-    options = ModelOptions(2, 2, channels, hop_channels=8, extractor=EgoNets(2))
+    options = ModelOptions(
+        num_layers=2,
+        base_layers=2,
+        channels=channels,
+        hop_channels=8,
+        subgraphs=EgoNets(2),
+    )
     first = build_model(name, Categorical((5,)), Categorical((3,)), 2, options)
     randomize(first)
     edge_index, nodes = random_graph(40, 120)

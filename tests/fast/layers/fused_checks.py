@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.layer import can_fuse, fused_encodings
 from gnnak.nn import GNNAK, Stack
-from gnnak.nn.departures import PUBLISHED
+from gnnak.nn.options import PUBLISHED
 from gnnak.nn.padding import real_rows
 from gnnak.subgraphs import EgoNets, RootedSubgraphs
 from tests.loading.test_padding import NEAR, padded_and_plain
@@ -49,7 +49,7 @@ def make_layer(convs: list[nn.Module]) -> GNNAK:
         5,
         HOP_CHANNELS,
         max_hops=2,
-        departures=PUBLISHED,
+        options=PUBLISHED,
     ).double()
     for parameter in layer.parameters():
         if parameter.dim() == 1:

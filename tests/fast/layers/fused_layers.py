@@ -5,7 +5,7 @@ import copy
 import torch
 from torch import nn
 
-from gnnak import GNNAK, Departures
+from gnnak import GNNAK, LayerOptions
 from gnnak.nn.convs import gine
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.stack import Stack
@@ -18,9 +18,9 @@ LAYERS = {
     "gin-ak": BARE,
     "gin-ak, one width": BARE | {"out": CHANNELS},
     "two convs": {"convs": 2},
-    "two products": {"departures": Departures(2, True)},
-    "two products, no gates": BARE | {"departures": Departures(2)},
-    "gated centroid": {"departures": Departures(1, True)},
+    "two products": {"options": LayerOptions(mlp_layers=2, gate_centroid=True)},
+    "two products, no gates": BARE | {"options": LayerOptions(mlp_layers=2)},
+    "gated centroid": {"options": LayerOptions(mlp_layers=1, gate_centroid=True)},
     "means": {"reduce": "mean"},
     "no centroid": {"encodings": ("subgraph", "context")},
     "no subgraph": {"encodings": ("centroid", "context")},
@@ -32,7 +32,7 @@ LAYERS = {
 
 def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **options):
     """A layer in float64; all parameters and statistics are random."""
-    options = {"departures": Departures(1), "max_hops": 3} | options
+    options = {"options": LayerOptions(mlp_layers=1), "max_hops": 3} | options
     width = CHANNELS + (hop_channels if options.get("hop") != "add" else 0)
     stack = Stack([conv(width) for _ in range(convs)], width, dropout)
     layer = GNNAK(stack, CHANNELS, out, hop_channels, **options).double()

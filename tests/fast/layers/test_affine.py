@@ -126,7 +126,9 @@ def test_a_single_edge_is_no_line():
 @pytest.mark.parametrize("training", [True, False])
 def test_network_on_a_line_equals_the_general_one(fuses, name, training):
     torch.manual_seed(0)
-    options = ModelOptions(2, 2, 6, hop_channels=3, extractor=EgoNets(2))
+    options = ModelOptions(
+        num_layers=2, base_layers=2, channels=6, hop_channels=3, subgraphs=EgoNets(2)
+    )
     network = build_model(name, Continuous(2), Continuous(1), 3, options).double()
     randomize(network)
     edge_index, nodes = random_graph()
@@ -166,7 +168,7 @@ class Doubling(GNNAK):
 def test_whoever_listens_to_a_layer_gets_rows(fuses, kind):
     seen = []
     make = Doubling if kind == "subclass" else GNNAK
-    layer = make(Stack([gine(7)], 7), 4, 4, 3, max_hops=2, departures=PUBLISHED)
+    layer = make(Stack([gine(7)], 7), 4, 4, 3, max_hops=2, options=PUBLISHED)
     if kind == "hook":
         layer.register_forward_pre_hook(lambda _, given: seen.append(given[2]))
     kernel = Kernel(layer, 4, ContinuousEncoder(1, 7)).double()

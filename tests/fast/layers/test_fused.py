@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 
-from gnnak import Departures, EgoNets, SubgraphDrop
+from gnnak import EgoNets, LayerOptions, SubgraphDrop
 from gnnak.fast.kernels import plain as plain_kernels
 from gnnak.nn import encodings
 from gnnak.nn.padding import real_rows
@@ -51,7 +51,9 @@ def test_fused_layer_equals_the_general_one(fuses, name, sampled, training):
 
 @pytest.mark.parametrize("frozen", ["stack", "transforms", "subgraph", "context"])
 def test_fused_layer_equals_the_general_one_with_some_norms_frozen(fuses, frozen):
-    layer = make_layer(convs=2, departures=Departures(2, True)).train()
+    layer = make_layer(
+        convs=2, options=LayerOptions(mlp_layers=2, gate_centroid=True)
+    ).train()
     parts = {"stack": layer.gnn, "transforms": layer.transforms}
     parts |= dict(layer.transforms.items())
     parts[frozen].eval()

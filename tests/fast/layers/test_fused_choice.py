@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import GIN, GINEConv
 
-from gnnak import GNNAK, PAPER, Departures, EgoNets, uplift
+from gnnak import GNNAK, PAPER, EgoNets, LayerOptions, uplift
 from gnnak.nn.convs import gat, gatedgcn, gine, sage
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
@@ -78,7 +78,7 @@ def test_fused_path_is_not_for_a_subclass(fuses, given):
     ("options", "hop_channels"),
     [
         ({"hop": "add"}, 0),
-        ({"departures": PAPER}, HOPS),
+        ({"options": PAPER}, HOPS),
         ({"encodings": ("context",)}, HOPS),
     ],
 )
@@ -95,7 +95,7 @@ def test_fused_path_is_not_for_dropout_in_training(fuses, given, training):
 
 
 def test_fused_path_is_for_dropout_before_fuse(fuses, given):
-    make_layer(departures=Departures(1, dropout=0.5))(*given)
+    make_layer(options=LayerOptions(1, dropout=0.5))(*given)
     assert fuses
 
 
@@ -133,7 +133,9 @@ def test_fused_path_is_not_for_records_that_do_not_know_their_graph(fuses, given
 
 
 def test_fused_path_is_not_for_a_bare_conv(fuses, given):
-    GNNAK(gine(WIDTH), CHANNELS, 5, HOPS, departures=Departures(1)).double()(*given)
+    GNNAK(gine(WIDTH), CHANNELS, 5, HOPS, options=LayerOptions(mlp_layers=1)).double()(
+        *given
+    )
     assert not fuses
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 
-from gnnak import Departures
+from gnnak import LayerOptions
 from gnnak.fast.kernels import plain as plain_kernels
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.norm import norm_relu_linears
@@ -89,7 +89,7 @@ def test_products_are_made_once_more_for_all_products_of_them(fuses, monkeypatch
             return kernel(*given)
 
         monkeypatch.setattr(plain_kernels, name, noted)
-    layer = make_layer(departures=Departures(2, True))
+    layer = make_layer(options=LayerOptions(mlp_layers=2, gate_centroid=True))
     x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
     out = layer(x, subgraphs, edge_attr)
     before = Counter(made)
@@ -113,7 +113,7 @@ def test_states_that_are_made_once_more_are_then_let_go(fuses, blocks, monkeypat
             seen.append(weakref.ref(made))
         return made
 
-    layer = make_layer(departures=Departures(blocks, True))
+    layer = make_layer(options=LayerOptions(blocks, True))
     out = layer(*inputs(*random_graph(12, 30)))
     monkeypatch.setattr(plain_kernels, "norm_act", noted)
     out.sum().backward()
@@ -143,7 +143,7 @@ def test_copies_are_lifted_once_more_for_all_gradients_and_then_let_go(
         return lifted
 
     monkeypatch.setattr(plain_kernels, "lift", noted)
-    layer = make_layer(departures=Departures(2, True))
+    layer = make_layer(options=LayerOptions(mlp_layers=2, gate_centroid=True))
     x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
     for wanted in (True, False):
         seen.clear()

@@ -2,14 +2,14 @@ import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
-from gnnak import GNNAK, PAPER, PUBLISHED, Departures, EgoNets
+from gnnak import GNNAK, PAPER, PUBLISHED, EgoNets, LayerOptions
 from gnnak.errors import OptionError
 from gnnak.testing import small_graphs
 
 
-def test_departures_of_the_paper_are_none():
-    assert Departures(mlp_layers=0, gate_centroid=False, dropout=0.0) == PAPER
-    assert Departures(mlp_layers=1, gate_centroid=True, dropout=0.0) == PUBLISHED
+def test_layer_options_of_the_paper_are_none():
+    assert LayerOptions(mlp_layers=0, gate_centroid=False, dropout=0.0) == PAPER
+    assert LayerOptions(mlp_layers=1, gate_centroid=True, dropout=0.0) == PUBLISHED
 
 
 @pytest.mark.parametrize(
@@ -23,15 +23,15 @@ def test_departures_of_the_paper_are_none():
         ({"dropout": float("nan")}, "dropout is nan; give a number"),
     ],
 )
-def test_departures_answers_a_wrong_option_in_a_sentence(options, wanted):
+def test_layer_options_answers_a_wrong_option_in_a_sentence(options, wanted):
     with pytest.raises(OptionError, match=wanted):
-        Departures(**options)
+        LayerOptions(**options)
 
 
-def test_departures_dropout_is_passed_on_to_the_fuse():
+def test_layer_options_dropout_is_passed_on_to_the_fuse():
     data = small_graphs(4, dtype=torch.float)["star"]
     subgraphs = EgoNets(1)(data.edge_index, data.num_nodes)
-    departures = Departures(dropout=0.999999)
-    layer = GNNAK(GCNConv(4, 4), 4, 4, hop="add", departures=departures)
+    layer_options = LayerOptions(dropout=0.999999)
+    layer = GNNAK(GCNConv(4, 4), 4, 4, hop="add", options=layer_options)
     assert not layer(data.x, subgraphs).any()
     assert layer.eval()(data.x, subgraphs).any()

@@ -1,0 +1,97 @@
+"""The seam between plain PyTorch and faster code.
+
+A function with the decorator `operation` is written in plain PyTorch. A `Backend` holds
+faster implementations of some operations, by name; an implementation returns
+`NotImplemented` for arguments that it does not serve, and the plain function runs.
+`gnnak.fast` has the backend for GPUs. Nothing else imports that package, and everything
+else works without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Faster implementations of operations, by the name of the operation."""
+
+    name: str
+    """Shown in `repr` and records."""
+    implementations: Mapping[str, Callable[..., Any]] = field(
+        default_factory=dict, repr=False
+    )
+    """Each is called like its operation, and may return `NotImplemented`."""
+
+
+PLAIN = Backend("plain")
+"""No faster implementations: every operation runs in plain PyTorch."""
+_chosen: ContextVar[Backend | None] = ContextVar("backend", default=None)
+
+
+def current_backend() -> Backend:
+    """Return the backend of the innermost `use_backend`, else the default one."""
+    return _chosen.get() or default_backend()
+
+
+@contextmanager
+def use_backend(backend: Backend | None) -> Iterator[None]:
+    """Use a backend inside a `with` block, in this thread only.
+
+    Args:
+        backend: The backend; None = the default one.
+
+    >>> with use_backend(PLAIN):
+    ...     current_backend()
+    Backend(name='plain')
+    """
+    token = _chosen.set(backend)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+@cache
+def default_backend() -> Backend:
+    """Return the backend of `gnnak.fast` where it can run, else `PLAIN`."""
+    if find_spec("gnnak.fast") is None:
+        return PLAIN
+    return import_module("gnnak.fast").default_backend()
+
+
+def operation(plain: Callable[P, R]) -> Callable[P, R]:
+    """Let backends replace a function or method; `torch.compile` sees the plain one.
+
+    >>> @operation
+    ... def double(x: int) -> int:
+    ...     return x + x
+    >>> with use_backend(Backend("shifts", {"double": lambda x: x << 1})):
+    ...     double(3)
+    6
+    """
+    from torch.compiler import is_compiling
+
+    name = plain.__name__
+
+    @wraps(plain)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not is_compiling():
+            faster = current_backend().implementations.get(name)
+            if faster is not None:
+                result = faster(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+        return plain(*args, **kwargs)
+
+    return call

@@ -1,0 +1,311 @@
+"""The fast implementations of operations, in one list.
+
+Each method is called like the operation of its name and returns `NotImplemented` where
+the plain implementation is to run.
+"""
+
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.backend import PLAIN, Backend
+from gnnak.fast.kernels import has_fast_kernels
+from gnnak.fast.kernels.records import EdgeStates
+from gnnak.fast.layers.affine import affine_states
+from gnnak.fast.layers.encoder import can_recompute, recomputed_encoding
+from gnnak.fast.layers.fill import fused_fill
+from gnnak.fast.layers.gather import SMALL_TABLE, gather_rows, lookup_rows, sum_rows
+from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
+from gnnak.fast.layers.norm import norm_relu_add, norm_rows
+from gnnak.fast.layers.parts import blocks_of, can_fuse_norm
+from gnnak.fast.layers.rows import Rows
+from gnnak.fast.layers.weights import batched_weight_products
+from gnnak.fast.sampling import can_sample
+from gnnak.fast.step.capability import find_synchronising
+from gnnak.fast.step.captured import CapturedStep, Step
+from gnnak.fast.step.optimizer import step_on_streams
+from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.loading.padding import Span
+from gnnak.models.network import Network
+from gnnak.nn.features import ContinuousEncoder
+from gnnak.nn.norm import BatchNorm, NormReluDropout
+from gnnak.nn.padding import on_copies
+from gnnak.nn.sliced import can_slice
+from gnnak.nn.uplift import GNNAK
+from gnnak.optional import has_triton, interprets_triton
+from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.sampling.plan import Plan
+from gnnak.sampling.random_roots import random_order
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Encoding, Reduce
+
+
+def default_backend() -> Backend:
+    """Return the fast backend where there is a GPU, or Triton's interpreter."""
+    if torch.cuda.is_available() or (has_triton() and interprets_triton()):
+        return make_backend()
+    return PLAIN
+
+
+def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend:
+    """Build the fast backend.
+
+    Args:
+        serves: Tells the tensors for which fused layers are used. Others than the
+            default are for tests: on a CPU, fused layers run on plain kernels.
+    """
+    operations = _Operations(serves)
+    names = [name for name in vars(_Operations) if not name.startswith("_")]
+    return Backend("fast", {name: getattr(operations, name) for name in names})
+
+
+class _Operations:
+    def __init__(self, serves: Callable[[Tensor], bool]) -> None:
+        self._serves = serves
+
+    # Gathers and pools of any base GNN.
+
+    def lookup(self, table: Tensor, index: Tensor) -> Tensor:
+        if table.size(0) > SMALL_TABLE or not self._serves(table):
+            return NotImplemented
+        return lookup_rows(table, index)
+
+    def lift(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        if not self._serves(x) or subgraphs.num_nodes is None:
+            return NotImplemented
+        return gather_rows(x, subgraphs.node, subgraphs.by("node"))
+
+    def lift_edges(self, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        if e.dim() != 2 or not self._serves(e) or subgraphs.num_edges is None:
+            return NotImplemented
+        return gather_rows(e, subgraphs.edge, subgraphs.by("edge"))
+
+    def pool_subgraph(
+        self, z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
+    ) -> Tensor:
+        if not self._serves(z):
+            return NotImplemented
+        return _pooled(z, subgraphs.subgraph, subgraphs.by("subgraph"), reduce)
+
+    def pool_context(
+        self, z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
+    ) -> Tensor:
+        if not self._serves(z) or subgraphs.num_nodes != num_nodes:
+            return NotImplemented
+        return _pooled(z, subgraphs.node, subgraphs.by("node"), reduce)
+
+    def fill_dropped(
+        self,
+        encodings: dict[Encoding, Tensor],
+        subgraphs: SampledSubgraphs,
+        num_nodes: int,
+    ) -> dict[Encoding, Tensor]:
+        if not all(map(self._serves, encodings.values())):
+            return NotImplemented
+        return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
+
+    # Norms.
+
+    def over_rows(self, norm: BatchNorm, x: Tensor) -> Tensor:
+        if not self._serves(x) or not can_fuse_norm(norm, x):
+            return NotImplemented
+        return norm_rows(norm, x)
+
+    def added_to(self, block: NormReluDropout, x: Tensor, out: Tensor) -> Tensor:
+        norm, _, dropout = block
+        assert isinstance(norm, BatchNorm)
+        assert isinstance(dropout, nn.Dropout)
+        drops = block.training and dropout.p > 0
+        if drops or x.dtype != out.dtype or not self._serves(out):
+            return NotImplemented
+        if not can_fuse_norm(norm, out):
+            return NotImplemented
+        return norm_relu_add(norm, Rows(out), x)
+
+    # Whole layers and networks.
+
+    def encode(
+        self,
+        layer: GNNAK,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | None,
+        context_reduce: Reduce,
+    ) -> dict[Encoding, Tensor]:
+        states = None if edge_attr is None else EdgeStates(edge_attr)
+        if not self._serves(x) or not can_fuse(layer, x, subgraphs, states):
+            return NotImplemented
+        return fused_encodings(layer, x, subgraphs, states, context_reduce)
+
+    def run_uplifted(
+        self,
+        layer: GNNAK,
+        encoder: nn.Module,
+        values: Tensor | None,
+        num_edges: int,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+    ) -> Tensor:
+        """Run a layer on edge states in affine form, which has no row for each edge."""
+        if type(layer) is not GNNAK or not self._serves(x):
+            return NotImplemented
+        hooked = layer._forward_hooks or layer._forward_pre_hooks
+        sliced = layer.max_copies is not None and can_slice(layer, subgraphs)
+        if hooked or sliced or type(encoder) is not ContinuousEncoder:
+            return NotImplemented
+        if not reads_affine(layer, x, subgraphs, encoder):
+            return NotImplemented
+        states = affine_states(encoder, values, num_edges)
+        if states is None:
+            return NotImplemented
+        layer.check(x, subgraphs, states.number)
+        with on_copies(subgraphs):
+            encodings = fused_encodings(layer, x, subgraphs, states, layer.reduce)
+        return layer.combine(encodings, subgraphs, x.size(0))
+
+    def run_with_edges(
+        self,
+        encoder: nn.Module,
+        values: Tensor | None,
+        num_edges: int,
+        run: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """Run a GNN on edge states that its backward pass recomputes."""
+        if type(encoder) is not ContinuousEncoder:
+            return NotImplemented
+        if encoder._forward_hooks or encoder._forward_pre_hooks:
+            return NotImplemented
+        checked = encoder.checked(values, num_edges)
+        (block,) = blocks_of(nn.Sequential(encoder.block))
+        if not self._serves(checked) or not can_recompute(block, checked):
+            return NotImplemented
+        with recomputed_encoding(block, checked) as states:
+            return run(states)
+
+    def run_layers(self, network: Network, *given: Any) -> Tensor:
+        """Compute the weight-only terms of all layers at once."""
+        if network.recompute and network.training:
+            return NotImplemented
+        layers = [module for module in network.modules() if isinstance(module, GNNAK)]
+        with batched_weight_products(layers):
+            return unwrap(Network.run_layers)(network, *given)
+
+    # Sampling of rooted subgraphs.
+
+    def farthest_roots(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        min_coverage: int,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        return _greedy(subgraphs, plan, min_coverage, generator, farthest=True)
+
+    def set_cover_roots(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        min_coverage: int,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        return _greedy(subgraphs, plan, min_coverage, generator, farthest=False)
+
+    def filling_of(
+        self,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        sampled: Tensor,
+        number: Tensor,
+        root: Tensor,
+        plan: Plan | None,
+    ) -> Filling:
+        if plan is None or not can_sample(plan):
+            return NotImplemented
+        from gnnak.fast.sampling.fill import fast_filling
+
+        return fast_filling(subgraphs, plan, sampled, number)
+
+    # Padding of batches.
+
+    def pad_rows(
+        self, value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+    ) -> Tensor:
+        if not _can_pad(value):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_rows(value, first, count, size, padding)
+
+    def pad_numbers(
+        self, values: list[Tensor], rows: Span, named: Span, to_last: bool
+    ) -> Tensor:
+        if not _can_pad(values[0]):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_numbers(values, rows, named, to_last)
+
+    def pad_pointers(
+        self,
+        value: Tensor,
+        first: Tensor,
+        end: Tensor,
+        size: int,
+        rows_first: Tensor,
+    ) -> Tensor:
+        if not _can_pad(value):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_pointers(value, first, end, size, rows_first)
+
+    # Steps of training.
+
+    def can_capture(
+        self, network: nn.Module, device: torch.device, precision: str
+    ) -> bool:
+        if device.type != "cuda" or precision == "16":
+            return False
+        return find_synchronising(network, precision) is None
+
+    def make_captured(
+        self, step: Step, device: torch.device, release: Callable[[], object]
+    ) -> Step:
+        if device.type != "cuda":
+            return NotImplemented
+        return CapturedStep(step, GraphRecorder(device), release)
+
+    def take_step(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+            return NotImplemented
+        return step_on_streams(optimizer, device)
+
+
+def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
+    pooled = sum_rows(z, index, groups)
+    if reduce == "mean":
+        pooled = pooled / groups.ptr.diff().clamp(min=1)[:, None]
+    return pooled
+
+
+def _greedy(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    generator: torch.Generator | None,
+    farthest: bool,
+) -> Tensor:
+    if not can_sample(plan):
+        return NotImplemented
+    from gnnak.fast.sampling.greedy import sample_greedily
+
+    rank = random_order(subgraphs, generator)
+    return sample_greedily(subgraphs, plan, min_coverage, rank, farthest)
+
+
+def _can_pad(value: Tensor) -> bool:
+    return has_triton() and (value.is_cuda or interprets_triton())
