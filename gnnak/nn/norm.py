@@ -23,10 +23,11 @@ class BatchNorm(nn.BatchNorm1d):
         channels: Width of the rows.
         rows: What the rows are: nodes, edges or graphs. It tells which count of real
             rows applies to a padded batch.
+        options: Further options of `torch.nn.BatchNorm1d`.
     """
 
-    def __init__(self, channels: int, rows: RowAxis = "nodes") -> None:
-        super().__init__(channels)
+    def __init__(self, channels: int, rows: RowAxis = "nodes", **options: Any) -> None:
+        super().__init__(channels, **options)
         self.rows: RowAxis = rows
 
     def forward(self, x: Tensor) -> Tensor:

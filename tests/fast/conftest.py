@@ -1,11 +1,11 @@
 """Fixtures for the tests of kernels."""
 
-import importlib
 import os
-import sys
 
 import pytest
-import torch
+
+from gnnak.backend import use_backend
+from tests.fast.backends import fused_everywhere
 
 
 @pytest.fixture
@@ -30,23 +30,8 @@ def few_parts(fast, monkeypatch):
 
 
 @pytest.fixture
-def fuses(monkeypatch):
-    """Fused paths wherever there are some, on plain kernels; a list of their uses."""
+def fuses():
+    """Fused layers on any tensor; a list of the operations that were fused."""
     used: list[str] = []
-    uplift = importlib.import_module("gnnak.nn.uplift")
-    for name, module in list(sys.modules.items()):
-        there = name.startswith("gnnak.") and name != "gnnak.fast.kernels"
-        if there and hasattr(module, "has_fast_kernels"):
-            monkeypatch.setattr(module, "has_fast_kernels", _not_compiled)
-    fused = uplift.fused_encodings
-
-    def noted(layer, *arguments):
-        used.append(type(layer).__name__)
-        return fused(layer, *arguments)
-
-    monkeypatch.setattr(uplift, "fused_encodings", noted)
-    return used
-
-
-def _not_compiled(values):
-    return not torch.compiler.is_compiling()
+    with use_backend(fused_everywhere(used)):
+        yield used

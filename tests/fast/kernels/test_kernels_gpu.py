@@ -10,6 +10,7 @@ from gnnak.fast.kernels.records import AtCentroids
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.subgraphs import EgoNets
+from tests.fast.backends import path
 from tests.fast.kernels.kernel_inputs import constants, norm_of, rows
 from tests.fast.layers.fused_layers import (
     computed,
@@ -46,9 +47,9 @@ def both(name, channels, device):
     kinds = (True, torch.float), (False, torch.float), (False, torch.double)
     for fused, dtype in kinds:
         network = copy.deepcopy(first).to(device, dtype).train()
-        network.use_fused(fused)
         draw = torch.Generator(device).manual_seed(1)
-        out = network(x, edge_index, edge_attr, batch, generator=draw)
+        with path(fused):
+            out = network(x, edge_index, edge_attr, batch, generator=draw)
         weights = torch.linspace(-1, 2, out.numel(), device=device, dtype=dtype)
         weights = weights.view_as(out)
         (out * weights).sum().backward()

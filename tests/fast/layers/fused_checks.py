@@ -1,41 +1,21 @@
 """The fused path beside the general one, on layers and on padded networks."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
-from unittest.mock import Mock
-
-import pytest
 import torch
 from torch import Tensor, nn
 
+from gnnak.backend import PLAIN, use_backend
 from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.layer import can_fuse, fused_encodings
+from gnnak.fast.layers.layer import can_fuse
 from gnnak.nn import GNNAK, Stack
 from gnnak.nn.options import PUBLISHED
-from gnnak.nn.padding import real_rows
 from gnnak.subgraphs import EgoNets, RootedSubgraphs
+from tests.fast.backends import fused_everywhere, layers_in
 from tests.loading.test_padding import NEAR, padded_and_plain
 from tests.models.zoo import small_network
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 CHANNELS, HOP_CHANNELS = 4, 3
 WIDTH = CHANNELS + HOP_CHANNELS
-UPLIFT = import_module("gnnak.nn.uplift")  # `gnnak.nn.uplift` itself is a function
-
-
-@contextmanager
-def fused_everywhere() -> Iterator[Mock]:
-    """Inside, layers take their fused path, in plain kernels where none is faster.
-
-    Yields:
-        What counts how often they do.
-    """
-    calls = Mock(wraps=fused_encodings)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("gnnak.fast.layers.layer.has_fast_kernels", lambda _: True)
-        patched.setattr(UPLIFT, "fused_encodings", calls)
-        yield calls
 
 
 def make_layer(convs: list[nn.Module]) -> GNNAK:
@@ -47,7 +27,7 @@ def make_layer(convs: list[nn.Module]) -> GNNAK:
         Stack(convs, WIDTH),
         CHANNELS,
         5,
-        HOP_CHANNELS,
+        hop_channels=HOP_CHANNELS,
         max_hops=2,
         options=PUBLISHED,
     ).double()
@@ -68,9 +48,8 @@ def subgraphs_of(edge_index: Tensor, num_nodes: int) -> RootedSubgraphs:
 def fuses(layer: GNNAK, subgraphs: RootedSubgraphs, edge_attr: Tensor | None) -> bool:
     """Whether the layer takes its fused path, were there kernels."""
     x = torch.zeros(subgraphs.num_nodes or 0, CHANNELS, dtype=torch.double)
-    states = None if edge_attr is None else EdgeStates.of(edge_attr)
-    with fused_everywhere():
-        return can_fuse(layer, x, subgraphs, states)
+    states = None if edge_attr is None else EdgeStates(edge_attr)
+    return can_fuse(layer, x, subgraphs, states)
 
 
 def assert_fused_is_general(
@@ -84,12 +63,12 @@ def assert_fused_is_general(
     for fused in (False, True):
         layer.load_state_dict(state)
         layer.zero_grad()
-        layer.fused = fused
         inputs = [x.clone().requires_grad_()]
         inputs += [] if edge_attr is None else [edge_attr.clone().requires_grad_()]
-        with fused_everywhere() as calls:
+        used: list[str] = []
+        with use_backend(fused_everywhere(used) if fused else PLAIN):
             out = layer(inputs[0], subgraphs, *inputs[1:])
-        assert calls.called is fused
+        assert bool(layers_in(used)) is fused
         (out * weights).sum().backward()
         found = {"out": out} | {f"input {i}": v.grad for i, v in enumerate(inputs)}
         found |= {name: value.grad for name, value in layer.named_parameters()}
@@ -104,13 +83,14 @@ def assert_padding_is_not_seen(name: str) -> None:
     """A fused network on padded batches gives what a general one gives without."""
     items, plain_items = padded_and_plain(name.endswith("-s"), NEAR)
     blind, plain = small_network(name).train(), small_network(name).train()
-    plain.use_fused(False)
     for item, alone in zip(items, plain_items, strict=True):
-        with fused_everywhere() as calls, real_rows(item.real.counts()):
+        used: list[str] = []
+        with use_backend(fused_everywhere(used)):
             got = blind(item.batch, subgraphs=item.subgraphs)
-        assert calls.call_count == len(blind.layers)
-        got = got[: item.real.graphs]
-        wanted = plain(alone.batch, subgraphs=alone.subgraphs)
+        assert layers_in(used) == len(blind.layers)
+        got = got[: item.batch.real.graphs]
+        with use_backend(PLAIN):
+            wanted = plain(alone.batch, subgraphs=alone.subgraphs)
         torch.testing.assert_close(got, wanted, **EXACT)
         weights = torch.randn_like(wanted)
         (got * weights).sum().backward()

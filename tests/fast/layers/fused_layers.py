@@ -10,6 +10,7 @@ from gnnak.nn.convs import gine
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.stack import Stack
 from gnnak.subgraphs import egonets
+from tests.fast.backends import path
 
 CHANNELS, HOPS, OUT = 4, 3, 6
 BARE = {"hop_channels": 0, "encodings": ("centroid", "subgraph")}
@@ -35,7 +36,7 @@ def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **op
     options = {"options": LayerOptions(mlp_layers=1), "max_hops": 3} | options
     width = CHANNELS + (hop_channels if options.get("hop") != "add" else 0)
     stack = Stack([conv(width) for _ in range(convs)], width, dropout)
-    layer = GNNAK(stack, CHANNELS, out, hop_channels, **options).double()
+    layer = GNNAK(stack, CHANNELS, out, hop_channels=hop_channels, **options).double()
     randomize(layer)
     return layer
 
@@ -67,20 +68,13 @@ def random_graph(num_nodes=12, num_edges=40):
     return torch.randint(num_nodes - 1, (2, num_edges)), num_nodes
 
 
-def set_fused(module: nn.Module, fused: bool) -> nn.Module:
-    """Choose the path of all parts of a module."""
-    for part in module.modules():
-        if isinstance(part, GNNAK | BatchNorm):
-            part.fused = fused
-    return module
-
-
 def both(layer, x, subgraphs, edge_attr):
     """Everything that a layer computes and changes, fused and not."""
-    return [
-        computed(set_fused(copy.deepcopy(layer), fused), x, subgraphs, edge_attr)
-        for fused in (True, False)
-    ]
+    found = []
+    for fused in (True, False):
+        with path(fused):
+            found.append(computed(copy.deepcopy(layer), x, subgraphs, edge_attr))
+    return found
 
 
 def computed(layer, x, subgraphs, edge_attr):

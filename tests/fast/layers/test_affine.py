@@ -5,10 +5,7 @@ import copy
 import pytest
 import torch
 
-from gnnak.errors import EdgeAttrError
-from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.affine import affine_states
-from gnnak.fast.layers.layer import reads_affine
 from gnnak.models import ModelOptions, build_model
 from gnnak.models.layers import Kernel
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
@@ -18,12 +15,11 @@ from gnnak.nn.features import (
     ConstantEncoder,
     ContinuousEncoder,
 )
-from gnnak.nn.padding import real_rows
+from gnnak.nn.padding import RealRows, real_rows
 from gnnak.subgraphs import EgoNets
+from tests.fast.backends import layers_in, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
-    inputs,
-    make_layer,
     random_graph,
     randomize,
     state,
@@ -55,8 +51,7 @@ def test_line_is_what_the_encoder_gives(training, real, alike):
     other = copy.deepcopy(encoder)
     values = torch.full((EDGES, 1), 0.3) if alike else torch.randn(EDGES, 1)
     values = values.double()
-    counts = {} if real is None else {EDGES: torch.tensor(real)}
-    with real_rows(counts):
+    with real_rows(RealRows(nodes=None if real is None else torch.tensor(real))):
         line, rows = affine_states(encoder, values, EDGES), other(values, EDGES)
     kept = EDGES if real is None or not training else real
     ours, theirs = used(encoder, line.rows()[:kept]), used(other, rows[:kept])
@@ -85,12 +80,6 @@ def with_hook_inside():
     return encoder
 
 
-def not_fused():
-    encoder = ContinuousEncoder(1, 5)
-    encoder.block[1].fused = False
-    return encoder
-
-
 @pytest.mark.parametrize(
     ("encoder", "values"),
     [
@@ -100,7 +89,6 @@ def not_fused():
         (Louder(1, 5), torch.zeros(EDGES, 1)),
         (with_hook(), torch.zeros(EDGES, 1)),
         (with_hook_inside(), torch.zeros(EDGES, 1)),
-        (not_fused(), torch.zeros(EDGES, 1)),
         (ContinuousEncoder(1, 5), torch.zeros(EDGES, 1, requires_grad=True)),
     ],
     ids=[
@@ -110,7 +98,6 @@ def not_fused():
         "subclass",
         "hook",
         "hook inside",
-        "plain",
         "gradient",
     ],
 )
@@ -137,14 +124,12 @@ def test_network_on_a_line_equals_the_general_one(fuses, name, training):
     found = []
     for fused in (True, False):
         one = copy.deepcopy(network).train(training)
-        one.use_fused(fused)
-        assert reads_affine(one.layers[0].kernels[0].gnn, given[0]) is (
-            fused and name.startswith("gin")
-        )
-        out = one(*given, generator=torch.Generator().manual_seed(1))
+        with path(fused):
+            out = one(*given, generator=torch.Generator().manual_seed(1))
         out.square().sum().backward()
         found.append({"out": out.detach()} | state(one))
-    assert fuses == ["GNNAK"] * 2
+    assert fuses.count("run_uplifted") == (2 if name.startswith("gin") else 0)
+    assert layers_in(fuses) == 2
     assert_same(*found)
 
 
@@ -168,7 +153,9 @@ class Doubling(GNNAK):
 def test_whoever_listens_to_a_layer_gets_rows(fuses, kind):
     seen = []
     make = Doubling if kind == "subclass" else GNNAK
-    layer = make(Stack([gine(7)], 7), 4, 4, 3, max_hops=2, options=PUBLISHED)
+    layer = make(
+        Stack([gine(7)], 7), 4, 4, hop_channels=3, max_hops=2, options=PUBLISHED
+    )
     if kind == "hook":
         layer.register_forward_pre_hook(lambda _, given: seen.append(given[2]))
     kernel = Kernel(layer, 4, ContinuousEncoder(1, 7)).double()
@@ -178,24 +165,3 @@ def test_whoever_listens_to_a_layer_gets_rows(fuses, kind):
     kernel(x, edge_index, edge_attr, torch.zeros(nodes).long(), subgraphs)
     assert all(states.shape == (40, 7) for states in seen)
     assert len(seen) == (kind == "hook")
-
-
-@pytest.mark.parametrize("fused", [True, False])
-def test_layer_takes_a_line_on_both_paths(fuses, fused):
-    edge_index, nodes = random_graph()
-    layer = make_layer(convs=2)
-    layer.fused = fused
-    x, subgraphs, edge_attr = inputs(edge_index, nodes)
-    width = edge_attr.size(1)
-    line = EdgeStates(torch.randn(2, width).double(), torch.randn(40).double())
-    ours, theirs = layer(x, subgraphs, line), layer(x, subgraphs, line.rows())
-    assert_same(ours, theirs)
-    assert fuses == ["GNNAK"] * (2 if fused else 0)
-
-
-def test_layer_says_so_if_a_line_is_of_other_edges():
-    edge_index, nodes = random_graph()
-    x, subgraphs, edge_attr = inputs(edge_index, nodes)
-    line = EdgeStates(torch.randn(2, edge_attr.size(1)).double(), torch.randn(7))
-    with pytest.raises(EdgeAttrError, match=r"edge_attr is of shape \[7\]; give \[40"):
-        make_layer()(x, subgraphs, line)

@@ -1,6 +1,6 @@
 """The fused path against the general one, on plain kernels."""
 
-import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 
 from gnnak import EgoNets, LayerOptions, SubgraphDrop
 from gnnak.fast.kernels import plain as plain_kernels
-from gnnak.nn import encodings
-from gnnak.nn.padding import real_rows
 from gnnak.testing import small_graphs
+from tests.fast.backends import layers_in, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
     LAYERS,
@@ -20,7 +19,6 @@ from tests.fast.layers.fused_layers import (
     make_layer,
     random_graph,
     randomize,
-    set_fused,
     state,
 )
 from tests.loading.test_padding import padded_and_plain
@@ -101,10 +99,11 @@ def test_fused_layer_equals_the_general_one_far_from_the_root(fuses):
 def test_fused_layer_equals_the_general_one_in_slices(fuses, reduce, max_copies):
     x, subgraphs, edge_attr = inputs(*random_graph())
     layer = make_layer(reduce=reduce).eval()
-    wanted = set_fused(copy.deepcopy(layer), False)(x, subgraphs, edge_attr)
+    with path(fused=False):
+        wanted = layer(x, subgraphs, edge_attr)
     layer.max_copies = max_copies
     assert_same(layer(x, subgraphs, edge_attr), wanted)
-    assert len(fuses) > 1
+    assert layers_in(fuses) > 1
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -115,28 +114,21 @@ def test_fused_network_equals_the_general_one(fuses, name, recompute):
         network = small_network(name, base_layers=2).train()
         randomize_same(network)
         network.save_memory(recompute=recompute and fused)
-        network.use_fused(fused)
-        for _ in range(2):
-            out = network(batch, generator=torch.Generator().manual_seed(1))
-            (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum().backward()
+        with path(fused):
+            for _ in range(2):
+                out = network(batch, generator=torch.Generator().manual_seed(1))
+                (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum().backward()
         found.append({"out": out.detach()} | state(network))
     assert_same(*found)
-    assert len(fuses) == (8 if recompute else 4)
+    assert layers_in(fuses) == (8 if recompute else 4)
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_shares_of_kept_roots_are_fused_where_all_is(fuses, fused, monkeypatch):
-    used, fill = [], encodings.fused_fill
-
-    def noted(values, subgraphs):
-        used.append(fused)
-        return fill(values, subgraphs)
-
-    monkeypatch.setattr(encodings, "fused_fill", noted)
+def test_estimates_at_dropped_roots_are_fused_where_all_is(fuses, fused):
     network = small_network("gin-ak+-s").train()
-    network.use_fused(fused)
-    network(molecule_batch(), generator=torch.Generator().manual_seed(1))
-    assert bool(used) == fused
+    with path(fused):
+        network(molecule_batch(), generator=torch.Generator().manual_seed(1))
+    assert ("fill_dropped" in fuses) == fused
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -147,12 +139,11 @@ def test_fused_network_does_not_see_padding(fuses, name, recompute):
     for network in (blind, plain):
         randomize_same(network)
     blind.save_memory(recompute=recompute)
-    plain.use_fused(False)
     for item, alone in zip(items, plain_items, strict=True):
-        with real_rows(item.real.counts()):
-            got = blind(item.batch, subgraphs=item.subgraphs)
-        got = got[: item.real.graphs]
-        wanted = plain(alone.batch, subgraphs=alone.subgraphs)
+        got = blind(item.batch, subgraphs=item.subgraphs)
+        got = got[: item.batch.real.graphs]
+        with path(fused=False):
+            wanted = plain(alone.batch, subgraphs=alone.subgraphs)
         assert_same(got, wanted)
         weights = torch.randn_like(wanted)
         (got * weights).sum().backward()
@@ -171,7 +162,8 @@ def test_statistics_before_pools_are_of_real_rows(fuses, monkeypatch):
     monkeypatch.setattr(plain_kernels, "moments_of", lambda _, real: seen.append(real))
     x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
     real = torch.tensor(subgraphs.num_copies - 1)
-    with real_rows({subgraphs.num_copies: real}):
-        make_layer()(x, subgraphs, edge_attr)
+    counts = torch.tensor([1, 12, 30, 12, int(real), subgraphs.num_edge_copies])
+    padded = replace(subgraphs, real=RealCounts(counts))
+    make_layer()(x, padded, edge_attr)
     assert len(seen) == 1
     assert seen[0] is real

@@ -9,10 +9,10 @@ from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers.encoder import can_recompute
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.models.layers import Kernel
+from gnnak.models.layers import Kernel, run_with_edges
 from gnnak.nn.convs import gine
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.padding import real_rows
+from gnnak.nn.padding import RealRows, real_rows
 
 
 def an_encoder():
@@ -26,10 +26,14 @@ def an_encoder():
 def used(encoder, values, again):
     """All that comes of using encodings twice; whether they were kept meanwhile."""
     if again:
-        with encoder.states(values, 8) as states:
-            out = (states * states).sum() + (states**3).sum()
-        seen = weakref.ref(states)
-        del states
+        seen = []
+
+        def use(states):
+            seen.append(weakref.ref(states))
+            return (states * states).sum() + (states**3).sum()
+
+        out = run_with_edges(encoder, values, 8, use)
+        (seen,) = seen
     else:
         states = encoder(values, 8)
         out = (states * states).sum() + (states**3).sum()
@@ -45,8 +49,7 @@ def used(encoder, values, again):
 def test_encodings_made_again_are_those_of_the_block(fuses, real):
     encoder, values = an_encoder()
     other, same = copy.deepcopy(encoder), values.detach().clone().requires_grad_()
-    counts = {} if real is None else {8: torch.tensor(real)}
-    with real_rows(counts):
+    with real_rows(RealRows(nodes=None if real is None else torch.tensor(real))):
         ours, kept = used(encoder, values, again=True)
         theirs, _ = used(other, same, again=False)
     assert not kept
@@ -60,8 +63,7 @@ def test_encodings_are_kept_where_others_say_what_is(fuses):
 
     def work(given):
         asked.append(can_recompute(block, given))
-        with encoder.states(given, 8) as states:
-            return states.square().sum()
+        return run_with_edges(encoder, given, 8, lambda h: h.square().sum())
 
     work(values)
     checkpoint(work, values, use_reentrant=False).backward()

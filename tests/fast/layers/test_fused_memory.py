@@ -113,7 +113,7 @@ def test_states_that_are_made_once_more_are_then_let_go(fuses, blocks, monkeypat
             seen.append(weakref.ref(made))
         return made
 
-    layer = make_layer(options=LayerOptions(blocks, True))
+    layer = make_layer(options=LayerOptions(mlp_layers=blocks, gate_centroid=True))
     out = layer(*inputs(*random_graph(12, 30)))
     monkeypatch.setattr(plain_kernels, "norm_act", noted)
     out.sum().backward()

@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from gnnak.fast.layers.norm import norm_rows
+from gnnak.fast.layers.parts import can_fuse_norm
 from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import real_rows
+from gnnak.nn.padding import RealRows, real_rows
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
@@ -17,9 +18,8 @@ def test_fused_norm_is_the_norm_of_the_real_rows(real):
     for fused in (False, True):
         norm = BatchNorm(3).double()
         norm.running_mean += torch.arange(3)
-        norm.fused = False
         rows = x.clone().requires_grad_()
-        with real_rows({4: torch.tensor(real)}):
+        with real_rows(RealRows(nodes=torch.tensor(real))):
             out = norm_rows(norm, rows) if fused else norm(rows)
         (out * weights).sum().backward()
         gradients = [rows.grad, norm.weight.grad, norm.bias.grad]
@@ -28,14 +28,13 @@ def test_fused_norm_is_the_norm_of_the_real_rows(real):
         torch.testing.assert_close(got, wanted, **EXACT)
 
 
-def test_norms_of_rows_that_do_not_stand_together_are_not_fused(monkeypatch):
-    monkeypatch.setattr("gnnak.nn.norm.has_fast_kernels", lambda values: True)
+def test_norms_of_rows_that_are_not_contiguous_are_not_fused():
     norm, rows = BatchNorm(4), torch.rand(8, 4)
-    assert norm.can_fuse(rows)
+    assert can_fuse_norm(norm, rows)
     for others in (torch.rand(4, 8).t(), torch.rand(8, 8)[:, ::2], rows[:1]):
-        assert not norm.can_fuse(others)
+        assert not can_fuse_norm(norm, others)
     for plain in (BatchNorm(4, affine=False), BatchNorm(4, momentum=None)):
-        assert not plain.can_fuse(rows)
+        assert not can_fuse_norm(plain, rows)
 
 
 def test_fused_norm_in_evaluation_is_not_changed_by_training_before_its_gradient():
