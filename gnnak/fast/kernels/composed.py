@@ -5,18 +5,18 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn.functional import linear
 
-from gnnak.fast.kernels.records import AtCentroids, Constants
+from gnnak.fast.kernels.records import CentroidRows, NormConstants
 
-NormAct = Callable[[Tensor, Constants, bool, Tensor | None], Tensor]
+NormAct = Callable[[Tensor, NormConstants, bool, Tensor | None], Tensor]
 NormActBackward = Callable[
-    [Tensor, Tensor, Constants, bool], tuple[Tensor, Tensor, Tensor]
+    [Tensor, Tensor, NormConstants, bool], tuple[Tensor, Tensor, Tensor]
 ]
 
 
 def compose_norm_linear(
     norm_act: NormAct,
     h: Tensor,
-    k: Constants | None,
+    k: NormConstants | None,
     matrix: Tensor,
     offset: Tensor | None,
 ) -> Tensor:
@@ -30,10 +30,10 @@ def compose_norm_linear_backward(
     norm_act_backward: NormActBackward,
     grad: Tensor,
     h: Tensor,
-    k: Constants,
+    k: NormConstants,
     s: Tensor | None,
     matrix: Tensor,
-    more: AtCentroids | None,
+    more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `norm_linear_backward` gives, with these kernels; its other arguments."""

@@ -15,7 +15,7 @@ from gnnak.fast.kernels.plain_gine import messages_backward as messages_backward
 from gnnak.fast.kernels.plain_pna import pair_sum as pair_sum
 from gnnak.fast.kernels.plain_pna import pna_pool as pna_pool
 from gnnak.fast.kernels.plain_pna import pna_pool_backward as pna_pool_backward
-from gnnak.fast.kernels.records import BIAS_COLUMN, AtCentroids, Constants, Moments
+from gnnak.fast.kernels.records import BIAS_COLUMN, CentroidRows, Moments, NormConstants
 from gnnak.subgraphs.groups import Groups
 
 
@@ -57,7 +57,7 @@ def norm_constants(
     norm: nn.BatchNorm1d,
     real: Tensor | None,
     moments: Moments | None = None,
-) -> Constants:
+) -> NormConstants:
     """What `norm` does to these rows; in training it also remembers their statistics.
 
     A single real row, which has none, is normed with the running statistics.
@@ -80,7 +80,7 @@ def norm_constants(
     rstd = (variance + norm.eps).rsqrt()
     scale = norm.weight * rstd
     shift = norm.bias - mean * scale
-    return Constants(scale, shift, mean, rstd, norm.training, real)
+    return NormConstants(scale, shift, mean, rstd, norm.training, real)
 
 
 def remember(
@@ -97,7 +97,9 @@ def remember(
         running.lerp_(now, norm.momentum)
 
 
-def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
+def norm_act(
+    h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
+) -> Tensor:
     """`residual + ReLU(scale h + shift)`, the last two parts if asked for.
 
     Padding is normed to zero, so that it never grows from layer to layer.
@@ -110,7 +112,7 @@ def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Te
 
 
 def norm_act_at(
-    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor, ones: bool
+    h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
     """Some rows of `norm_act(h, k, True, residual)`, [s, c], or with `BIAS_COLUMN` behind."""
     rows = norm_act(h, k, True, residual).index_select(0, index)
@@ -120,7 +122,7 @@ def norm_act_at(
 
 
 def norm_act_backward(
-    grad: Tensor, h: Tensor, k: Constants, relu: bool
+    grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `norm_act`: of h [m, c], of the norm's weight and bias [c]."""
     if relu:
@@ -130,7 +132,7 @@ def norm_act_backward(
 
 def norm_linear(
     h: Tensor,
-    k: Constants | None,
+    k: NormConstants | None,
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,
@@ -153,10 +155,10 @@ def norm_linear(
 def norm_linear_backward(
     grad: Tensor,
     h: Tensor,
-    k: Constants,
+    k: NormConstants,
     s: Tensor | None,
     matrix: Tensor,
-    more: AtCentroids | None,
+    more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of `norm_linear`: of weight, bias, the normed rows and the matrix.
@@ -179,7 +181,7 @@ def norm_linear_backward(
 
 
 def gate_pool(
-    z: Tensor, k: Constants, gate: Tensor | None, rows: Tensor, groups: Groups
+    z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
     """Sum over groups of `gate[rows] * ReLU(scale z + shift)`, [k, c]."""
     y = torch.relu(z * k.scale + k.shift)
@@ -191,7 +193,7 @@ def gate_pool(
 def gate_pool_backward(
     grad: Tensor,
     z: Tensor,
-    k: Constants,
+    k: NormConstants,
     gate: Tensor | None,
     rows: Tensor,
     key: Tensor,
@@ -221,7 +223,7 @@ def gate_pool_backward(
 
 
 def _norm_backward(
-    grad: Tensor, h: Tensor, k: Constants
+    grad: Tensor, h: Tensor, k: NormConstants
 ) -> tuple[Tensor, Tensor, Tensor]:
     normed = (h - k.mean) * k.rstd
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)

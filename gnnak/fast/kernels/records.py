@@ -74,7 +74,7 @@ BIAS_COLUMN = (1.0, 0.0, 0.0, 0.0)
 are one matrix. Rows begin where 16 bytes do, as products like them."""
 
 
-class AtCentroids(NamedTuple):
+class CentroidRows(NamedTuple):
     """What is added to the rows of centroids."""
 
     values: Tensor
@@ -85,7 +85,7 @@ class AtCentroids(NamedTuple):
     """[m]: the subgraph each row is in."""
 
 
-class Constants(NamedTuple):
+class NormConstants(NamedTuple):
     """What a norm does to its columns: `scale * h + shift`."""
 
     scale: Tensor

@@ -10,7 +10,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import multiply, product
-from gnnak.fast.kernels.records import AtCentroids, EdgeStates
+from gnnak.fast.kernels.records import CentroidRows, EdgeStates
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -77,7 +77,7 @@ def call_products(width, padded=True, gated=True, m=40):
     known, offset = k if padded or gated else None, k.shift.repeat(2)
     gpu.norm_linear(h, known, matrix, offset if gated else None, real)
     key = torch.arange(m)
-    more = AtCentroids(h, key, key) if gated else None
+    more = CentroidRows(h, key, key) if gated else None
     gpu.norm_linear_backward(grad, h, k, s, matrix, more, torch.empty_like(h))
     gpu.norm_act_at(h, k, s, key, gated)
 

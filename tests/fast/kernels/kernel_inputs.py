@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import Constants, Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges, EdgeStates, NormConstants
 from gnnak.subgraphs.groups import Groups, group
 
 WIDTHS = [1, 5, 16, 64, 65, 144, 300]
@@ -69,7 +69,7 @@ def constants(h, of_batch=True, real=None):
     """Some constants for rows, [m, c]."""
     scale, shift, mean = torch.randn(3, h.size(1)).double()
     rstd = torch.rand(h.size(1)).double() + 0.5
-    return Constants(scale, shift, mean, rstd, of_batch, real)
+    return NormConstants(scale, shift, mean, rstd, of_batch, real)
 
 
 def states_of_edges(line, edges, edge, width):

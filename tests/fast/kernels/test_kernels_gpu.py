@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import has_fast_kernels, plain
-from gnnak.fast.kernels.records import AtCentroids
+from gnnak.fast.kernels.records import CentroidRows
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.subgraphs import EgoNets
@@ -100,7 +100,7 @@ def test_products_on_a_gpu_are_the_plain_ones(
     h, s, grad = (rows(count, width) for width in (inner, inner, outer))
     k, matrix, offset = constants(h, True, real), rows(outer, inner), rows(1, outer)[0]
     subgraph, norm = torch.arange(count) // 4, norm_of(outer)
-    more = AtCentroids(rows(count // 4, inner), subgraph.unique() * 4, subgraph)
+    more = CentroidRows(rows(count // 4, inner), subgraph.unique() * 4, subgraph)
     given = (h, k, s, matrix)
     wanted = plain.norm_linear(h, k, matrix, offset, real)[0]
     of_norm = plain.norm_constants(wanted, copy.deepcopy(norm), real)[:4]

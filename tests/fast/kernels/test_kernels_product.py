@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import AtCentroids
+from gnnak.fast.kernels.records import CentroidRows
 from tests.fast.kernels.kernel_inputs import (
     assert_agree,
     assert_same,
@@ -137,7 +137,7 @@ def at_centroids(count, width):
     """A gradient for the first row of each of some subgraphs of four rows."""
     subgraph = torch.arange(count) // 4
     centroid = torch.arange(0, count, 4)
-    return AtCentroids(rows(len(centroid), width, strided=True), centroid, subgraph)
+    return CentroidRows(rows(len(centroid), width, strided=True), centroid, subgraph)
 
 
 @pytest.mark.parametrize("most", [64, 128])

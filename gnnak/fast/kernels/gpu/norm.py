@@ -6,10 +6,12 @@ from torch import Tensor
 from gnnak.fast.kernels.gpu.normed import of_columns
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 
 
-def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
+def norm_act(
+    h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
+) -> Tensor:
     """`residual + ReLU(scale h + shift)`, the last two parts if asked for.
 
     Padding is normed to zero, so that it never grows from layer to layer.

@@ -8,11 +8,11 @@ from gnnak.fast.kernels.gpu.normed import of_columns, pull_of
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import BLOCK, SUMMED, columns, parts, tiles
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 
 
 def norm_act_backward(
-    grad: Tensor, h: Tensor, k: Constants, relu: bool
+    grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of `norm_act`: of h [m, c], of the norm's weight and bias [c]."""
     rows, width = h.shape
@@ -38,7 +38,7 @@ def norm_act_backward(
 
 
 def norm_both_ways(
-    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, into: Tensor
+    grad: Tensor, h: Tensor, k: NormConstants, sums: Tensor, into: Tensor
 ) -> Tensor:
     """`norm_act` with a ReLU, [m, c], and its gradient, in one pass.
 
@@ -57,7 +57,7 @@ def norm_both_ways(
 def norm_to_rows(
     grad: Tensor,
     h: Tensor,
-    k: Constants,
+    k: NormConstants,
     sums: Tensor,
     relu: bool,
     into: Tensor,

@@ -6,11 +6,11 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles
-from gnnak.fast.kernels.records import BIAS_COLUMN, Constants
+from gnnak.fast.kernels.records import BIAS_COLUMN, NormConstants
 
 
 def norm_act_at(
-    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor, ones: bool
+    h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
     """Some rows of `norm_act(h, k, True, residual)`, [s, c], or with `BIAS_COLUMN` behind."""
     rows, width = h.shape

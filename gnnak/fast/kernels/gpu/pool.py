@@ -6,12 +6,12 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import read_place, whole
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 from gnnak.subgraphs.groups import Groups
 
 
 def gate_pool(
-    z: Tensor, k: Constants, gate: Tensor | None, rows: Tensor, groups: Groups
+    z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
     """Sum over groups of `gate[rows] * ReLU(scale z + shift)`, [k, c]."""
     width = z.size(1)

@@ -8,13 +8,13 @@ from gnnak.fast.kernels.gpu.normed import of_columns, pull_of
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import BLOCK, SUMMED, columns, parts, tiles
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 
 
 def gate_pool_backward(
     grad: Tensor,
     z: Tensor,
-    k: Constants,
+    k: NormConstants,
     gate: Tensor | None,
     rows: Tensor,
     key: Tensor,

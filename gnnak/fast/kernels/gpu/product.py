@@ -20,7 +20,7 @@ from gnnak.fast.kernels.gpu.multiply import (
 from gnnak.fast.kernels.gpu.norm import norm_act
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.statistics import with_rows
-from gnnak.fast.kernels.records import Constants, Moments
+from gnnak.fast.kernels.records import Moments, NormConstants
 
 FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
 """Tiles for few and for many rows: with many, programs run side by side anyway."""
@@ -30,7 +30,7 @@ MANY_ROWS = 2**16
 
 def norm_linear(
     h: Tensor,
-    k: Constants | None,
+    k: NormConstants | None,
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,

@@ -24,7 +24,7 @@ from gnnak.fast.kernels.gpu.norm_backward import (
 from gnnak.fast.kernels.gpu.normed import of_columns
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
-from gnnak.fast.kernels.records import AtCentroids, Constants
+from gnnak.fast.kernels.records import CentroidRows, NormConstants
 
 TILE = Tile(128, 64, 32, 3)
 """Tiles of the gradient of rows: small ones leave room for what follows the product."""
@@ -33,10 +33,10 @@ TILE = Tile(128, 64, 32, 3)
 def norm_linear_backward(
     grad: Tensor,
     h: Tensor,
-    k: Constants,
+    k: NormConstants,
     s: Tensor | None,
     matrix: Tensor,
-    more: AtCentroids | None,
+    more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of `norm_linear`: of weight, bias, the normed rows and the matrix.
@@ -58,7 +58,7 @@ def norm_linear_backward(
 
 
 def _grad_rows(
-    grad: Tensor, h: Tensor, k: Constants, matrix: Tensor, more: AtCentroids | None
+    grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
     """The gradient of s, [m, w], and the sums that the norm's needs, [2, w]."""
     rows, width = h.shape

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import SUMMED, columns, parts
-from gnnak.fast.kernels.records import Constants, Moments
+from gnnak.fast.kernels.records import Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
 """Partial results that are put together at a time, columns of such a tile, and warps:
@@ -19,7 +19,7 @@ def norm_constants(
     norm: nn.BatchNorm1d,
     real: Tensor | None,
     moments: Moments | None = None,
-) -> Constants:
+) -> NormConstants:
     """What `norm` does to these rows; in training it also remembers their statistics.
 
     Arguments as of the plain kernel; moments that are not given are computed.
@@ -52,7 +52,7 @@ def norm_constants(
         num_warps=WARPS,
     )
     scale, shift, mean, rstd = out
-    return Constants(scale, shift, mean, rstd, True, real)
+    return NormConstants(scale, shift, mean, rstd, True, real)
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
