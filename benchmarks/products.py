@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gnnak.fast.kernels import composed, fast
+from gnnak.fast.kernels import gpu as fast
 from gnnak.fast.kernels.gpu import product_backward
+from gnnak.fast.kernels.plain import product as composed
 from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
