@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gnnak.fast.kernels import composed, fast
+from gnnak.fast.kernels import gpu as fast
 from gnnak.fast.kernels.gpu import product_backward
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.plain import product as composed
+from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
 """Replays that are timed, and how often each does the work."""
@@ -76,7 +77,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
     real = torch.tensor(rows - 5, device="cuda")
     norm = torch.nn.BatchNorm1d(outer, device="cuda")
     scale, shift, mean, rstd = torch.rand(4, inner, device="cuda")
-    k = Constants(scale, shift, mean, rstd, True, real)
+    k = NormConstants(scale, shift, mean, rstd, True, real)
     h, grad = (torch.randn(rows, width, device="cuda") for width in (inner, outer))
     s = torch.randn_like(h) if case.keeps else None
     matrix = torch.randn(outer, inner, device="cuda")

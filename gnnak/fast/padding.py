@@ -1,4 +1,9 @@
-"""Rows of many batches, padded, in one Triton kernel a field: as in `plain_padding`."""
+"""Pad the rows of many batches at once, with one Triton kernel per field.
+
+The functions, their arguments and results are those of `gnnak.loading.padding`. There
+every field takes several PyTorch operations; here it is one pass over the output. In
+all kernels, a program writes `BLOCK` consecutive values of one batch.
+"""
 
 from math import prod
 
@@ -9,13 +14,16 @@ from torch import Tensor
 from gnnak.loading.padding import Span
 
 BLOCK = 1024
-"""Numbers that a program writes."""
+"""Values that one program writes."""
 
 
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """[b, size, ...]: the rows of each batch, and padding behind them."""
+    """Return the rows of each batch, padded at the end to `size` rows, [b, size, ...].
+
+    Arguments as in `gnnak.loading.padding.pad_rows`.
+    """
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])
@@ -25,7 +33,11 @@ def pad_rows(
 
 
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """[b, v * most]: numbers of things, counted from 0 in each batch."""
+    """Return the indices of each batch, counted from its own first row and padded.
+
+    Arguments and result as of `gnnak.loading.padding.pad_numbers`: padding indices
+    refer to padding rows.
+    """
     batches = rows.first.numel()
     out = values[0].new_empty(batches, len(values) * rows.most)
     for number, value in enumerate(values):
@@ -49,7 +61,10 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
 def pad_pointers(
     value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
 ) -> Tensor:
-    """[b, size + 1]: pointers of each batch; those of padding are where rows end."""
+    """Return the row pointers of each batch, padded with empty groups, [b, size + 1].
+
+    Arguments as in `gnnak.loading.padding.pad_pointers`.
+    """
     out = value.new_empty(first.numel(), size + 1)
     grid = (first.numel(), triton.cdiv(size + 1, BLOCK))
     _pad_pointers[grid](value, first, end, rows_first, out, size + 1, BLOCK)
@@ -57,6 +72,7 @@ def pad_pointers(
 
 
 FIELDS = ["value", "first", "count", "out"]
+"""Pointer arguments that may be slices: do not compile a version per alignment."""
 
 
 @triton.jit(
@@ -64,6 +80,7 @@ FIELDS = ["value", "first", "count", "out"]
     do_not_specialize_on_alignment=FIELDS,
 )
 def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexpr):
+    """Copy values of one batch, whose rows have `width` values, and pad after them."""
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside, real = place < size * width, place < tl.load(count + batch) * width
@@ -98,6 +115,10 @@ def _pad_numbers(
     TO_LAST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    """Write indices of one batch, of index tensor `number`, relative to its first row.
+
+    Index tensor `number` starts after the `number * padded` entries of those before it.
+    """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     rows, things = tl.load(count + batch), tl.load(named_count + batch)
@@ -118,6 +139,7 @@ def _pad_numbers(
     do_not_specialize_on_alignment=["value", "first", "end", "rows_first", "out"],
 )
 def _pad_pointers(value, first, end, rows_first, out, size, BLOCK: tl.constexpr):
+    """Write row pointers of one batch; padding repeats the end of the last key."""
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size

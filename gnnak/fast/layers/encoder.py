@@ -16,7 +16,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 from gnnak.fast.layers.parts import Block, can_fuse_norm
 from gnnak.nn.norm import BatchNorm
 
@@ -84,7 +84,7 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 
 @torch.no_grad()
-def _states(values: Tensor, matrix: Tensor, k: Constants) -> Tensor:
+def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
     kernels = kernels_for(values)
     return kernels.norm_act(linear(values, matrix), k, True, None)
 
@@ -98,7 +98,7 @@ class _Encode(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         norm: BatchNorm,
-    ) -> tuple[Tensor, Constants]:
+    ) -> tuple[Tensor, NormConstants]:
         h, kernels = linear(values, matrix), kernels_for(values)
         k = kernels.norm_constants(h, norm, norm.real_rows())
         ctx.save_for_backward(values, matrix)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.records import Constants, Moments
+from gnnak.fast.kernels.records import Moments, NormConstants
 from gnnak.fast.layers.rows import (
     Once,
     Recompute,
@@ -88,7 +88,7 @@ def norm_relu_linears(
 
 
 def _product_again(
-    h: Rows, number: int, count: int, k: Constants, linear: nn.Linear
+    h: Rows, number: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
     """How the product of one of `count` shares of the columns of h is made again."""
     make_h = maker(h.again)

@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.kernels.records import AtCentroids, Constants, Moments
+from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.rows import (
     Once,
@@ -128,7 +128,7 @@ class _NormAddLinear(torch.autograd.Function):
         moments: Moments | None,
         again: Recompute | None,
         once: Once,
-    ) -> tuple[Tensor, Tensor, Constants, Moments | None]:
+    ) -> tuple[Tensor, Tensor, NormConstants, Moments | None]:
         kernels = kernels_for(h)
         k = kernels.norm_constants(h, norm, norm.real_rows(), moments)
         ctx.save_for_backward(matrix, offset, h, *to_save(residual, again))
@@ -146,7 +146,7 @@ class _NormAddLinear(torch.autograd.Function):
         h, s = of_s[0], ctx.once(*of_s)
         ctx.once.release()
         at_centroid = side_by_side(at_centroid)[:, : h.size(1)]
-        more = AtCentroids(at_centroid, *ctx.places)
+        more = CentroidRows(at_centroid, *ctx.places)
         grad_h = torch.empty_like(h)
         given = (grad, h, ctx.k, s, matrix, more, grad_h)
         back = kernels_for(h).norm_linear_backward(*given)

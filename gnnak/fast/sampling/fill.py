@@ -1,4 +1,10 @@
-"""What kept roots stand in for, all layers of a component in one program."""
+"""Weights that spread values of sampled roots to all nodes, as one Triton kernel.
+
+Only sampled roots have a value; any other node takes a weighted sum of theirs. A node
+at distance d from the sampled roots takes the mean over its neighbours at distance d -
+1, so the weights are computed distance by distance. One program does this for a whole
+connected component; the PyTorch version (`plan_filling`) launches kernels per distance.
+"""
 
 from dataclasses import replace
 
@@ -17,16 +23,16 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """The matrix that `plan_filling` makes; its entries come component by component.
+    """Compute the sparse weight matrix of `plan_filling`, sorted by component.
 
-    All shares that nodes may take of the kept roots of their component are written to a
-    table, and those that are not zero picked out of it.
+    The kernel fills a dense table per component, [nodes, sampled roots]; its nonzero
+    entries are then selected.
 
     Args:
-        subgraphs: The rooted subgraphs, one of every node.
-        plan: What does not change from draw to draw.
-        kept: Which subgraphs are kept, [s] bool; at least one of every component.
-        number: The numbers of the kept ones, [s].
+        subgraphs: The rooted subgraphs, one per node.
+        plan: The part of sampling that is the same for every sample of this batch.
+        kept: A boolean mask of the sampled subgraphs, [s]; at least one per component.
+        number: For each sampled subgraph its index among the sampled ones, [s].
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
@@ -91,6 +97,11 @@ def _fill(
     weight,
     BLOCK: tl.constexpr,
 ):
+    """Fill the table of one component, of at most `BLOCK` nodes; a lane holds a node.
+
+    `layer` is the distance of the node to the nearest sampled root, -1 while unknown.
+    Iteration `distance` finds the nodes at that distance and computes their table rows.
+    """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
     there = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
@@ -130,7 +141,11 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Write who takes of whom, and that kept roots take their own value alone."""
+    """Initialise the table of a component, [nodes, width], column by column.
+
+    Writes the node and the sampled subgraph of every entry, and the weights at distance
+    0: one where the node is the root of that subgraph, zero elsewhere.
+    """
     j = 0
     while j < width:
         owner = column == j
@@ -143,7 +158,7 @@ def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width
 
 @triton.jit
 def _nearer(layers, near, start, count, distance):
-    """How many neighbours of each node are in the layer before."""
+    """Count the neighbours of each node that are at distance `distance - 1`."""
     nearer = tl.zeros_like(count)
     longest = tl.max(count, axis=0)
     k = 0
@@ -157,7 +172,10 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """The mean of a column of the table over neighbours in the layer before."""
+    """Return the mean of a table column over the neighbours at `distance - 1`.
+
+    `share` is one over the number of these neighbours.
+    """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)
     k = 0

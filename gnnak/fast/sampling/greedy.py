@@ -1,4 +1,9 @@
-"""The greedy draw of roots as one Triton kernel: a program for every component."""
+"""Greedy sampling of roots as one Triton kernel, one program per connected component.
+
+The PyTorch version launches many kernels per sampled root and synchronises with the
+host to know when to stop. Here a program samples all roots of its component in a loop
+on the device: each of its lanes holds one node, and the subgraph rooted at that node.
+"""
 
 import torch
 import triton
@@ -17,18 +22,25 @@ def sample_greedily(
     rank: Tensor,
     farthest: bool,
 ) -> Tensor:
-    """Choose the very subgraphs that `choose_greedily` does, without its loop.
+    """Sample subgraphs greedily until every node is covered often enough.
+
+    The result is exactly that of `gnnak.sampling.greedy.choose_greedily` with the score
+    of farthest sampling or of minimum set cover.
 
     Args:
-        subgraphs: The rooted subgraphs; all copies lie in the component of their root.
-        plan: What does not change from draw to draw.
-        min_coverage: How often every node is to be covered, if it can be.
-        rank: How lucky each subgraph is, [s], a permutation.
-        farthest: Whether the root farthest from the kept ones is best, rather than the
-            subgraph with most least-covered nodes.
+        subgraphs: The rooted subgraphs, one per node; all nodes of a subgraph are in
+        the
+            connected component of its root.
+        plan: The part of sampling that is the same for every sample of this batch.
+        min_coverage: Number of sampled subgraphs that must contain each node, or all of
+            those that contain it if there are fewer.
+        rank: A random permutation, [s]; of equal scores the higher rank wins.
+        farthest: Whether the score of a subgraph is the distance of its root to the
+            nearest sampled root (farthest sampling). Otherwise it is the number of
+            least-covered nodes that the subgraph contains (minimum set cover).
 
     Returns:
-        Which subgraphs are kept, [s] bool.
+        A boolean mask of the sampled subgraphs, [s].
     """
     kept = torch.zeros_like(rank, dtype=torch.bool)
     if not plan.num_components:
@@ -90,8 +102,15 @@ def _draw(
     FARTHEST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
+    """Sample the roots of one component, of at most `BLOCK` nodes.
+
+    Each iteration samples the subgraph with the largest `score * s + rank`, counts it
+    as coverage for its nodes, and computes the scores anew. It stops when no node lacks
+    coverage.
+    """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
+    # `there`: the lane has a node; `able`: its subgraph is not sampled yet.
     able = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
     there = able
     node = tl.load(order + begin + place, mask=there, other=0)
@@ -104,6 +123,7 @@ def _draw(
     points = tl.where(able, luck, -1)
     best = tl.max(points, axis=0)
     while best >= 0:
+        # Ranks differ, so exactly one lane has the best points.
         picked = points == best
         tl.store(kept + subgraph, 1, mask=picked)
         able = able & (points != best)
@@ -126,7 +146,10 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Whether a subgraph has a copy of each of some nodes; its copies are sorted."""
+    """Return whether the subgraph `chosen` contains the node of each lane.
+
+    Each lane searches its node in the subgraph's sorted nodes, by bisection.
+    """
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
     at = tl.zeros_like(node) + begin
@@ -139,7 +162,11 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """How many of the marked nodes each subgraph holds."""
+    """Return how many of the marked nodes the subgraph of each lane contains.
+
+    The marks are exchanged between lanes through the buffer `marks` in global memory,
+    with a barrier before and after the write.
+    """
     tl.debug_barrier()
     tl.store(marks + node, marked.to(tl.int32), mask=there)
     tl.debug_barrier()

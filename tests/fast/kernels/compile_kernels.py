@@ -1,4 +1,4 @@
-"""A program that compiles every Triton kernel for a GPU where there is none."""
+"""A program that compiles every Triton kernel for a GPU, on a machine without one."""
 
 import importlib
 import json
@@ -10,7 +10,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import multiply, product
-from gnnak.fast.kernels.records import AtCentroids, EdgeStates
+from gnnak.fast.kernels.records import CentroidRows, EdgeStates
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -20,12 +20,12 @@ from tests.fast.kernels.kernel_inputs import (
 )
 from tests.no_gpu import NoGpu
 
-ROOM = {90: 232_448, 89: 101_376}
-"""Bytes of memory that programs may share, by generation of GPU."""
+SHARED_MEMORY = {90: 232_448, 89: 101_376}
+"""Largest shared memory of a program in bytes, by compute capability."""
 
 
 def kernels():
-    """All kernels, by the name of their module and their own; not what they share."""
+    """Return all kernels by "module.name", without the functions that they call."""
     found = {}
     for module in pkgutil.iter_modules(gpu.__path__, f"{gpu.__name__}."):
         for name, value in vars(importlib.import_module(module.name)).items():
@@ -36,7 +36,7 @@ def kernels():
 
 
 def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
-    """Call every function that launches kernels, in one of its ways."""
+    """Call every function that launches kernels, with one combination of options."""
     groups, key = groups_of(list(sizes), shuffled=gated)
     m, real = len(key), torch.tensor(20) if padded else None
     h, c, e = (rows(count, width).float() for count in (m, m, size))
@@ -68,7 +68,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
 
 
 def call_products(width, padded=True, gated=True, m=40):
-    """The same for products of normed rows."""
+    """Call the kernels of matrix products."""
     real = torch.tensor(20) if padded else None
     h, s = rows(m, width).float(), rows(m, width).float() if gated else None
     k = constants(h, of_batch=padded, real=real)
@@ -77,13 +77,13 @@ def call_products(width, padded=True, gated=True, m=40):
     known, offset = k if padded or gated else None, k.shift.repeat(2)
     gpu.norm_linear(h, known, matrix, offset if gated else None, real)
     key = torch.arange(m)
-    more = AtCentroids(h, key, key) if gated else None
+    more = CentroidRows(h, key, key) if gated else None
     gpu.norm_linear_backward(grad, h, k, s, matrix, more, torch.empty_like(h))
     gpu.norm_act_at(h, k, s, key, gated)
 
 
 def call_for_other_convs(c, e, edges):
-    """The same for what GCN and PNA* need beside."""
+    """Call the kernels of GCN and PNA*."""
     scale = gpu.gcn_scale(c, edges)
     gpu.gcn_sum(c, scale, None, edges.source, edges.by_target)
     gpu.gcn_sum(c, scale, c[0], edges.target, edges.by_source)
@@ -93,8 +93,8 @@ def call_for_other_convs(c, e, edges):
     gpu.pna_pool_backward(pooled, message, pooled, edges.by_target)
 
 
-def elsewhere(argument):
-    """What tells of a batch as it may lie in a window: not where memory begins."""
+def misaligned(argument):
+    """Copy index tensors to an address that is not aligned to 16 bytes."""
     kinds = (torch.long, torch.double)
     if not isinstance(argument, torch.Tensor) or argument.dtype not in kinds:
         return argument
@@ -102,8 +102,11 @@ def elsewhere(argument):
 
 
 def main() -> None:
-    """Print which kernels there are, the bytes of code made of each, and which of them
-    were made again for another batch."""
+    """Print as JSON all kernels, those compiled, and those compiled again needlessly.
+
+    "made" maps a kernel to the bytes of code of each compiled version; "again" lists
+    kernels that a batch of another size or alignment made Triton compile again.
+    """
     torch.set_float32_matmul_precision("high")
     known, made, again, place = kernels(), {}, set(), [lambda argument: argument]
     names = {id(kernel): name for name, kernel in known.items()}
@@ -115,8 +118,8 @@ def main() -> None:
             assert all(size > 0 for size in grid)
             generation = driver.active.get_current_target().arch
             name = names[id(kernel)]
-            assert code.metadata.shared <= ROOM[generation], name
-            if place[0] is elsewhere and code.hash not in made[name]:
+            assert code.metadata.shared <= SHARED_MEMORY[generation], name
+            if place[0] is misaligned and code.hash not in made[name]:
                 again.add(name)
             made.setdefault(name, {})[code.hash] = len(code.asm["cubin"])
 
@@ -126,7 +129,7 @@ def main() -> None:
     driver.set_active(NoGpu(90))
     for padded in (True, False):
         call_all(64, padded, padded, sizes=(3, 0, 40), edge_copies=60, size=9)
-        place[0] = elsewhere
+        place[0] = misaligned
         call_all(64, padded, padded, sizes=(1,), edge_copies=1, size=1)
         call_all(64, padded, padded, sizes=(16, 32), edge_copies=64, size=32)
         place[0] = lambda argument: argument

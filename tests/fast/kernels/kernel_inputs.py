@@ -1,10 +1,10 @@
-"""Random inputs of the kernels, and their corner cases by name."""
+"""Random inputs for the kernels, and named corner cases."""
 
 import torch
 from torch import nn
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import Constants, Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges, EdgeStates, NormConstants
 from gnnak.subgraphs.groups import Groups, group
 
 WIDTHS = [1, 5, 16, 64, 65, 144, 300]
@@ -17,47 +17,48 @@ GROUPS = {
     "more groups than a tile": [1, 0, 2] * 6,
     "a group longer than a tile": [2, 70, 0, 1],
 }
-"""Rows of each group."""
+"""By name, the number of rows of each group."""
 
 
 def assert_same(ours, theirs):
-    """To rounding in float64."""
+    """Assert that values agree up to rounding in float64."""
     torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
 def assert_agree(fast, name, *arguments):
-    """A fast kernel gives what the plain one of its name gives."""
+    """Assert that a Triton kernel and the plain one of its name return the same."""
     found, wanted = (getattr(kernels, name)(*arguments) for kernels in (fast, plain))
     assert_same(found, wanted)
 
 
 def rows(count, width, strided=False):
-    """Random rows, [count, width]; strided: columns of a wider tensor."""
+    """Return random rows, [count, width]; strided: a column slice of a wider tensor."""
     if not strided:
         return torch.randn(count, width).double()
     return torch.randn(count, 2 * width + 3).double()[:, 2 : width + 2]
 
 
 def groups_of(sizes, shuffled, padding=0):
-    """Groups of these sizes, with the group of each row, [m].
+    """Return groups of these sizes, and the group of each row, [m].
 
     Args:
-        sizes: Rows of each group.
-        shuffled: Whether rows of a group lie apart, so that they need an order.
-        padding: Rows behind all others that are in no group; they name the last one.
+        sizes: Number of rows of each group.
+        shuffled: Whether rows are not sorted by group, so that a permutation is needed.
+        padding: Number of padding rows at the end. They are in no group; their entry in
+            the second result is the last group.
     """
     key = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes).long())
     if shuffled:
         key = key[torch.randperm(len(key))]
     found = group(key, len(sizes), in_order=not shuffled)
-    behind = torch.arange(len(key), len(key) + padding)
-    order = None if found.order is None else torch.cat([found.order, behind])
+    padding_rows = torch.arange(len(key), len(key) + padding)
+    order = None if found.order is None else torch.cat([found.order, padding_rows])
     key = torch.cat([key, torch.full((padding,), max(len(sizes) - 1, 0))])
     return Groups(found.ptr, order), key
 
 
 def norm_of(width, training=True, momentum=0.1):
-    """A norm that has seen something before."""
+    """Return a batch norm with random weights and running statistics."""
     norm = nn.BatchNorm1d(width, momentum=momentum).double().train(training)
     for tensor in (norm.weight, norm.bias, norm.running_mean):
         nn.init.normal_(tensor)
@@ -66,21 +67,24 @@ def norm_of(width, training=True, momentum=0.1):
 
 
 def constants(h, of_batch=True, real=None):
-    """Some constants for rows, [m, c]."""
+    """Return random constants of a norm for rows [m, c]."""
     scale, shift, mean = torch.randn(3, h.size(1)).double()
     rstd = torch.rand(h.size(1)).double() + 0.5
-    return Constants(scale, shift, mean, rstd, of_batch, real)
+    return NormConstants(scale, shift, mean, rstd, of_batch, real)
 
 
-def states_of_edges(line, edges, edge, width):
-    """States of so many edges: rows for all, or a line with a number for each copy."""
-    if line:
+def states_of_edges(affine, edges, edge, width):
+    """Return states of `edges` edges: rows, or affine with a number per edge copy."""
+    if affine:
         return EdgeStates(rows(2, width), torch.randn(edge.numel()).double())
     return EdgeStates(rows(edges, width, strided=True))
 
 
 def edges_of(copies, edge_copies, edges):
-    """Random edge copies, sorted by target; the last copy and edge have none."""
+    """Return random edge copies, sorted by target.
+
+    No edge copy touches the last node copy or stands for the last edge.
+    """
     source = torch.randint(max(copies - 1, 1), (edge_copies,))
     target = torch.randint(max(copies - 1, 1), (edge_copies,)).sort().values
     edge = torch.randint(max(edges - 1, 1), (edge_copies,))

@@ -9,4 +9,4 @@ def test_every_kernel_compiles_for_a_gpu(tmp_path):
     )
     assert found["known"]
     assert sorted(found["made"]) == found["known"], "call_all leaves kernels out"
-    assert not found["again"], "made anew for a batch of another size"
+    assert not found["again"], "compiled again for a batch of another size"

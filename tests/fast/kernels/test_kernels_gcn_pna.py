@@ -1,4 +1,4 @@
-"""Triton's kernels for GCN and PNA* against the plain ones, in its interpreter."""
+"""The Triton kernels of GCN and PNA* against the plain ones, in the interpreter."""
 
 import os
 
@@ -18,7 +18,7 @@ WIDTHS = pytest.mark.parametrize("width", [1, 16, 70])
 
 
 def some_edges():
-    """A multigraph with self loops and a node alone."""
+    """Return the edge copies of a multigraph with self loops and an isolated node."""
     edge_index = torch.randint(9, (2, 40))
     edge_index[1, :4] = edge_index[0, :4]
     return edges_of(EgoNets(1)(edge_index, 10))
@@ -65,7 +65,7 @@ def test_pair_sums_agree(dtype, width, with_edges):
 @DTYPES
 @WIDTHS
 def test_pna_pools_agree(dtype, width):
-    """With ties, with groups of no row, and with rows of padding behind them all."""
+    """With ties, empty groups, and padding rows at the end."""
     groups = some_edges().by_target
     count = int(groups.ptr[-1])
     message = torch.randn(count + 5, width, dtype=dtype)

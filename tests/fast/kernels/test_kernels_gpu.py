@@ -1,4 +1,4 @@
-"""The fused path on a GPU, where float32 alone has fast kernels."""
+"""Fused layers and kernels on a GPU, in float32."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import has_fast_kernels, plain
-from gnnak.fast.kernels.records import AtCentroids
+from gnnak.fast.kernels.records import CentroidRows
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.subgraphs import EgoNets
@@ -24,11 +24,16 @@ from tests.gpu import needs_gpu
 
 CLOSE = 2e-3
 FLAT = 1e-3
-"""Gradients this much smaller than all together are rounding: biases before norms."""
+"""Gradients smaller than this, relative to the largest, are rounding errors only.
+
+The gradient of a bias before a batch norm is zero, for example."""
 
 
 def both(name, channels, device):
-    """Everything that a network computes and changes: fused, not, and in float64."""
+    """Yield the outputs, gradients and buffers of a network three times.
+
+    In order: fused in float32, not fused in float32, not fused in float64.
+    """
     torch.manual_seed(0)
     options = ModelOptions(
         num_layers=2,
@@ -57,10 +62,12 @@ def both(name, channels, device):
 
 
 def assert_near(ours, theirs, true):
-    """As near to each other, or to the truth, as float32 allows.
+    """Assert that `ours` is close to `true`, or not much farther from it than `theirs`.
 
-    A standard deviation of messages that are nearly alike, as of PNA*, blows rounding
-    up: there neither is nearer to the other than both are to the truth.
+    Arguments in the order of `both`.
+
+    PNA*'s standard deviation of nearly equal messages amplifies rounding errors; there
+    the unfused float32 result is just as far from the float64 one.
     """
     least = FLAT * max(float(value.double().norm()) for value in true.values())
     for name, wanted in true.items():
@@ -81,7 +88,7 @@ def test_fused_network_on_a_gpu_equals_the_general_one(name, channels):
 
 
 @needs_gpu
-def test_fused_layer_on_a_gpu_gives_the_same_bits_again():
+def test_fused_layer_on_a_gpu_is_deterministic():
     pytest.importorskip("triton")
     layer = make_layer(convs=2, hop_channels=60, out=64).float().cuda()
     x, subgraphs, edge_attr = inputs(*random_graph(60, 400), hop_channels=60)
@@ -96,7 +103,7 @@ def test_fused_layer_on_a_gpu_gives_the_same_bits_again():
     ("count", "inner", "outer"),
     [(3000, 144, 256), (70_000, 144, 144), (70_000, 5, 130)],
 )
-def test_products_on_a_gpu_are_the_plain_ones(
+def test_products_on_a_gpu_agree_with_plain_ones(
     count, inner, outer, rounding, monkeypatch
 ):
     pytest.importorskip("triton")
@@ -107,7 +114,7 @@ def test_products_on_a_gpu_are_the_plain_ones(
     h, s, grad = (rows(count, width) for width in (inner, inner, outer))
     k, matrix, offset = constants(h, True, real), rows(outer, inner), rows(1, outer)[0]
     subgraph, norm = torch.arange(count) // 4, norm_of(outer)
-    more = AtCentroids(rows(count // 4, inner), subgraph.unique() * 4, subgraph)
+    more = CentroidRows(rows(count // 4, inner), subgraph.unique() * 4, subgraph)
     given = (h, k, s, matrix)
     wanted = plain.norm_linear(h, k, matrix, offset, real)[0]
     of_norm = plain.norm_constants(wanted, copy.deepcopy(norm), real)[:4]
@@ -127,7 +134,7 @@ def test_products_on_a_gpu_are_the_plain_ones(
 
 
 def _on_gpu(part):
-    """Tensors of a record of tensors on the GPU, real numbers in float32."""
+    """Move a tensor, or all tensors of a tuple, to the GPU; floats become float32."""
     if isinstance(part, torch.Tensor):
         return part.float().cuda() if part.is_floating_point() else part.cuda()
     if not isinstance(part, tuple):
@@ -136,6 +143,6 @@ def _on_gpu(part):
     return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
 
 
-def test_has_fast_kernels_for_float32_on_a_gpu_alone(monkeypatch):
+def test_has_fast_kernels_is_false_on_a_cpu(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     assert not has_fast_kernels(torch.zeros(1))

@@ -1,4 +1,4 @@
-"""Products of normed rows against the plain kernels, run by Triton's interpreter."""
+"""The Triton kernels of norm and product against the plain ones, in the interpreter."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import AtCentroids
+from gnnak.fast.kernels.records import CentroidRows
 from tests.fast.kernels.kernel_inputs import (
     assert_agree,
     assert_same,
@@ -16,9 +16,9 @@ from tests.fast.kernels.kernel_inputs import (
 )
 
 SIZES = [(1, 1), (5, 16), (144, 65), (64, 144), (33, 130), (16, 200), (17, 272)]
-"""Columns that are read, and columns that are written."""
+"""Numbers of columns of the rows and of the product."""
 NORMS = [None, (True, None), (True, 30), (False, None), (False, 30)]
-"""Whether statistics are of the batch, and how many of its rows are real."""
+"""None = no norm, or whether it uses batch statistics and the number of real rows."""
 
 
 def product_inputs(count, inner, outer, norm, adds, strided=False):
@@ -33,7 +33,7 @@ def product_inputs(count, inner, outer, norm, adds, strided=False):
 
 @pytest.fixture(params=["few", "many"])
 def tiles(request, fast, monkeypatch):
-    """Tiles as of few or of many rows."""
+    """Use the tiles for few or for many rows."""
     least = 0 if request.param == "many" else 2**30
     monkeypatch.setattr("gnnak.fast.kernels.gpu.product.MANY_ROWS", least)
 
@@ -82,7 +82,7 @@ def test_moments_of_products_are_what_a_norm_finds(few_parts, fast, count, real,
         assert_same(dict(norm.named_buffers()), dict(other.named_buffers()))
 
 
-def test_statistics_are_near_where_the_first_rows_are_far_from_the_others(fast):
+def test_statistics_are_precise_if_the_first_rows_are_outliers(fast):
     h = torch.randn(32768, 1)
     h[:64] += 1000
     found = fast.norm_constants(h, norm_of(1).float(), None)
@@ -125,7 +125,7 @@ def test_norm_act_at_agrees(fast, norm, adds):
 
 
 def assert_backward_agrees(fast, grad, h, *more):
-    """The same, where the gradient of h goes into columns of a wider tensor."""
+    """Compare, with a contiguous and a strided buffer for the gradient of h."""
     for strided in (False, True):
         ours, theirs = (rows(*h.shape, strided) for _ in range(2))
         found = fast.norm_linear_backward(grad, h, *more, ours)
@@ -134,10 +134,10 @@ def assert_backward_agrees(fast, grad, h, *more):
 
 
 def at_centroids(count, width):
-    """A gradient for the first row of each of some subgraphs of four rows."""
+    """Return random rows for the centroids, the first of every four copies."""
     subgraph = torch.arange(count) // 4
     centroid = torch.arange(0, count, 4)
-    return AtCentroids(rows(len(centroid), width, strided=True), centroid, subgraph)
+    return CentroidRows(rows(len(centroid), width, strided=True), centroid, subgraph)
 
 
 @pytest.mark.parametrize("most", [64, 128])
@@ -153,7 +153,7 @@ def test_tiles_cover_every_column_once(width, most):
     assert covered < 2 * max(width, 16)
 
 
-def test_products_round_as_pytorchs_do(fast):
+def test_precision_follows_the_setting_of_pytorch(fast):
     from gnnak.fast.kernels.gpu.multiply import precision
 
     asked = torch.backends.cuda.matmul

@@ -1,4 +1,22 @@
-"""The kernels of `plain` in Triton: sorted sums without atomics, few passes."""
+"""The kernels of `gnnak.fast.kernels.plain` as Triton kernels for a GPU.
+
+They are faster than separate PyTorch operations for three reasons:
+
+- Fusion: values such as normed rows, messages and gated rows stay in registers; no
+  tensor with one row per copy or edge copy is written for them.
+- Segment sums without atomics: rows are grouped in CSR form beforehand, one program
+  sums all rows of a group, and it writes the result once.
+- Sums over all rows (column statistics, weight gradients) are computed in two steps,
+  partial sums per block of rows and then their total (`sums.add_up`), in a fixed order.
+  So results are the same bits in every run.
+
+Names that the kernels share: a program computes a tile of `BLOCK` rows and `C` columns;
+`row` and `column` are its indices; `there`, `inside` and `shown` are the masks of
+existing rows, columns and elements; `back` is an incoming gradient; `m2` is a sum of
+squared deviations from a mean; a name with an underscore, as `scale_`, is the loaded
+value of the pointer `scale`. A flag in capitals is a compile-time constant: Triton
+compiles one version of the kernel for each of its values.
+"""
 
 from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.gpu.gcn import gcn_scale, gcn_sum

@@ -1,4 +1,4 @@
-"""Gathers and their gradients: sums over groups of rows, and over a small table."""
+"""Gathers, and segment sums, which are their gradients, in Triton."""
 
 import triton
 import triton.language as tl
@@ -10,16 +10,20 @@ from gnnak.fast.kernels.gpu.tiles import (
     BLOCK,
     SUMMED,
     columns,
+    load_index,
     parts,
-    read_place,
     tiles,
-    whole,
+    wide_columns,
 )
 from gnnak.subgraphs.groups import Groups
 
 
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
-    """Node states beside table rows, `[x[node] || table[rows]]`, [m, c + h]."""
+    """Gather and concatenate, `[x[node] || table[rows]]`, as [m, c + h].
+
+    Arguments as in `plain.lift`. One pass writes the result; the two gathered tensors
+    are never stored. A program writes a tile of rows and columns.
+    """
     first = x.size(1)
     width = first + (0 if table is None else table.size(1))
     out = x.new_empty(node.numel(), width)
@@ -39,14 +43,22 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
-    """Sum of the rows of `values` [m, c] in each group, [k, c]."""
+    """Return the segment sum of the rows of `values` [m, c], as [k, c] for k groups.
+
+    One program sums all rows of one group and writes one output row, so there are no
+    atomics.
+    """
     return _sums(values, groups)
 
 
 def weighted_sum(
     values: Tensor, index: Tensor, weight: Tensor, groups: Groups
 ) -> Tensor:
-    """Sum of `weight[q] * values[index[q]]` over the entries q of a group, [k, c]."""
+    """Return for each group the sum of `weight[q] * values[index[q]]`, as [k, c].
+
+    Arguments as in `plain.weighted_sum`. The gathered and scaled rows are never stored;
+    one program sums all entries q of one group.
+    """
     return _sums(values, groups, index, weight)
 
 
@@ -56,9 +68,10 @@ def _sums(
     index: Tensor | None = None,
     weight: Tensor | None = None,
 ) -> Tensor:
+    """Launch `_sum_by`, with weights or without."""
     width = values.size(1)
     out = values.new_empty(len(groups), width)
-    _sum_by[(max(len(groups), 1), triton.cdiv(width, whole(width)))](
+    _sum_by[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
         values,
         values.stride(0),
         groups.ptr if index is None else index,
@@ -70,14 +83,20 @@ def _sums(
         width,
         groups.order is not None,
         index is not None,
-        whole(width),
+        wide_columns(width),
         num_warps=1,
     )
     return out
 
 
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Sum of the rows of `values` [m, c] for each row of a small table, [size, c]."""
+    """Sum the rows of `values` [m, c] that belong to one table row, as [size, c].
+
+    Arguments as in `plain.table_sum`. A table has few rows and each receives thousands
+    of summands, so atomic additions would be serialised. Instead a program sums its
+    block of rows into a whole table, as the product of a one-hot matrix with the rows;
+    the tables of all programs are then added.
+    """
     width = values.size(1)
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width)
@@ -101,6 +120,7 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
 def _lift(
     x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
 ):
+    """Write a tile of `[x[node] || table[rows]]`; `first` is the width of `x`."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m
@@ -134,18 +154,23 @@ def _sum_by(
     WEIGHTED: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Sum the rows of one group, in C columns, with one warp.
+
+    Each iteration loads two rows, and then the indices of the next two before it adds,
+    so that the latency of one load overlaps with the others.
+    """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (group < size)
     k = tl.load(ptr + group, mask=group < size, other=0)
     end = tl.load(ptr + group + 1, mask=group < size, other=0)
-    entry = read_place(order, k, k < end, ORDERED)
-    entry_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+    entry = load_index(order, k, k < end, ORDERED)
+    entry_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
     while k < end:
         both = inside & (k + 1 < end)
-        row = read_place(index, entry, k < end, WEIGHTED).to(tl.int64)
-        row_2 = read_place(index, entry_2, k + 1 < end, WEIGHTED).to(tl.int64)
+        row = load_index(index, entry, k < end, WEIGHTED).to(tl.int64)
+        row_2 = load_index(index, entry_2, k + 1 < end, WEIGHTED).to(tl.int64)
         value = tl.load(values + row * stride + column, mask=inside, other=0.0)
         value_2 = tl.load(values + row_2 * stride + column, mask=both, other=0.0)
         if WEIGHTED:
@@ -153,8 +178,8 @@ def _sum_by(
             share = tl.load(weight + entry_2, mask=k + 1 < end, other=0.0)
             value_2 *= share.to(value.dtype)
         k += 2
-        entry = read_place(order, k, k < end, ORDERED)
-        entry_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+        entry = load_index(order, k, k < end, ORDERED)
+        entry_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
         total += value + value_2
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
 
@@ -173,6 +198,10 @@ def _table_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Sum one block of rows into a partial table of `SIZE` rows and C columns.
+
+    `SIZE` is the number of table rows `size`, rounded up to a power of two.
+    """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     entry = tl.arange(0, SIZE)
@@ -188,8 +217,8 @@ def _table_sum(
             mask=there[:, None] & inside[None, :],
             other=0.0,
         )
-        named = (of[None, :] == entry[:, None]).to(value.dtype)
-        total += tl.dot(named, value, input_precision="ieee").to(total.dtype)
+        one_hot = (of[None, :] == entry[:, None]).to(value.dtype)
+        total += tl.dot(one_hot, value, input_precision="ieee").to(total.dtype)
         step += 1
     place = (part * size + entry).to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, total, mask=(entry < size)[:, None] & inside[None, :])

@@ -1,4 +1,8 @@
-"""GCN's sums of neighbours: no row for every edge copy, no self loop put in."""
+"""GCN's normalised neighbour sum, in Triton.
+
+No tensor with one row per edge copy is written, and GCN's self loops are a term of the
+sum rather than edges that have to be inserted.
+"""
 
 import triton
 import triton.language as tl
@@ -10,11 +14,16 @@ from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
 COPIES = 128
-"""Copies whose edges one program counts."""
+"""Copies whose degrees one program counts."""
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """(1 + number of edges j -> i, j != i) to the power of -1/2, [m]."""
+    """Return d_i^(-1/2), [m], with d_i = 1 + number of edges j -> i with j != i.
+
+    Args:
+        like: A tensor with the dtype and device of the result.
+        edges: The edge copies.
+    """
     copies = len(edges.by_target)
     out = like.new_empty(copies)
     _gcn_scale[(max(triton.cdiv(copies, COPIES), 1),)](
@@ -26,9 +35,10 @@ def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
 def gcn_sum(
     h: Tensor, scale: Tensor, bias: Tensor | None, end: Tensor, groups: Groups
 ) -> Tensor:
-    """scale_i (scale_i h_i + sum over edges with j of scale_j h_j, j != i) + bias.
+    """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    Arguments as of the plain kernel.
+    Arguments as in `plain.gcn_sum`. A program sums the neighbours of a few copies, each
+    in a row of its tile, so there are no atomics.
     """
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
@@ -51,6 +61,7 @@ def gcn_sum(
 
 @for_all_sizes
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
+    """Count the edges into `COPIES` copies, one per lane; self loops do not count."""
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m
     begin = tl.load(ptr + row, mask=there, other=0)
@@ -82,6 +93,11 @@ def _gcn_sum(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Sum the neighbours of `GROUPS` copies, in C columns.
+
+    Iteration k adds neighbour k of every copy; the loop runs until the longest list of
+    neighbours ends, with shorter ones masked.
+    """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = row < m, column < width

@@ -1,31 +1,45 @@
-"""Gradients of GINE's messages: of copies, of edges, and of a line they are on."""
+"""The gradients of GINE's messages, in Triton.
+
+With g the gradient of the sums, a message j -> i passes g_i on where c_j + e_ji > 0:
+
+grad_c_j = more_j + (1 + eps) g_j + sum over edges j -> i of g_i [c_j + e_ji > 0]
+
+and the same terms summed by edge of the graph are the gradient of its state. One
+program sums all terms of a copy, or of an edge, so there are no atomics, and no tensor
+with one row per edge copy is written. A program is one warp, as in `message`.
+"""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.message import edge_state, read_line
+from gnnak.fast.kernels.gpu.message import edge_state, load_affine
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
-from gnnak.fast.kernels.gpu.tiles import EACH, parts, whole
+from gnnak.fast.kernels.gpu.tiles import EACH, parts, wide_columns
 from gnnak.fast.kernels.records import Edges, EdgeStates
 
 PARTS = 4096
-"""Programs for one tile of columns, at most about, that sum up gradients of a line."""
+"""Approximate upper limit of the partial sums for the gradient of slope and offset."""
 
 
 def messages_backward(
     grad: Tensor, c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges, more: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `messages`: of c [m, w], of the values of e, and of eps.
+    """Compute the gradients of `messages`.
 
-    Arguments as of the plain kernel.
+    Arguments as in `plain.messages_backward`. For affine edge states, the kernel for
+    the copies also sums the gradients of slope and offset, since it computes the
+    same terms anyway; for rows, a second kernel computes their gradients.
+
+    Returns:
+        Gradients of `c` [m, w], of `e.values` and of `eps`.
     """
-    (rows, width), is_line = c.shape, e.number is not None
-    count, each = parts(rows, 1, PARTS if is_line else triton.cdiv(rows, EACH))
-    grid = (count, triton.cdiv(width, whole(width)))
+    (rows, width), is_affine = c.shape, e.number is not None
+    count, each = parts(rows, 1, PARTS if is_affine else triton.cdiv(rows, EACH))
+    grid = (count, triton.cdiv(width, wide_columns(width)))
     grad_c, grad_eps = c.new_empty(c.shape), c.new_empty(grid)
-    partial = c.new_empty(count, 2, width) if is_line else c
+    partial = c.new_empty(count, 2, width) if is_affine else c
     _to_copies[grid](
         grad,
         c,
@@ -35,25 +49,25 @@ def messages_backward(
         edges.by_source.ptr,
         edges.by_source.order,
         edges.target,
-        e.number if is_line else edges.edge,
+        e.number if is_affine else edges.edge,
         grad_c,
         grad_eps,
         partial,
         rows,
         width,
         each,
-        is_line,
-        whole(width),
+        is_affine,
+        wide_columns(width),
         num_warps=1,
     )
-    grad_e = add_up(partial) if is_line else _grad_of_rows(grad, c, e.values, edges)
+    grad_e = add_up(partial) if is_affine else _grad_of_rows(grad, c, e.values, edges)
     return grad_c, grad_e, grad_eps.sum().view(eps.shape)
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
-    """The gradient of states of edges, [e, w]."""
+    """Compute the gradient of edge states that are rows, [e, w]."""
     (size, width), grad_e = e.shape, c.new_empty(e.shape)
-    _to_edges[(max(size, 1), triton.cdiv(width, whole(width)))](
+    _to_edges[(max(size, 1), triton.cdiv(width, wide_columns(width)))](
         grad,
         c,
         e.contiguous(),
@@ -64,7 +78,7 @@ def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
         grad_e,
         size,
         width,
-        whole(width),
+        wide_columns(width),
         num_warps=1,
     )
     return grad_e
@@ -87,14 +101,19 @@ def _to_copies(
     m,
     width,
     each,
-    LINE: tl.constexpr,
+    AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Gradients of the copies of each part, and its share of that of a line."""
+    """Compute grad_c of `each` consecutive copies, and partial sums, in C columns.
+
+    The partial sums of a program are its part of the gradient of eps and, with
+    `AFFINE`, of slope and offset. `edge` holds the edge of each edge copy, or its
+    number.
+    """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
-    slope, offset = read_line(e, column, inside, width, LINE)
+    slope, offset = load_affine(e, column, inside, width, AFFINE)
     of_eps = tl.zeros([C], dtype=grad_c.dtype.element_ty)
     of_slope = tl.zeros([C], dtype=grad_c.dtype.element_ty)
     of_offset = tl.zeros([C], dtype=grad_c.dtype.element_ty)
@@ -115,7 +134,7 @@ def _to_copies(
         while k < end:
             place_i = i.to(tl.int64) * width + column
             back = tl.load(grad + place_i, mask=inside, other=0.0)
-            state = edge_state(e, of, column, inside, width, slope, offset, LINE)
+            state = edge_state(e, of, column, inside, width, slope, offset, AFFINE)
             number = of
             k += 1
             i = tl.load(target + at, mask=k < end, other=0)
@@ -123,7 +142,7 @@ def _to_copies(
             at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
             back = tl.where(own + state > 0, back, 0.0)
             total += back
-            if LINE:
+            if AFFINE:
                 back = tl.where(state > 0, back, 0.0)
                 of_slope += back * number
                 of_offset += back
@@ -131,7 +150,7 @@ def _to_copies(
         row += 1
     number = part * tl.num_programs(1) + tl.program_id(1)
     tl.store(grad_eps + number, tl.sum(of_eps, axis=0))
-    if LINE:
+    if AFFINE:
         place = partial + 2 * part * width + column
         tl.store(place, of_slope, mask=inside)
         tl.store(place + width, of_offset, mask=inside)
@@ -151,6 +170,7 @@ def _to_edges(
     width,
     C: tl.constexpr,
 ):
+    """Compute the gradient of the state of one edge, in C columns, with one warp."""
     row = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (row < size)

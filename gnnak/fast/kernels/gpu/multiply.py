@@ -1,4 +1,4 @@
-"""How products are cut into tiles, and the product of one tile."""
+"""Tiles of a matrix product, and the device function that multiplies one tile."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ from gnnak.fast.kernels.gpu.normed import normed_tile
 from gnnak.fast.kernels.gpu.tiles import parts
 
 WARPS = 4
-"""Warps that compute a tile."""
+"""Warps per program."""
 LEAST = 16
-"""Columns that a tile has at least: what tensor cores multiply."""
+"""Smallest number of columns of a tile: the least that tensor cores multiply."""
 PARTS = 2048
-"""Parts of the rows, at most about, of which there are partial sums."""
+"""Approximate upper limit of the number of blocks of rows with partial sums."""
 SHARED_MEMORY = 2**17
-"""Bytes that a program may have on a GPU where many pieces can be on their way."""
+"""Bytes of shared memory per program from which on a GPU has room for 4 stages."""
 
 
 class Tile(NamedTuple):
-    """How a product is cut."""
+    """Tile sizes of a matrix product, [rows, depth] times [depth, columns]."""
 
     rows: int
-    """Rows of a tile of the result."""
+    """Rows of the result per tile."""
     columns: int
-    """Columns of it, at most."""
+    """Largest number of columns of the result per tile."""
     depth: int
-    """How much of what is summed over is read at a time."""
+    """Length of the slices of the summed axis that are loaded at a time."""
     stages: int
-    """Pieces of this depth that are on their way from memory."""
+    """Slices in the software pipeline: how many are being loaded at the same time."""
 
 
 class Columns(NamedTuple):
-    """How the columns of a result are cut: wide tiles, and a narrow one at the end.
+    """How programs divide the columns of a result: wide tiles and a narrow rest.
 
-    144 columns are one tile of 128 and one of 16, both made by one program: what is
-    multiplied is read once, and hardly anything is computed in vain.
+    Tile widths must be powers of two. 144 columns become a tile of 128 and one of 16,
+    both computed by the same program: the left factor is read once, and less is
+    computed for columns that do not exist than in a tile of 256.
     """
 
     programs: int
-    """How many programs share the columns."""
+    """Number of programs along the columns."""
     wide: int
-    """Columns of a program's wide tile."""
+    """Columns of the wide tile that every program has."""
     narrow: int
-    """Columns of the last program's narrow tile."""
+    """Columns of the narrow tile that the last program may have in addition."""
     has_narrow: bool
-    """Whether there is one."""
+    """Whether the last program has a narrow tile."""
 
 
 def cut_columns(width: int, most: int) -> Columns:
-    """Cut so many columns into tiles of at most so many.
+    """Divide `width` columns into tiles of at most `most` columns.
 
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
@@ -71,13 +72,17 @@ def cut_columns(width: int, most: int) -> Columns:
 
 
 def cut_rows(rows: int, tile: int) -> tuple[int, int]:
-    """Into how many parts rows are cut, and the tiles of each."""
+    """Divide `rows` among programs that each compute several tiles.
+
+    Returns:
+        The number of programs, and the number of tiles, of `tile` rows, of each.
+    """
     return parts(rows, tile, PARTS)
 
 
 @cache
 def _most_stages(device: torch.device) -> int:
-    """Pieces that may be on their way: more do not fit into small GPUs."""
+    """Return the largest `Tile.stages` for which a GPU has enough shared memory."""
     if device.type != "cuda":
         return 4
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -86,18 +91,25 @@ def _most_stages(device: torch.device) -> int:
 
 
 def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
-    """What a launch is given beside its arguments."""
+    """Return the keyword arguments of a kernel launch: warps and pipeline stages."""
     stages = min(tile.stages, _most_stages(device))
     return {"num_warps": WARPS, "num_stages": stages}
 
 
 def is_exact(values: Tensor) -> bool:
-    """Whether these products are not for tensor cores: PyTorch's are faster then."""
+    """Whether products must be exact float32 on a GPU, without TF32 tensor cores.
+
+    PyTorch's matrix product (cuBLAS) is faster than a Triton kernel in that case.
+    """
     return values.is_cuda and precision(values) == "ieee"
 
 
 def precision(values: Tensor) -> str:
-    """How products round what they read, as PyTorch's are told to."""
+    """Return the `input_precision` of `tl.dot`, by PyTorch's own setting.
+
+    "tf32" if `torch.backends.cuda.matmul.fp32_precision` allows it and the tensor is
+    float32, else "ieee" (no rounding of the inputs).
+    """
     single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
     return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
 
@@ -124,7 +136,32 @@ def multiply(
     PRECISION: tl.constexpr,
     K: tl.constexpr,
 ):
-    """Rows, normed as `normed_tile` says, times the matrix: two tiles of columns."""
+    """Multiply rows of `h`, normed as they are loaded, with columns of `matrix^T`.
+
+    Args:
+        h: Pointer to the left factor, [rows, depth].
+        stride: Stride of its rows.
+        scale: Pointer to the norm's scale, [depth].
+        shift: Pointer to the norm's shift, [depth].
+        matrix: Pointer to the right factor before its transposition, [width, depth].
+        matrix_row: Stride of its rows.
+        matrix_column: Stride of its columns.
+        row: The rows of the tile.
+        wide: The columns of the wide tile.
+        narrow: The columns of the narrow tile.
+        last: Number of rows that are not padding, for `MASKED`.
+        rows: Number of rows.
+        depth: Length of the summed axis.
+        width: Number of columns of the result.
+        NORMED: Whether to norm `h`, as `normed_tile` does.
+        MASKED: Whether normed padding rows are zero.
+        HAS_NARROW: Whether there is a narrow tile.
+        PRECISION: The `input_precision` of `tl.dot`.
+        K: Length of the slices of the summed axis.
+
+    Returns:
+        The wide and the narrow tile of the product, in registers.
+    """
     of_wide = tl.zeros([row.shape[0], wide.shape[0]], dtype=h.dtype.element_ty)
     of_narrow = tl.zeros([row.shape[0], narrow.shape[0]], dtype=h.dtype.element_ty)
     for begin in range(0, depth, K):
@@ -165,7 +202,11 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """A program's columns: those of its wide and of its narrow tile."""
+    """Return the columns of a program's wide and narrow tile.
+
+    Only the last program has a narrow tile; the others get columns outside of the
+    tensor, which are masked.
+    """
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)
     return wide, tl.where(program == programs - 1, narrow, width)

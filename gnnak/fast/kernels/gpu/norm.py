@@ -1,18 +1,21 @@
-"""Norm and ReLU in one pass."""
+"""Norm, ReLU and residual in one Triton kernel."""
 
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.normed import of_columns
+from gnnak.fast.kernels.gpu.normed import load_columns
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 
 
-def norm_act(h: Tensor, k: Constants, relu: bool, residual: Tensor | None) -> Tensor:
-    """`residual + ReLU(scale h + shift)`, the last two parts if asked for.
+def norm_act(
+    h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
+) -> Tensor:
+    """Return `residual + ReLU(scale h + shift)`, [m, c], in one pass over memory.
 
-    Padding is normed to zero, so that it never grows from layer to layer.
+    Arguments, and zeros in padding rows, as in `plain.norm_act`. A program computes a
+    tile of rows and columns.
     """
     rows, width = h.shape
     out = h.new_empty(rows, width)
@@ -53,14 +56,15 @@ def _norm_act(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Compute one tile; `RELU`, `ADDS` and `PADDED` select the optional steps."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
     from_row = row.to(tl.int64)[:, None]
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-    value = value * of_columns(scale, column, inside)
-    value += of_columns(shift, column, inside)
+    value = value * load_columns(scale, column, inside)
+    value += load_columns(shift, column, inside)
     if RELU:
         value = tl.maximum(value, 0.0)
     if PADDED:

@@ -1,20 +1,31 @@
-"""The gradient of norm and ReLU, in two passes."""
+"""The gradient of norm and ReLU, in two passes over the rows.
+
+The gradient of every row needs two sums over all rows (see `normed.norm_correction`):
+the first pass computes the sums, the second one the gradients of the rows.
+"""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.normed import of_columns, pull_of
+from gnnak.fast.kernels.gpu.normed import load_columns, norm_correction
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import BLOCK, SUMMED, columns, parts, tiles
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 
 
 def norm_act_backward(
-    grad: Tensor, h: Tensor, k: Constants, relu: bool
+    grad: Tensor, h: Tensor, k: NormConstants, relu: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `norm_act`: of h [m, c], of the norm's weight and bias [c]."""
+    """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
+
+    Arguments as in `plain.norm_act_backward`. The result of the ReLU is recomputed from
+    `h` in registers, so the forward pass need not save it.
+
+    Returns:
+        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
+    """
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(count, 2, width)
@@ -33,39 +44,51 @@ def norm_act_backward(
     )
     sums = add_up(partial)
     into = h.new_empty(h.shape)
-    norm_to_rows(grad, h, k, sums, relu, into)
+    norm_grad_rows(grad, h, k, sums, relu, into)
     return into, sums[1], sums[0]
 
 
-def norm_both_ways(
-    grad: Tensor, h: Tensor, k: Constants, sums: Tensor, into: Tensor
+def norm_act_and_grad(
+    grad: Tensor, h: Tensor, k: NormConstants, sums: Tensor, into: Tensor
 ) -> Tensor:
-    """`norm_act` with a ReLU, [m, c], and its gradient, in one pass.
+    """Recompute the result of `norm_act` and compute the gradient of `h`, in one pass.
 
     Args:
-        grad: Of what `norm_act` gave, [m, c].
-        h: As of `norm_act`.
-        k: Scale and shift.
-        sums: Of the gradient, and of it times the normed rows, [2, c].
-        into: Where the gradient of h goes, [m, c].
+        grad: Gradient of the result of `norm_act`, [m, c].
+        h: As in `norm_act`.
+        k: As in `norm_act`.
+        sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
+            ReLU's input and x = (h - mean) * rstd.
+        into: Output buffer for the gradient of `h`, [m, c].
+
+    Returns:
+        The recomputed result of `norm_act`, [m, c].
     """
     s = h.new_empty(h.shape)
-    norm_to_rows(grad, h, k, sums, True, into, s)
+    norm_grad_rows(grad, h, k, sums, True, into, s)
     return s
 
 
-def norm_to_rows(
+def norm_grad_rows(
     grad: Tensor,
     h: Tensor,
-    k: Constants,
+    k: NormConstants,
     sums: Tensor,
     relu: bool,
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """The gradient of h goes `into`; what `norm_act` gives into s, if there is one.
+    """Write the gradient of `h` into the buffer `into`, the second of the two passes.
 
-    Other arguments as of `norm_both_ways`.
+    Args:
+        grad: As in `norm_act_and_grad`.
+        h: As in `norm_act_and_grad`.
+        k: As in `norm_act_and_grad`.
+        sums: As in `norm_act_and_grad`.
+        relu: Whether `norm_act` had a ReLU.
+        into: As in `norm_act_and_grad`.
+        s: Output buffer for the recomputed result of `norm_act`, [m, c]; None = do not
+            recompute it.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
@@ -106,16 +129,20 @@ def _norm_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sums of the gradient, and of it times the normed rows, over each part."""
+    """Sum g and g * x over one block of rows, in C columns, the first pass.
+
+    g is the gradient, set to zero where the ReLU's input is negative, and x = (h -
+    mean) * rstd.
+    """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
-    scale_ = of_columns(scale, column, inside)
-    shift_ = of_columns(shift, column, inside)
-    mean_ = of_columns(mean, column, inside)
-    rstd_ = of_columns(rstd, column, inside)
-    plain = tl.zeros([C], dtype=partial.dtype.element_ty)
-    normed = tl.zeros([C], dtype=partial.dtype.element_ty)
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sum_grad_normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
         row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
@@ -125,11 +152,11 @@ def _norm_sums(
         back = tl.load(grad + from_row * width + column[None, :], mask=shown, other=0.0)
         if RELU:
             back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
-        plain += tl.sum(back, axis=0)
-        normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
+        sum_grad += tl.sum(back, axis=0)
+        sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
         step += 1
-    tl.store(partial + 2 * part * width + column, plain, mask=inside)
-    tl.store(partial + (2 * part + 1) * width + column, normed, mask=inside)
+    tl.store(partial + 2 * part * width + column, sum_grad, mask=inside)
+    tl.store(partial + (2 * part + 1) * width + column, sum_grad_normed, mask=inside)
 
 
 @for_all_sizes
@@ -155,14 +182,15 @@ def _norm_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Compute the gradient of a tile of rows; with `FORWARD` also `norm_act` of it."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
     last = tl.load(real).to(tl.int32) if PADDED else rows
     from_row = row.to(tl.int64)[:, None]
-    scale_ = of_columns(scale, column, inside)
-    shift_ = of_columns(shift, column, inside)
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
     place = from_row * width + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
@@ -175,9 +203,11 @@ def _norm_to_rows(
                 y = tl.where((row < last)[:, None], y, 0.0)
             tl.store(s + place, y, mask=shown)
     if OF_BATCH:
-        pull = pull_of(value, mean, rstd, sums, column, inside, width, last)
+        correction = norm_correction(
+            value, mean, rstd, sums, column, inside, width, last
+        )
         if PADDED:
-            pull = tl.where((row < last)[:, None] & (last > 1), pull, 0.0)
-        back -= pull
+            correction = tl.where((row < last)[:, None] & (last > 1), correction, 0.0)
+        back -= correction
     place = from_row * into_stride + column[None, :]
     tl.store(into + place, scale_ * back, mask=shown)

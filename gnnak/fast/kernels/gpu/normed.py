@@ -1,4 +1,4 @@
-"""Rows that are normed where they are read: a tile of them, and some of them."""
+"""Device functions that norm a tile as it is loaded, and a kernel for selected rows."""
 
 import triton
 import triton.language as tl
@@ -6,17 +6,21 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles
-from gnnak.fast.kernels.records import BIAS_COLUMN, Constants
+from gnnak.fast.kernels.records import BIAS_COLUMN, NormConstants
 
 
 def norm_act_at(
-    h: Tensor, k: Constants, residual: Tensor | None, index: Tensor, ones: bool
+    h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Some rows of `norm_act(h, k, True, residual)`, [s, c], or with `BIAS_COLUMN` behind."""
+    """Return the rows `index` of `norm_act(h, k, True, residual)`, [s, c].
+
+    Arguments as in `plain.norm_act_at`. Only the selected rows are read and computed;
+    with `ones`, the same pass appends `BIAS_COLUMN`.
+    """
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
-    behind = len(BIAS_COLUMN) if ones else 0
-    out = h.new_empty(index.numel(), width + behind)
+    appended = len(BIAS_COLUMN) if ones else 0
+    out = h.new_empty(index.numel(), width + appended)
     _normed_at[tiles(index.numel(), BLOCK, width)](
         h,
         h.stride(0),
@@ -31,7 +35,7 @@ def norm_act_at(
         width,
         residual is not None,
         masked,
-        behind,
+        appended,
         BLOCK,
         columns(width),
     )
@@ -39,30 +43,33 @@ def norm_act_at(
 
 
 @triton.jit
-def of_columns(values, column, inside):
-    """A number for each column of a tile, [1, C]."""
+def load_columns(values, column, inside):
+    """Load one value per column of a tile, as [1, C] to broadcast over its rows."""
     return tl.load(values + column, mask=inside, other=0.0)[None, :]
 
 
 @triton.jit
-def pull_of(value, mean, rstd, sums, column, inside, width, last):
-    """What a norm takes off the gradient of its rows, since they make its statistics.
+def norm_correction(value, mean, rstd, sums, column, inside, width, last):
+    """Compute (sum(g) + x * sum(g * x)) / N for a tile; x = (value - mean) * rstd.
+
+    The gradient of a batch norm's input is scale * (g - this): mean and rstd depend on
+    the N input rows, and this is the part of the gradient that passes through them.
 
     Args:
-        value: A tile of the rows.
-        mean: Of all rows.
-        rstd: One by their deviation.
-        sums: Of the gradient, and of it times the normed rows.
+        value: A tile of the input rows.
+        mean: Pointer to the mean of every column.
+        rstd: Pointer to the reciprocal standard deviation of every column.
+        sums: Pointer to sum(g) and sum(g * x) of every column, [2, width].
         column: The columns of the tile.
-        inside: Which of them there are.
-        width: How many there are in all.
-        last: How many rows there are.
+        inside: The mask of columns that exist.
+        width: Number of columns of the tensor.
+        last: Number of rows that are not padding, N.
     """
-    mean_ = of_columns(mean, column, inside)
-    rstd_ = of_columns(rstd, column, inside)
-    plain = of_columns(sums, column, inside)
-    normed = of_columns(sums + width, column, inside)
-    return (plain + (value - mean_) * rstd_ * normed) / tl.maximum(last, 1)
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = load_columns(sums, column, inside)
+    sum_grad_normed = load_columns(sums + width, column, inside)
+    return (sum_grad + (value - mean_) * rstd_ * sum_grad_normed) / tl.maximum(last, 1)
 
 
 @triton.jit
@@ -81,17 +88,23 @@ def normed_tile(
     ADDS: tl.constexpr,
     MASKED: tl.constexpr,
 ):
-    """A tile of `residual + ReLU(scale h + shift)`, zero outside of the tensor."""
+    """Load a tile of `h` and return `residual + ReLU(scale h + shift)`.
+
+    It is zero outside of the tensor, and with `MASKED` the norm is zero for padding
+    rows (`row >= last`). Without `NORMED` the tile of `h` is returned as it is, without
+    `ADDS` there is no residual. Kernels call this in place of a load, so the normed
+    rows are never stored.
+    """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
     from_row = row.to(tl.int64)[:, None]
     value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
     if NORMED:
-        value = value * of_columns(scale, column, inside)
-        value += of_columns(shift, column, inside)
+        value = value * load_columns(scale, column, inside)
+        value += load_columns(shift, column, inside)
         value = tl.maximum(value, 0.0)
-        kept = row < last if MASKED else row < rows
-        value = tl.where(kept[:, None], value, 0.0)
+        is_real = row < last if MASKED else row < rows
+        value = tl.where(is_real[:, None], value, 0.0)
     if ADDS:
         place = from_row * width + column[None, :]
         value += tl.load(residual + place, mask=shown, other=0.0)
@@ -113,10 +126,14 @@ def _normed_at(
     width,
     ADDS: tl.constexpr,
     MASKED: tl.constexpr,
-    BEHIND: tl.constexpr,
+    APPENDED: tl.constexpr,
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Compute a tile of the selected rows; the first column tile appends `BIAS_COLUMN`.
+
+    `APPENDED` is the number of appended columns, 0 or 4.
+    """
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     last = tl.load(real).to(tl.int32) if MASKED else rows
@@ -136,10 +153,13 @@ def _normed_at(
         ADDS,
         MASKED,
     )
-    there, from_row = (at < size)[:, None], at.to(tl.int64)[:, None] * (width + BEHIND)
+    there, from_row = (
+        (at < size)[:, None],
+        at.to(tl.int64)[:, None] * (width + APPENDED),
+    )
     inside = (column < width)[None, :]
     tl.store(out + from_row + column[None, :], value, mask=there & inside)
-    if BEHIND and tl.program_id(1) == 0:
-        more = tl.arange(0, BEHIND)[None, :]
+    if APPENDED and tl.program_id(1) == 0:
+        more = tl.arange(0, APPENDED)[None, :]
         first = tl.where(more == 0, 1.0, 0.0).to(out.dtype.element_ty)
-        tl.store(out + from_row + width + more, first, mask=there & (more < BEHIND))
+        tl.store(out + from_row + width + more, first, mask=there & (more < APPENDED))

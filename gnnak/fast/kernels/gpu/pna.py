@@ -1,11 +1,11 @@
-"""PNA*'s first product and its four pools: one pass over the edge copies each."""
+"""PNA*'s message inputs and its four aggregations, in Triton."""
 
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import BLOCK, GROUPS, columns, tiles
-from gnnak.fast.kernels.plain_pna import LEAST
+from gnnak.fast.kernels.plain.pna import LEAST
 from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
@@ -13,7 +13,10 @@ from gnnak.subgraphs.groups import Groups
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """For every edge copy the sum of its rows of three tensors, [f, c]."""
+    """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
+
+    Arguments as in `plain.pair_sum`. One pass; the gathered rows are never stored.
+    """
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
     _pair_sum[tiles(rows, BLOCK, width)](
@@ -34,7 +37,11 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Mean, minimum, maximum and deviation of each group's rows, [k, 4c]."""
+    """Return `[mean || min || max || std]` of the rows of each group, [k, 4c].
+
+    Arguments as in `plain.pna_pool`. One kernel computes all four; a program handles a
+    few groups, each in a row of its tile, so there are no atomics.
+    """
     width = message.size(1)
     out = message.new_empty(len(groups), 4 * width)
     _pna_pool[tiles(len(groups), GROUPS, width)](
@@ -46,12 +53,13 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Gradient of `pna_pool`, [f, c]; rows that are equally extreme share theirs.
+    """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
-    Arguments as of the plain kernel.
+    Arguments, and equal parts for ties, as in `plain.pna_pool_backward`. A program
+    handles all rows of a few groups, so it can count the ties of a group itself.
     """
     width = message.size(1)
-    out = message.new_zeros(message.shape)  # padding is in no group
+    out = message.new_zeros(message.shape)  # padding rows are in no group
     _pna_to_rows[tiles(len(groups), GROUPS, width)](
         grad,
         grad.stride(0),
@@ -82,6 +90,7 @@ def _pair_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Compute a tile of the sum, for `BLOCK` edge copies; `EDGES`: with edge states."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there = row < rows
@@ -107,6 +116,12 @@ def _pna_pool(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Aggregate the rows of `GROUPS` groups, in C columns.
+
+    The first loop computes mean, minimum and maximum; the second one sums the squared
+    deviations from the mean, which is more precise than E[x^2] - E[x]^2. Iteration k
+    takes row k of every group, until the longest group ends.
+    """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = group < size, column < width
@@ -128,20 +143,20 @@ def _pna_pool(
         high = tl.maximum(high, tl.where(seen, value, float("-inf")))
         k += 1
     mean = total / many
-    around = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
+    m2 = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
     k = 0
     while k < longest:
         seen = (k < count)[:, None] & inside
         place = (begin + k)[:, None] * width + column
         off = tl.load(message + place, mask=seen, other=0.0) - mean
-        around += tl.where(seen, off * off, 0.0)
+        m2 += tl.where(seen, off * off, 0.0)
         k += 1
     place = group.to(tl.int64)[:, None] * (4 * width) + column
     shown = there[:, None] & inside
     tl.store(out + place, mean, mask=shown)
     tl.store(out + place + width, tl.where(some, low, 0.0), mask=shown)
     tl.store(out + place + 2 * width, tl.where(some, high, 0.0), mask=shown)
-    tl.store(out + place + 3 * width, tl.sqrt(around / many + LEAST), mask=shown)
+    tl.store(out + place + 3 * width, tl.sqrt(m2 / many + LEAST), mask=shown)
 
 
 @for_all_sizes
@@ -157,6 +172,11 @@ def _pna_to_rows(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Compute the gradients of the rows of `GROUPS` groups, in C columns.
+
+    The first loop counts how many rows share the minimum and the maximum; the second
+    one writes the gradients.
+    """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there, inside = group < size, column < width

@@ -1,22 +1,26 @@
-"""Norm, ReLU, gate and segment sum in one pass."""
+"""Norm, ReLU, gate and segment sum in one Triton kernel."""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import read_place, whole
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.gpu.tiles import load_index, wide_columns
+from gnnak.fast.kernels.records import NormConstants
 from gnnak.subgraphs.groups import Groups
 
 
 def gate_pool(
-    z: Tensor, k: Constants, gate: Tensor | None, rows: Tensor, groups: Groups
+    z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Sum over groups of `gate[rows] * ReLU(scale z + shift)`, [k, c]."""
+    """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`, [k, c].
+
+    Arguments as in `plain.gate_pool`. `z` is read once; the normed and gated rows stay
+    in registers. One program sums all copies of one group, so there are no atomics.
+    """
     width = z.size(1)
     out = z.new_empty(len(groups), width)
-    _gate_pool[(max(len(groups), 1), triton.cdiv(width, whole(width)))](
+    _gate_pool[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
         z,
         z.stride(0),
         k.scale,
@@ -31,7 +35,7 @@ def gate_pool(
         width,
         gate is not None,
         groups.order is not None,
-        whole(width),
+        wide_columns(width),
         num_warps=1,
     )
     return out
@@ -55,6 +59,11 @@ def _gate_pool(
     ORDERED: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Pool the copies of one group, in C columns, with one warp.
+
+    Each iteration takes two copies, and loads the indices of the next two before it
+    adds, so that the latency of one load overlaps with the others.
+    """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (group < size)
@@ -62,8 +71,8 @@ def _gate_pool(
     end = tl.load(ptr + group + 1, mask=group < size, other=0)
     scale_ = tl.load(scale + column, mask=inside, other=0.0)
     shift_ = tl.load(shift + column, mask=inside, other=0.0)
-    copy = read_place(order, k, k < end, ORDERED)
-    copy_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+    copy = load_index(order, k, k < end, ORDERED)
+    copy_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
     while k < end:
         both = inside & (k + 1 < end)
@@ -83,7 +92,7 @@ def _gate_pool(
                 gate + entry_2 * gate_stride + column, mask=both, other=0.0
             )
         k += 2
-        copy = read_place(order, k, k < end, ORDERED)
-        copy_2 = read_place(order, k + 1, k + 1 < end, ORDERED)
+        copy = load_index(order, k, k < end, ORDERED)
+        copy_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
         total += value + tl.where(both, value_2, 0.0)
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)

@@ -1,29 +1,39 @@
-"""The gradient of norm, ReLU, gate and segment sum, in two passes."""
+"""The gradient of norm, ReLU, gate and segment sum, in two passes over the copies.
+
+With y = ReLU(scale z + shift), x = (z - mean) * rstd, and G the gradient of the pooled
+row that a copy is summed into, the gradient of the norm's output is g = G * gate * [y >
+0]. The first pass sums g and g * x for the norm, and G * y per row of the gate's table;
+the second one computes the gradient of z. Both recompute y and g in registers.
+"""
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.normed import of_columns, pull_of
+from gnnak.fast.kernels.gpu.normed import load_columns, norm_correction
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import BLOCK, SUMMED, columns, parts, tiles
-from gnnak.fast.kernels.records import Constants
+from gnnak.fast.kernels.records import NormConstants
 
 
 def gate_pool_backward(
     grad: Tensor,
     z: Tensor,
-    k: Constants,
+    k: NormConstants,
     gate: Tensor | None,
     rows: Tensor,
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of `gate_pool`: of weight and bias [c] and of the gate [t, c].
+    """Compute the gradients of `gate_pool`, that of `z` into the buffer `into`.
 
-    The gradient of z [m, c] goes `into` a tensor of its shape; arguments as of the
-    plain kernel.
+    Arguments as in `plain.gate_pool_backward`. Apart from `into`, no tensor with one
+    row per copy is written.
+
+    Returns:
+        Gradients of the norm's weight [c], of its bias [c], and of the gate [t, c] or
+        None.
     """
     copies, width = z.shape
     count, steps = parts(copies)
@@ -98,18 +108,24 @@ def _pool_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Over each part: the sums that the norm's gradient needs, and the gate's."""
+    """Compute the partial sums of one block of copies, in C columns, the first pass.
+
+    `partial` [blocks, 2 + size, width] receives sum(g), sum(g * x) and, with `GATED`,
+    the gradient of the gate's table: the product of a one-hot matrix, which row of the
+    table each copy uses, with G * y. `SIZE` is the number of table rows `size`, rounded
+    up to a power of two.
+    """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     entry = tl.arange(0, SIZE)
     last = tl.load(real).to(tl.int32) if PADDED else copies
-    scale_ = of_columns(scale, column, inside)
-    shift_ = of_columns(shift, column, inside)
-    mean_ = of_columns(mean, column, inside)
-    rstd_ = of_columns(rstd, column, inside)
-    plain = tl.zeros([C], dtype=partial.dtype.element_ty)
-    normed = tl.zeros([C], dtype=partial.dtype.element_ty)
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
+    mean_ = load_columns(mean, column, inside)
+    rstd_ = load_columns(rstd, column, inside)
+    sum_grad = tl.zeros([C], dtype=partial.dtype.element_ty)
+    sum_grad_normed = tl.zeros([C], dtype=partial.dtype.element_ty)
     of_gate = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
@@ -124,18 +140,19 @@ def _pool_sums(
         y = tl.maximum(value * scale_ + shift_, 0.0)
         if GATED:
             of = tl.load(rows + copy, mask=there, other=0).to(tl.int64)
-            named = (of[None, :] == entry[:, None]).to(value.dtype)
+            one_hot = (of[None, :] == entry[:, None]).to(value.dtype)
             share = tl.where(shown, back * y, 0.0)
-            of_gate += tl.dot(named, share, input_precision="ieee").to(of_gate.dtype)
+            product = tl.dot(one_hot, share, input_precision="ieee")
+            of_gate += product.to(of_gate.dtype)
             place = of[:, None] * gate_stride + column[None, :]
             back *= tl.load(gate + place, mask=shown, other=0.0)
         back = tl.where(y > 0, back, 0.0)
-        plain += tl.sum(back, axis=0)
-        normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
+        sum_grad += tl.sum(back, axis=0)
+        sum_grad_normed += tl.sum(back * ((value - mean_) * rstd_), axis=0)
         step += 1
     base = partial + part * (2 + size) * width
-    tl.store(base + column, plain, mask=inside)
-    tl.store(base + width + column, normed, mask=inside)
+    tl.store(base + column, sum_grad, mask=inside)
+    tl.store(base + width + column, sum_grad_normed, mask=inside)
     if GATED:
         place = (2 + entry)[:, None] * width + column[None, :]
         shown = (entry < size)[:, None] & inside[None, :]
@@ -168,6 +185,7 @@ def _pool_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Compute the gradient of z for a tile of copies; padding rows get zero."""
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -176,8 +194,8 @@ def _pool_to_rows(
     shown = there[:, None] & inside[None, :]
     place = copy.to(tl.int64)[:, None] * stride + column[None, :]
     value = tl.load(z + place, mask=shown, other=0.0)
-    scale_ = of_columns(scale, column, inside)
-    shift_ = of_columns(shift, column, inside)
+    scale_ = load_columns(scale, column, inside)
+    shift_ = load_columns(shift, column, inside)
     group = tl.load(key + copy, mask=there, other=0).to(tl.int64)
     place = group[:, None] * grad_stride + column[None, :]
     back = tl.load(grad + place, mask=shown, other=0.0)
@@ -187,10 +205,12 @@ def _pool_to_rows(
         back *= tl.load(gate + place, mask=shown, other=0.0)
     back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
     if OF_BATCH:
-        pull = pull_of(value, mean, rstd, sums, column, inside, width, last)
+        correction = norm_correction(
+            value, mean, rstd, sums, column, inside, width, last
+        )
         if PADDED:
-            pull = tl.where(last > 1, pull, 0.0)
-        back -= pull
+            correction = tl.where(last > 1, correction, 0.0)
+        back -= correction
     place = copy.to(tl.int64)[:, None] * into_stride + column[None, :]
     everywhere = (copy < copies)[:, None] & inside[None, :]
     tl.store(into + place, tl.where(shown, scale_ * back, 0.0), mask=everywhere)

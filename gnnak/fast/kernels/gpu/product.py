@@ -1,4 +1,9 @@
-"""Products of rows that are normed as they are read; moments of what is written."""
+"""Norm, ReLU and matrix product in one Triton kernel, with statistics of the result.
+
+Rows are normed as they are loaded, so the normed rows are never stored; and while a
+tile of the product is in registers, its column statistics are added up, so a batch norm
+after the product need not read it again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.composed import compose_norm_linear
 from gnnak.fast.kernels.gpu.multiply import (
     Tile,
     columns_of,
@@ -19,25 +23,31 @@ from gnnak.fast.kernels.gpu.multiply import (
 )
 from gnnak.fast.kernels.gpu.norm import norm_act
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.statistics import with_rows
-from gnnak.fast.kernels.records import Constants, Moments
+from gnnak.fast.kernels.gpu.statistics import add_rows
+from gnnak.fast.kernels.plain.product import compose_norm_linear
+from gnnak.fast.kernels.records import Moments, NormConstants
 
 FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
-"""Tiles for few and for many rows: with many, programs run side by side anyway."""
+"""Tile sizes for few and for many rows.
+
+With many rows there are enough programs to hide memory latency: small tiles suffice."""
 MANY_ROWS = 2**16
-"""From how many rows on there are many."""
+"""Number of rows from which on `MANY` is used."""
 
 
 def norm_linear(
     h: Tensor,
-    k: Constants | None,
+    k: NormConstants | None,
     matrix: Tensor,
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """`norm_act(h, k, True, None) matrix^T + offset`, and its moments.
+    """Return `s matrix^T + offset` with `s = ReLU(scale h + shift)`, and its moments.
 
-    Arguments as of the plain kernel.
+    Arguments and results as of `plain.norm_linear`. s is never stored. A program
+    computes one block of rows, tile by tile, in up to 128 columns and a narrow rest.
+    Without TF32 this is a norm and PyTorch's product, which is faster then, and the
+    moments are None.
     """
     if is_exact(h):
         return compose_norm_linear(norm_act, h, k, matrix, offset), None
@@ -103,15 +113,18 @@ def _product(
     NARROW: tl.constexpr,
     HAS_NARROW: tl.constexpr,
 ):
-    """Products of each part's rows; their mean, and sum of squares around it."""
+    """Compute the product, mean and m2 of one block of rows, in one range of columns.
+
+    `partial` [2, blocks, width] receives mean and m2 (see `Moments`).
+    """
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
     part, count = tl.program_id(1), tl.num_programs(1)
     last = tl.load(real).to(tl.int32) if PADDED else rows
     mean = tl.zeros([WIDE], dtype=out.dtype.element_ty)
-    around = tl.zeros([WIDE], dtype=out.dtype.element_ty)
+    m2 = tl.zeros([WIDE], dtype=out.dtype.element_ty)
     narrow_mean = tl.zeros([NARROW], dtype=out.dtype.element_ty)
-    narrow_around = tl.zeros([NARROW], dtype=out.dtype.element_ty)
+    narrow_m2 = tl.zeros([NARROW], dtype=out.dtype.element_ty)
     seen = 0
     for step in range(steps):
         first = (part * steps + step) * BLOCK
@@ -139,25 +152,25 @@ def _product(
         )
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
         shown = (row < last)[:, None]
-        value = written(value, offset, out, row, wide, rows, width, OFFSET)
-        mean, around = with_rows(mean, around, seen, value, shown, new)
+        value = store_tile(value, offset, out, row, wide, rows, width, OFFSET)
+        mean, m2 = add_rows(mean, m2, seen, value, shown, new)
         if HAS_NARROW:
-            value = written(of_narrow, offset, out, row, narrow, rows, width, OFFSET)
-            narrow_mean, narrow_around = with_rows(
-                narrow_mean, narrow_around, seen, value, shown, new
+            value = store_tile(of_narrow, offset, out, row, narrow, rows, width, OFFSET)
+            narrow_mean, narrow_m2 = add_rows(
+                narrow_mean, narrow_m2, seen, value, shown, new
             )
         seen += new
-    means, arounds = partial + part * width, partial + (count + part) * width
+    means, m2s = partial + part * width, partial + (count + part) * width
     tl.store(means + wide, mean, mask=wide < width)
-    tl.store(arounds + wide, around, mask=wide < width)
+    tl.store(m2s + wide, m2, mask=wide < width)
     if HAS_NARROW:
         tl.store(means + narrow, narrow_mean, mask=narrow < width)
-        tl.store(arounds + narrow, narrow_around, mask=narrow < width)
+        tl.store(m2s + narrow, narrow_m2, mask=narrow < width)
 
 
 @triton.jit
-def written(value, offset, out, row, column, rows, width, OFFSET: tl.constexpr):
-    """A tile, with the offset, that is now written."""
+def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexpr):
+    """Add the offset to a tile of the product, store the tile, and return it."""
     inside = column < width
     if OFFSET:
         value += tl.load(offset + column, mask=inside, other=0.0)[None, :]

@@ -1,4 +1,4 @@
-"""Kernels that are not compiled anew whenever a batch has another size."""
+"""A `triton.jit` that does not recompile a kernel when batch sizes change."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -7,7 +7,7 @@ from typing import Any
 import triton
 
 COUNTS = {"m", "rows", "copies", "size", "count", "each", "half"}
-"""How kernels call what follows from numbers of rows, of groups and of parts."""
+"""Kernel arguments, by name, that are numbers of rows, groups or blocks of rows."""
 INDICES = {
     "ptr",
     "order",
@@ -25,17 +25,20 @@ INDICES = {
     "weight",
     "tracked",
 }
-"""How they call what they are told of a batch, which may begin anywhere in memory."""
+"""Kernel arguments, by name, that are pointers to index tensors and counts of a batch.
+
+They may be slices of larger tensors, so their addresses have no fixed alignment."""
 
 
 def for_all_sizes(kernel: Callable[..., None]) -> Any:
-    """`triton.jit`, but what differs from batch to batch is not compiled in.
+    """Apply `triton.jit`, without specialising on arguments that vary between batches.
 
-    Triton makes another kernel where a number is 1 or a multiple of 16, or memory
-    begins at a multiple of 16. That pays for widths and rows of values; for how many
-    rows there are, and for indices, it would be one more compilation whenever a batch
-    happens to be the first of its kind. (How many `steps` a program takes is compiled
-    in: a single one needs no loop, and few sizes are apart in that.)
+    By default Triton compiles a separate version of a kernel for every combination of
+    integers that are 1 or divisible by 16 and of pointers aligned to 16 bytes. That
+    makes kernels faster when it concerns the number of columns and the rows of values.
+    For the arguments in `COUNTS` and `INDICES` it would only cause recompilation in the
+    middle of training, so they are excluded. (`steps`, the number of tiles per program,
+    stays specialised: with a single step Triton removes the loop.)
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     return triton.jit(do_not_specialize=names)(kernel)

@@ -1,4 +1,10 @@
-"""Statistics of columns, and what a norm makes of them, in two launches."""
+"""Column statistics of a batch norm, in two kernel launches.
+
+`_moments` computes mean and sum of squared deviations (m2) of every column over blocks
+of rows; `_combine` merges the blocks and computes the norm's scale and shift. Both
+merge with Chan's parallel algorithm, which loses no precision where the mean is large
+compared with the deviation, unlike a sum of squares.
+"""
 
 import triton
 import triton.language as tl
@@ -7,11 +13,12 @@ from torch import Tensor, nn
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import SUMMED, columns, parts
-from gnnak.fast.kernels.records import Constants, Moments
+from gnnak.fast.kernels.records import Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
-"""Partial results that are put together at a time, columns of such a tile, and warps:
-many small programs, as there is little to do and much to wait for."""
+"""Blocks of rows that `_combine` merges at a time, columns per program, and warps.
+
+The work is small and bound by memory latency, so it is spread over many programs."""
 
 
 def norm_constants(
@@ -19,10 +26,13 @@ def norm_constants(
     norm: nn.BatchNorm1d,
     real: Tensor | None,
     moments: Moments | None = None,
-) -> Constants:
-    """What `norm` does to these rows; in training it also remembers their statistics.
+) -> NormConstants:
+    """Compute the scale and shift with which `norm` normalises `h`.
 
-    Arguments as of the plain kernel; moments that are not given are computed.
+    Arguments, and the update of the running statistics, as in `plain.norm_constants`.
+    With `moments`, from the kernel that computed `h`, the rows are not read at all;
+    otherwise `moments_of` computes them in one pass. Nothing synchronises with the
+    host.
     """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
@@ -52,11 +62,16 @@ def norm_constants(
         num_warps=WARPS,
     )
     scale, shift, mean, rstd = out
-    return Constants(scale, shift, mean, rstd, True, real)
+    return NormConstants(scale, shift, mean, rstd, True, real)
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Statistics of parts of the rows, [m, c], of which `real` are no padding."""
+    """Compute mean and sum of squared deviations per column and block of rows.
+
+    Args:
+        h: Rows, [m, c].
+        real: Number of rows that are not padding, a scalar; None = all.
+    """
     rows, width = h.shape
     count, steps = parts(rows)
     partial = h.new_empty(2, count, width)
@@ -90,13 +105,13 @@ def _moments(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Mean, and sum of squares around it, of each part's rows."""
+    """Compute mean and m2 of one block of rows, in C columns, tile by tile."""
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     mean = tl.zeros([C], dtype=partial.dtype.element_ty)
-    around = tl.zeros([C], dtype=partial.dtype.element_ty)
+    m2 = tl.zeros([C], dtype=partial.dtype.element_ty)
     seen = 0
     step = 0
     while step < steps:
@@ -109,25 +124,34 @@ def _moments(
             other=0.0,
         )
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
-        mean, around = with_rows(mean, around, seen, value, shown, new)
+        mean, m2 = add_rows(mean, m2, seen, value, shown, new)
         seen += new
         step += 1
     tl.store(partial + part * width + column, mean, mask=inside)
-    tl.store(partial + (count + part) * width + column, around, mask=inside)
+    tl.store(partial + (count + part) * width + column, m2, mask=inside)
 
 
 @triton.jit
-def with_rows(mean, around, seen, value, shown, new):
-    """Mean, and sum of squares around it, of more rows than those seen (Chan's update).
+def add_rows(mean, m2, seen, value, shown, new):
+    """Merge the rows of a tile into mean and m2 of the rows before (Chan's algorithm).
 
-    Of the tile `value` the `new` first rows count, which are `shown`.
+    Args:
+        mean: Mean of the `seen` rows before, per column.
+        m2: Sum of their squared deviations from it, per column.
+        seen: Number of rows before.
+        value: A tile of rows.
+        shown: The mask of its rows that count, the first `new` ones.
+        new: Number of these rows.
+
+    Returns:
+        Mean and m2 of all `seen + new` rows.
     """
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
     off = tl.where(shown, value - of_new[None, :], 0.0)
     delta = tl.where(new > 0, of_new - mean, 0.0)
     more = tl.sum(off * off, axis=0) + delta * delta * seen * new / both
-    return mean + delta * new / both, around + more
+    return mean + delta * new / both, m2 + more
 
 
 @for_all_sizes
@@ -152,18 +176,24 @@ def _combine(
     PARTS: tl.constexpr,
     C: tl.constexpr,
 ):
+    """Merge the moments of all blocks and write the norm's constants, for C columns.
+
+    Lane p of `PARTS` lanes merges the blocks p, p + PARTS, ...; then the lanes are
+    merged. With more than one real row, the running statistics are updated as well.
+    `out` [4, width] receives scale, shift, mean and rstd.
+    """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
-    # Asked for first: what is summed up comes from as far away.
+    # Load these before the loop, so that their latency overlaps with its loads.
     old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
     old_var = tl.load(running_var + column, mask=inside, other=1.0)
     weight_ = tl.load(weight + column, mask=inside, other=0.0)
     bias_ = tl.load(bias + column, mask=inside, other=0.0)
     seen = tl.zeros([PARTS, 1], dtype=out.dtype.element_ty)
     means = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
-    arounds = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    m2s = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     first = 0
     while first < count:
         part = first + tl.arange(0, PARTS)
@@ -174,15 +204,15 @@ def _combine(
         delta = tl.load(partial + place, mask=shown, other=0.0) - means
         share = new / tl.maximum(seen + new, 1.0)
         means += delta * share
-        arounds += tl.load(partial + half + place, mask=shown, other=0.0)
-        arounds += delta * delta * seen * share
+        m2s += tl.load(partial + half + place, mask=shown, other=0.0)
+        m2s += delta * delta * seen * share
         seen += new
         first += PARTS
     mean = tl.sum(means * seen, axis=0) / total
     off = means - mean[None, :]
-    around = tl.sum(arounds + off * off * seen, axis=0)
+    m2 = tl.sum(m2s + off * off * seen, axis=0)
     several = last > 1
-    unbiased = around / tl.maximum(last - 1, 1)
+    unbiased = m2 / tl.maximum(last - 1, 1)
     new_mean = old_mean + tl.where(several, MOMENTUM * (mean - old_mean), 0.0)
     new_var = old_var + tl.where(several, MOMENTUM * (unbiased - old_var), 0.0)
     tl.store(running_mean + column, new_mean, mask=inside)
@@ -190,7 +220,7 @@ def _combine(
     if tl.program_id(0) == 0:
         tl.store(tracked, tl.load(tracked) + several.to(tl.int64))
     mean = tl.where(several, mean, old_mean)
-    rstd = 1 / tl.sqrt(tl.where(several, around / total, old_var) + EPS)
+    rstd = 1 / tl.sqrt(tl.where(several, m2 / total, old_var) + EPS)
     scale = weight_ * rstd
     shift = bias_ - mean * scale
     tl.store(out + column, scale, mask=inside)

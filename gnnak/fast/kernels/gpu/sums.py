@@ -1,4 +1,4 @@
-"""Partial sums, added up in a fixed order."""
+"""The total of partial sums, added in a fixed order."""
 
 import triton
 import triton.language as tl
@@ -7,11 +7,15 @@ from torch import Tensor
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 
 AT_ONCE, NARROW, WARPS = 128, 8, 8
-"""Parts and columns of a tile, and warps that add them up."""
+"""Rows and columns of a tile, and warps per program."""
 
 
 def add_up(partial: Tensor) -> Tensor:
-    """The sum over the first axis of a contiguous tensor."""
+    """Return the sum over the first axis of a contiguous tensor of partial sums.
+
+    One program sums a few columns over all partial sums: there are many partial sums
+    and few columns, so narrow tiles keep more of the GPU busy than wide ones.
+    """
     out = partial.new_empty(partial.shape[1:])
     _add_up[(triton.cdiv(out.numel(), NARROW),)](
         partial, out, partial.size(0), out.numel(), AT_ONCE, NARROW, num_warps=WARPS
@@ -21,6 +25,7 @@ def add_up(partial: Tensor) -> Tensor:
 
 @for_all_sizes
 def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
+    """Sum C columns over the `count` rows of `partial`, `PARTS` rows at a time."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)

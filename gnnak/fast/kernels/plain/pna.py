@@ -1,25 +1,30 @@
-"""The kernels of PNA* in plain PyTorch."""
+"""PNA*'s message inputs and its four aggregations, the plain PyTorch reference."""
 
 import torch
 from torch import Tensor
 
-from gnnak.fast.kernels.members import members
+from gnnak.fast.kernels.plain.gather import group_members
 from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
 LEAST = 1e-5
-"""What is added to a variance before its root is taken."""
+"""Added to a variance before the square root, so that its gradient stays finite."""
 
 
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """For every edge copy the sum of its rows of three tensors, [f, c].
+    """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
+
+    The first Linear of PNA*'s message network reads `[c_i, c_j, e_r]`. It is computed
+    as three smaller products, one row per copy or edge, whose rows are added here; the
+    concatenation, with one wide row per edge copy, is never built.
 
     Args:
-        at_target: Rows of the copies that edges enter, [m, c].
-        at_source: Rows of the copies that edges leave, [m, c].
-        at_edge: Rows of the edges, [e, c]; None = none.
+        at_target: Products of the target states, [m, c].
+        at_source: Products of the source states, [m, c].
+        at_edge: Products of the states of the graph's edges r, [e, c]; None = no edge
+            states.
         edges: The edge copies.
     """
     out = at_target.index_select(0, edges.target)
@@ -28,16 +33,16 @@ def pair_sum(
 
 
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
-    """Mean, minimum, maximum and deviation of each group's rows, [k, 4c].
+    """Return `[mean || min || max || std]` of the rows of each group, [k, 4c].
 
-    The deviation is the root of the variance and `LEAST`; all else is zero where a
-    group has no row.
+    std = sqrt(variance + `LEAST`), with the biased variance. An empty group has mean,
+    min and max 0 and variance 0.
 
     Args:
-        message: Rows, [f, c], in the order of the groups.
-        groups: Which rows belong together.
+        message: Rows, [f, c], sorted by group; padding rows come last.
+        groups: The rows of each group, as row pointers alone (`order` is None).
     """
-    key, row = members(groups)
+    key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
     count = _counts(groups).to(message.dtype)
     mean = zero.index_add(0, key, rows) / count
@@ -54,15 +59,18 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
 def pna_pool_backward(
     grad: Tensor, message: Tensor, pooled: Tensor, groups: Groups
 ) -> Tensor:
-    """Gradient of `pna_pool`, [f, c]; rows that are equally extreme share theirs.
+    """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
+
+    Where several rows of a group share the minimum or maximum, each gets an equal part
+    of its gradient. Padding rows get zero.
 
     Args:
-        grad: Of the pooled rows, [k, 4c].
-        message: As of `pna_pool`, and so `groups`.
-        pooled: What it gave, [k, 4c].
-        groups: Which rows belong together.
+        grad: Gradient of the pooled rows, [k, 4c].
+        message: As in `pna_pool`.
+        pooled: The result of `pna_pool`, [k, 4c].
+        groups: As in `pna_pool`.
     """
-    key, row = members(groups)
+    key, row = group_members(groups)
     rows, count = message[: row.numel()], _counts(groups)
     mean, low, high, deviation = pooled.chunk(4, dim=1)
     of_mean, of_low, of_high, of_deviation = grad.chunk(4, dim=1)
@@ -79,4 +87,5 @@ def pna_pool_backward(
 
 
 def _counts(groups: Groups) -> Tensor:
+    """Return the number of rows of each group, at least 1, as [k, 1]."""
     return groups.ptr.diff().clamp(min=1)[:, None]

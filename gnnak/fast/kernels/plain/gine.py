@@ -1,4 +1,4 @@
-"""GINE's kernels in plain PyTorch."""
+"""GINE's sum of messages, the plain PyTorch reference."""
 
 import torch
 from torch import Tensor
@@ -7,12 +7,13 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 
 
 def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
-    """(1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), [m, w].
+    """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
     Args:
-        c: States of copies, [m, w].
-        e: Rows for all edges, or a line with a number for every edge copy.
-        eps: A number, [1].
+        c: States of the node copies, [m, w].
+        e: Edge states: one row per edge of the graph, or the affine form with one
+            number per edge copy (`EdgeStates.at`).
+        eps: GINE's learned scalar, [1].
         edges: The edge copies.
     """
     sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
@@ -27,15 +28,19 @@ def messages_backward(
     edges: Edges,
     more: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of `messages`: of c [m, w], of the values of e, and of eps.
+    """Compute the gradients of `messages`.
 
     Args:
-        grad: Of the sums, [m, w].
-        c: As of `messages`, and so `e`, `eps` and `edges`.
-        e: States of the edges.
-        eps: The number.
-        edges: The edge copies.
-        more: A further gradient of c, [m, w], that is added.
+        grad: Gradient of the sums, [m, w].
+        c: As in `messages`.
+        e: As in `messages`.
+        eps: As in `messages`.
+        edges: As in `messages`.
+        more: Another gradient of `c`, [m, w], from its other uses; it is added here to
+            save a pass over memory.
+
+    Returns:
+        Gradients of `c` [m, w], of `e.values` and of `eps`.
     """
     states = _of_copies(e, edges)
     sent = c.index_select(0, edges.source) + states
@@ -51,5 +56,5 @@ def messages_backward(
 
 
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
-    """States of edge copies, [f, w]."""
+    """Return the state of every edge copy, [f, w]."""
     return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)

@@ -1,0 +1,52 @@
+"""Reference kernels in plain PyTorch: simple, slow, and correct on every device.
+
+Each Triton kernel of `gnnak.fast.kernels.gpu` has the name, the arguments and, up to
+rounding, the results of a function of this package; the tests compare the two. The
+docstrings here define the arguments.
+
+Names that all kernels share: a *copy* is a node copy, that is, a node seen in one
+rooted subgraph; `groups` lists the rows of each group in CSR form (a row pointer and a
+permutation); `k` holds the constants of a batch norm, and *normed* rows are its output;
+`real` is the number of rows that are not padding (padding rows come last).
+"""
+
+from gnnak.fast.kernels.plain.gather import lift, sum_by, table_sum, weighted_sum
+from gnnak.fast.kernels.plain.gcn import gcn_scale, gcn_sum
+from gnnak.fast.kernels.plain.gine import messages, messages_backward
+from gnnak.fast.kernels.plain.norm import (
+    moments_of,
+    norm_act,
+    norm_act_at,
+    norm_act_backward,
+    norm_constants,
+    remember,
+    statistics,
+)
+from gnnak.fast.kernels.plain.pna import pair_sum, pna_pool, pna_pool_backward
+from gnnak.fast.kernels.plain.pool import gate_pool, gate_pool_backward
+from gnnak.fast.kernels.plain.product import norm_linear, norm_linear_backward
+
+__all__ = [
+    "gate_pool",
+    "gate_pool_backward",
+    "gcn_scale",
+    "gcn_sum",
+    "lift",
+    "messages",
+    "messages_backward",
+    "moments_of",
+    "norm_act",
+    "norm_act_at",
+    "norm_act_backward",
+    "norm_constants",
+    "norm_linear",
+    "norm_linear_backward",
+    "pair_sum",
+    "pna_pool",
+    "pna_pool_backward",
+    "remember",
+    "statistics",
+    "sum_by",
+    "table_sum",
+    "weighted_sum",
+]

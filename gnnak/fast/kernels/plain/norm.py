@@ -1,0 +1,179 @@
+"""Batch norm with ReLU and residual, the plain PyTorch reference."""
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.fast.kernels.records import BIAS_COLUMN, Moments, NormConstants
+
+
+def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
+    """Return None: here `norm_constants` computes the statistics of `h` itself.
+
+    The Triton version computes the mean and the sum of squared deviations of every
+    column, over blocks of rows.
+
+    Args:
+        h: Rows, [m, c].
+        real: Number of rows that are not padding, a scalar; None = all.
+    """
+    return None
+
+
+def norm_constants(
+    h: Tensor,
+    norm: nn.BatchNorm1d,
+    real: Tensor | None,
+    moments: Moments | None = None,
+) -> NormConstants:
+    """Compute the scale and shift with which `norm` normalises `h`.
+
+    In training they come from the mean and variance of the real rows, and the running
+    statistics of `norm` are updated in place. In evaluation, and for a batch of a
+    single real row (which has no variance), they come from the running statistics.
+
+    Args:
+        h: Rows, [m, c].
+        norm: The batch norm.
+        real: Number of rows that are not padding, a scalar; None = all.
+        moments: Statistics of `h`, if the kernel that computed `h` returned them; this
+            reference ignores them.
+    """
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    # Clone: `remember` updates the running mean in place, the backward pass needs this.
+    mean, variance = norm.running_mean.clone(), norm.running_var
+    if norm.training:
+        found, spread, count = statistics(h, real)
+        mean = torch.where(count > 1, found, mean)
+        variance = torch.where(count > 1, spread, variance)
+        remember(norm, found, spread * count / (count - 1).clamp(min=1), count > 1)
+    rstd = (variance + norm.eps).rsqrt()
+    scale = norm.weight * rstd
+    shift = norm.bias - mean * scale
+    return NormConstants(scale, shift, mean, rstd, norm.training, real)
+
+
+def remember(
+    norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, wanted: Tensor
+) -> None:
+    """Update the running statistics of `norm` in place with those of a batch.
+
+    Args:
+        norm: The batch norm.
+        mean: Mean of the batch, [c].
+        variance: Unbiased variance of the batch, [c].
+        wanted: Whether to update at all, a boolean scalar on the device; reading it on
+            the host would synchronise.
+    """
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    assert norm.momentum is not None
+    norm.num_batches_tracked.add_(wanted)
+    for running, now in ((norm.running_mean, mean), (norm.running_var, variance)):
+        now = torch.where(wanted, now.to(running.dtype), running)
+        running.lerp_(now, norm.momentum)
+
+
+def norm_act(
+    h: Tensor, k: NormConstants, relu: bool, residual: Tensor | None
+) -> Tensor:
+    """Return `residual + ReLU(scale h + shift)`, [m, c].
+
+    With batch statistics, padding rows are set to zero before the residual is added, so
+    that their values do not grow from layer to layer.
+
+    Args:
+        h: Rows, [m, c].
+        k: The norm's scale and shift, and the number of real rows.
+        relu: Whether to apply the ReLU.
+        residual: Added at the end, [m, c]; None = nothing.
+    """
+    y = h * k.scale + k.shift
+    y = torch.relu(y) if relu else y
+    if k.of_batch and k.real is not None:
+        y = torch.where(_is_real(h, k.real), y, 0)
+    return y if residual is None else residual + y
+
+
+def norm_act_at(
+    h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
+) -> Tensor:
+    """Return the rows `index` of `norm_act(h, k, True, residual)`, [s, c].
+
+    Args:
+        h: As in `norm_act`.
+        k: As in `norm_act`.
+        residual: As in `norm_act`.
+        index: The rows to compute, [s].
+        ones: Whether to append `BIAS_COLUMN` to every row; the result is [s, c + 4].
+    """
+    rows = norm_act(h, k, True, residual).index_select(0, index)
+    if not ones:
+        return rows
+    return torch.cat([rows, rows.new_tensor(BIAS_COLUMN).expand(len(rows), -1)], dim=1)
+
+
+def norm_act_backward(
+    grad: Tensor, h: Tensor, k: NormConstants, relu: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
+
+    Args:
+        grad: Gradient of the result, [m, c].
+        h: As in `norm_act`.
+        k: As in `norm_act`.
+        relu: As in `norm_act`.
+
+    Returns:
+        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
+    """
+    if relu:
+        grad = grad * (h * k.scale + k.shift > 0)
+    return norm_backward(grad, h, k)
+
+
+def norm_backward(
+    grad: Tensor, h: Tensor, k: NormConstants
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the gradients of the norm alone; results as of `norm_act_backward`.
+
+    With x = (h - mean) * rstd over N real rows:
+
+    grad_bias = sum(grad), grad_weight = sum(grad * x),
+    grad_h = scale * (grad - (grad_bias + x * grad_weight) / N).
+
+    The last term is there because mean and rstd depend on h; it is left out when they
+    are running statistics, and for padding rows.
+    """
+    normed = (h - k.mean) * k.rstd
+    grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
+    if not k.of_batch:
+        return k.scale * grad, grad_weight, grad_bias
+    count = h.size(0) if k.real is None else k.real.clamp(min=1)
+    through_statistics = (grad_bias + normed * grad_weight) / count
+    if k.real is not None:
+        needed = _is_real(h, k.real) & (k.real > 1)
+        through_statistics = torch.where(needed, through_statistics, 0)
+    return k.scale * (grad - through_statistics), grad_weight, grad_bias
+
+
+def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean [c], biased variance [c] and number of the rows that are not padding.
+
+    Args:
+        h: Rows, [m, c].
+        real: Number of rows that are not padding, a scalar; None = all.
+    """
+    if real is None:
+        count = torch.full((), h.size(0), device=h.device)
+        return h.mean(dim=0), h.var(dim=0, unbiased=False), count
+    is_real, count = _is_real(h, real), real.clamp(min=1)
+    mean = torch.where(is_real, h, 0).sum(dim=0) / count
+    centred = torch.where(is_real, h - mean, 0)
+    return mean, centred.square().sum(dim=0) / count, count
+
+
+def _is_real(h: Tensor, real: Tensor) -> Tensor:
+    """Return a boolean mask of the rows that are not padding, [m, 1]."""
+    return (torch.arange(h.size(0), device=h.device) < real)[:, None]
