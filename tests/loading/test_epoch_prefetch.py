@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 """Epochs whose first window is made while the one before is trained on."""
 
 import threading
@@ -53,7 +55,7 @@ class Progress:
             cache_subgraphs(store, EgoNets(1)), drop=drop, seed=lambda e: e
         )
         epochs = Epochs(lambda: self.epoch, count)
-        self.loader = Loader(store, self.sampler, None, drawn, epochs=epochs)
+        self.loader = Loader(store, self.sampler, nullcontext, drawn, epochs=epochs)
 
     def order(self, epoch):
         self.cut.append(epoch)

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import torch
 
 from gnnak import EgoNets
+from gnnak.graphs.real import RealCounts
 from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, RealRows, Shape
+from gnnak.loading.items import Item, Shape
 from tests.training.small import triangles
 
 
@@ -10,7 +13,8 @@ def item() -> Item:
     batch = triangles(2).store[torch.arange(3)]
     subgraphs = EgoNets(1)(batch.edge_index, batch.num_nodes)
     shape = Shape(3, batch.num_nodes, batch.num_edges)
-    return Item(batch, subgraphs, RealRows(shape, torch.arange(6)))
+    real = RealCounts(torch.arange(6))
+    return Item(replace(batch, real=real), subgraphs, shape)
 
 
 def test_tensors_of_an_item_are_all_of_its_tensors_and_those_it_keeps():

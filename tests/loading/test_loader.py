@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 
@@ -45,7 +47,7 @@ def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
     monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
     store = triangles(4).store
     kept, sampler = cache_subgraphs(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
-    items = list(Loader(store, sampler, None, Subgraphs(kept)))
+    items = list(Loader(store, sampler, nullcontext, Subgraphs(kept)))
     assert len(items) == len(Loader(store, sampler)) == 3
     for item, positions in zip(items, sampler.of_epoch(0), strict=True):
         same_items(item, Item(store[positions], kept[positions]))
@@ -73,7 +75,9 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
     )
     drop = SubgraphDrop(strategy, 2)
     drawn = Subgraphs(kept, drop=drop, seed=lambda epoch: epoch)
-    loader = Loader(store, sampler, None, drawn, epochs=Epochs(seeds.__next__, 0))
+    loader = Loader(
+        store, sampler, nullcontext, drawn, epochs=Epochs(seeds.__next__, 0)
+    )
     first, again, other = (list(loader) for _ in range(3))
     for one, two in zip(first, again, strict=True):
         same_items(one, two)
@@ -97,20 +101,22 @@ def test_loader_pads_all_but_a_larger_last_batch(graphs, sizes):
         cache_subgraphs(store, EgoNets(1)),
         BatchSampler(torch.arange(graphs), 6),
     )
-    loader = Loader(store, sampler, None, Subgraphs(kept), padded=True)
+    loader = Loader(store, sampler, nullcontext, Subgraphs(kept), padded=True)
     for _ in range(2):
         items = list(loader)
-        padded = [item.real is not None for item in items]
+        padded = [item.shape is not None for item in items]
         assert padded == [size <= 6 for size in sizes]
-        real = [int(i.real.graphs) if i.real else i.batch.num_graphs for i in items]
+        real = [
+            int(i.batch.real.graphs) if i.shape else i.batch.num_graphs for i in items
+        ]
         assert real == sizes
-    assert len({item.real.shape for item in items if item.real}) == 1
+    assert len({item.shape for item in items if item.shape}) == 1
 
 
 def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
     store = triangles(2).store
     loader = Loader(store, BatchSampler(torch.arange(4), 6), padded=True)
-    assert [item.real for item in loader] == [None]
+    assert [item.shape for item in loader] == [None]
 
 
 @pytest.mark.parametrize("phase", ["train", "evaluation"])
@@ -127,7 +133,7 @@ def test_loader_extracts_where_nothing_is_kept():
     store, extractor = triangles(4).store, EgoNets(1)
     sampler = BatchSampler(torch.arange(8), 3)
     made = Subgraphs(extractor=extractor)
-    for item in Loader(store, sampler, None, made, single=True):
+    for item in Loader(store, sampler, nullcontext, made, single=True):
         wanted = extractor(item.batch.edge_index, item.batch.num_nodes)
         assert_same_records(item.subgraphs, wanted, groups=False)
 
@@ -138,7 +144,7 @@ def test_loader_extracts_for_several_batches_at_once(drop):
     store = triangles(8).store
     extractor, sampler = EgoNets(1), BatchSampler(torch.arange(16), 6)
     subgraphs = Subgraphs(extractor=extractor, drop=drop, seed=lambda epoch: epoch)
-    items = list(Loader(store, sampler, None, subgraphs))
+    items = list(Loader(store, sampler, nullcontext, subgraphs))
     assert len(items) == 3
     for item, positions in zip(items, sampler.of_epoch(0), strict=True):
         batch = store[positions]

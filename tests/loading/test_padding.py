@@ -7,12 +7,11 @@ import torch
 from torch_geometric.data import Data
 
 from gnnak.graphs import GraphStore, from_pyg
+from gnnak.graphs.real import BATCH_AXES
 from gnnak.loading import shapes as shapes_module
 from gnnak.loading.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
-from gnnak.loading.items import ROWS
 from gnnak.loading.shapes import Shapes, choose_shape
 from gnnak.loading.windows import open_window
-from gnnak.nn.padding import real_rows
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets
@@ -56,7 +55,7 @@ def padded_and_plain(sampled=False, extractor=NEAR):
     count = len(store) // 2
     window = window_of(store, [count, count - 2, 2], sampled, extractor)
     shapes = Shapes()
-    with mock.patch.multiple(shapes_module, LEAST_STEP=4, APART=3):
+    with mock.patch.multiple(shapes_module, LEAST_STEP=4):
         shapes.of(window, until=3, full=1)
         # The second batch has a shape of its own, that it just fits in.
         rows = {axis: window.counts(axis)[1] for axis in window.axes}
@@ -104,7 +103,7 @@ def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
 def test_padding_names_padding_alone(sampled):
     for item in padded_and_plain(sampled)[0]:
         item.batch.check()
-        real, subs, shape = item.real, item.subgraphs, item.real.shape
+        real, subs, shape = item.real, item.subgraphs, item.shape
         assert real.graphs < item.batch.num_graphs == shape.graphs
         assert (item.batch.batch[real.nodes :] == shape.graphs - 1).all()
         assert item.batch.num_nodes == subs.num_nodes == shape.nodes
@@ -155,8 +154,8 @@ def test_padding_rows_are_in_no_group():
         rows = {"copies": item.subgraphs.node, "edge_copies": item.subgraphs.edge}
         for axis, (keys, kind) in GROUPS.items():
             groups, real = item.subgraphs.by(axis), plain.subgraphs.by(axis)
-            assert len(groups) == getattr(item.real.shape, keys)
-            count = item.real.rows[ROWS.index(kind)]
+            assert len(groups) == getattr(item.shape, keys)
+            count = item.batch.real.counts[BATCH_AXES.index(kind)]
             assert (groups.ptr[len(real) :] == count).all()
             if groups.order is not None:
                 order = torch.arange(rows[kind].numel())
@@ -175,9 +174,8 @@ def test_a_network_does_not_see_padding(name, recompute):
         network.save_memory(recompute=recompute)
     exact = {"rtol": 1e-9, "atol": 1e-9}
     for item, alone in zip(items, plain_items, strict=True):
-        with real_rows(item.real.counts()):
-            got = blind(item.batch, subgraphs=item.subgraphs)
-        got = got[: item.real.graphs]
+        got = blind(item.batch, subgraphs=item.subgraphs)
+        got = got[: item.batch.real.graphs]
         wanted = plain(alone.batch, subgraphs=alone.subgraphs)
         torch.testing.assert_close(got, wanted, **exact)
         weights = torch.randn_like(wanted)

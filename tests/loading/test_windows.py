@@ -86,7 +86,7 @@ def test_cut_gives_what_each_batch_gives_alone(window, groups, data):
         assert_same(item.batch, store[indices])
         assert_same_records(item.subgraphs, kept[indices], groups)
         assert item.subgraphs.max_hop == whole.max_hop
-        assert item.real is None
+        assert item.shape is None
 
 
 @given(windows(), st.booleans(), st.integers(0, 99))

@@ -1,6 +1,7 @@
 """Items of one shape, and a step that trains on them: without a loader or Lightning."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,8 +9,9 @@ from torch.optim import Adam
 
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import make_recorder
+from gnnak.graphs.real import RealCounts
 from gnnak.loading.flat import like, tensors_of
-from gnnak.loading.items import Item, RealRows, Shape
+from gnnak.loading.items import Item, Shape
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -42,9 +44,11 @@ def fixed_items(config: RunConfig, count: int, device: str = "cpu") -> list[Item
     if subgraphs is not None:
         sizes += (subgraphs.num_subgraphs, subgraphs.num_copies, len(subgraphs.edge))
     sizes += (0,) * (6 - len(sizes))
-    # A batch norm knows rows by their number: no two axes may have the same.
-    real = RealRows(Shape(*sizes), torch.tensor(sizes))
-    first = Item(batch, subgraphs, real)
+    real = RealCounts(torch.tensor(sizes))
+    batch = replace(batch, real=real)
+    if subgraphs is not None:
+        subgraphs = replace(subgraphs, real=real)
+    first = Item(batch, subgraphs, Shape(*sizes))
     draw = torch.Generator().manual_seed(1)
     return [_another(first, draw, config, device) for _ in range(count)]
 

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from gnnak import EgoNets, LayerOptions, SubgraphDrop
 from gnnak.fast.kernels import plain as plain_kernels
+from gnnak.graphs.real import RealCounts
 from gnnak.testing import small_graphs
 from tests.fast.backends import layers_in, path
 from tests.fast.kernels.kernel_inputs import assert_same

@@ -76,27 +76,34 @@ def test_encodings_are_kept_where_others_say_what_is(fuses):
 
 def test_encodings_are_those_of_the_block_where_nothing_is_fused():
     encoder, values = an_encoder()
-    with encoder.states(values, 8) as states:
-        assert torch.equal(states, copy.deepcopy(encoder)(values, 8))
+    states = run_with_edges(encoder, values, 8, lambda states: states)
+    assert torch.equal(states, copy.deepcopy(encoder)(values, 8))
 
 
 def test_encodings_hold_nothing_where_no_gradient_is_asked_for(fuses):
     encoder, values = an_encoder()
-    with encoder.states(values, 8) as states:
+
+    def use(states):
         result = torch.relu(states * 2)
-        result = torch.sigmoid(result @ torch.ones(5, 3).double())
+        return torch.sigmoid(result @ torch.ones(5, 3).double())
+
+    result = run_with_edges(encoder, values, 8, use)
     seen = weakref.ref(result)
-    del states, result
+    del result
     assert seen() is None
 
 
 def test_what_a_gradient_needs_is_not_changed_in_place(fuses):
     encoder, values = an_encoder()
     weight = torch.randn(8, 5).double().requires_grad_()
-    with encoder.states(values, 8) as states:
-        other = states * 2
-        out = (other * weight).sum()
-    other.detach().mul_(3)
+    others = []
+
+    def use(states):
+        others.append(states * 2)
+        return (others[0] * weight).sum()
+
+    out = run_with_edges(encoder, values, 8, use)
+    others[0].detach().mul_(3)
     with pytest.raises(RuntimeError, match="changed in place; change a clone"):
         out.backward()
 
@@ -104,10 +111,14 @@ def test_what_a_gradient_needs_is_not_changed_in_place(fuses):
 def test_encodings_that_are_changed_are_kept_as_they_are(fuses):
     encoder, values = an_encoder()
     weight = torch.ones(8, 5).double().requires_grad_()
-    with encoder.states(values, 8) as states:
-        states.mul_(3)
-        out = (states * weight).sum()
-    wanted = states.detach().clone()
+    changed = []
+
+    def use(states):
+        changed.append(states.mul_(3))
+        return (states * weight).sum()
+
+    out = run_with_edges(encoder, values, 8, use)
+    wanted = changed[0].detach().clone()
     out.backward()
     assert torch.equal(weight.grad, wanted)
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gnnak.fast.step.captured import WARM_STEPS, WARM_STEPS_MORE, CapturedStep
+from gnnak.fast.step.captured import FIRST_WARM_UP, WARM_UP, CapturedStep
 from gnnak.fast.step.recorder import CallRecorder
 from gnnak.loading.flat import tensors_of
-from gnnak.loading.items import Item, RealRows, Shape
+from gnnak.loading.items import Item, Shape
 from gnnak.training.module import GraphTask
 from tests.training.fixed import MODELS, fixed_config, fixed_items, trained
 from tests.training.small import edge_counts
@@ -21,7 +21,7 @@ class Listener(CallRecorder):
         self.refuses = refuses
         self.calls: list[str] = []
 
-    def warm(self, work):
+    def warm_up(self, work):
         self.calls.append("warm")
         return work()
 
@@ -36,7 +36,7 @@ class Listener(CallRecorder):
 
         return replay
 
-    def forget(self):
+    def release(self):
         self.calls.append("forget")
 
 
@@ -55,7 +55,7 @@ def test_captured_step_takes_each_item_once_from_fixed_tensors():
     captured = CapturedStep(summed(seen), listener)
     losses = [captured(item) for item in items]
     assert losses == [item.batch.x.sum() for item in items]
-    assert listener.calls == ["warm"] * WARM_STEPS + ["record"] + ["replay"] * 5
+    assert listener.calls == ["warm"] * FIRST_WARM_UP + ["record"] + ["replay"] * 5
     assert len(seen) == 8
     places = {tuple(t.data_ptr() for t in tensors_of(item)) for item in seen}
     assert len(places) == 1
@@ -69,33 +69,33 @@ def items_of_shapes(count: int) -> list[Item]:
     store = edge_counts(8).store
     batches = [store[torch.arange(few)] for few in range(1, count + 1)]
     sizes = [(b.num_graphs, b.num_nodes, b.num_edges, 0, 0, 0) for b in batches]
-    real = [RealRows(Shape(*some), torch.tensor(some)) for some in sizes]
-    return [Item(batch, None, rows) for batch, rows in zip(batches, real, strict=True)]
+    shapes = [Shape(*some) for some in sizes]
+    return [Item(batch, None, one) for batch, one in zip(batches, shapes, strict=True)]
 
 
 def test_captured_step_captures_one_shape_after_the_other():
     items, seen, listener = items_of_shapes(8), [], Listener()
     captured = CapturedStep(summed(seen), listener)
     for item in items:
-        for _ in range(WARM_STEPS + 2):
+        for _ in range(FIRST_WARM_UP + 2):
             assert captured(item) == item.batch.x.sum()
-    each = ["warm"] * WARM_STEPS + ["record"] + ["replay"] * 2
+    each = ["warm"] * FIRST_WARM_UP + ["record"] + ["replay"] * 2
     assert listener.calls == [*each, "forget"] * 7 + each
-    assert len(seen) == (WARM_STEPS + 2) * len(items)
+    assert len(seen) == (FIRST_WARM_UP + 2) * len(items)
 
 
 def test_captured_step_captures_shapes_that_fit_inside_of_the_largest_beside_it():
     items, seen, listener = items_of_shapes(3)[::-1], [], Listener()
     captured = CapturedStep(summed(seen), listener)
-    turns = WARM_STEPS + WARM_STEPS_MORE + 3
+    turns = FIRST_WARM_UP + WARM_UP + 3
     for _ in range(turns):
         assert [captured(item) for item in items] == [i.batch.x.sum() for i in items]
     assert "forget" not in listener.calls
     assert listener.calls.count("record") == 3
     # Smaller ones wait for the largest to be captured, and are called meanwhile.
-    warm = WARM_STEPS + 2 * WARM_STEPS_MORE
+    warm = FIRST_WARM_UP + 2 * WARM_UP
     assert listener.calls.count("warm") == warm
-    assert listener.calls.count("replay") == 3 * turns - 2 * WARM_STEPS - warm
+    assert listener.calls.count("replay") == 3 * turns - 2 * FIRST_WARM_UP - warm
     assert len(seen) == 3 * turns
     places = {item.batch.x.data_ptr() for item in seen[-3:]}
     assert len(places) == 1
@@ -112,7 +112,7 @@ def test_captured_step_has_no_shape_as_the_largest_twice():
         assert captured(other) == other.batch.x.sum()
     assert listener.calls.count("forget") == 1
     assert listener.calls.count("record") == 1
-    assert listener.calls.count("replay") == 20 - WARM_STEPS
+    assert listener.calls.count("replay") == 20 - FIRST_WARM_UP
     assert len(seen) == 40
 
 
@@ -128,7 +128,7 @@ def test_captured_step_has_no_outgrown_smaller_shape_as_the_largest():
     small, first = with_x(small, zeros(50, width)), with_x(middle, zeros(99, width))
     second, listener = with_x(large, zeros(40, width)), Listener()
     captured = CapturedStep(summed([]), listener)
-    for item in [first] * (WARM_STEPS + 1) + [small] * 2 + [second] + [small] * 5:
+    for item in [first] * (FIRST_WARM_UP + 1) + [small] * 2 + [second] + [small] * 5:
         captured(item)
     assert listener.calls.count("forget") == 1
     assert listener.calls.count("record") == 2
@@ -138,7 +138,7 @@ def test_captured_step_puts_no_item_where_numbers_are_of_another_type():
     small, large = items_of_shapes(2)
     halves, listener = with_x(small, small.batch.x / 2), Listener()
     captured = CapturedStep(summed([]), listener)
-    for _ in range(WARM_STEPS + 1):
+    for _ in range(FIRST_WARM_UP + 1):
         captured(large)
     assert captured(halves) == halves.batch.x.sum()
     assert listener.calls[-2:] == ["forget", "warm"]
@@ -149,9 +149,9 @@ def test_captured_step_captures_smaller_shapes_again_once_the_largest_has_grown(
     seen, listener = [], Listener()
     captured = CapturedStep(summed(seen), listener)
     for largest in (middle, large):
-        for _ in range(WARM_STEPS + 1):
+        for _ in range(FIRST_WARM_UP + 1):
             captured(largest)
-        for _ in range(WARM_STEPS_MORE + 1):
+        for _ in range(WARM_UP + 1):
             assert captured(small) == small.batch.x.sum()
     assert listener.calls.count("forget") == 1
     assert listener.calls.count("record") == 4
@@ -164,7 +164,7 @@ class Holder(CallRecorder):
         self.held: list[weakref.ref] = []
         self.alive: list[int] = []
 
-    def warm(self, work):
+    def warm_up(self, work):
         self.alive.append(self.count())
         return work()
 
@@ -172,7 +172,7 @@ class Holder(CallRecorder):
         self.held.append(weakref.ref(work))
         return work
 
-    def forget(self):
+    def release(self):
         self.alive.append(self.count())
 
     def count(self):
@@ -188,7 +188,7 @@ def test_captured_step_holds_nothing_of_the_shape_before_when_it_warms_up():
 
     captured = CapturedStep(step, holder)
     for item in items_of_shapes(3):
-        for _ in range(WARM_STEPS + 2):
+        for _ in range(FIRST_WARM_UP + 2):
             captured(item)
     assert set(holder.alive) == {0}
     assert holder.count() == 1
@@ -219,7 +219,7 @@ def test_captured_step_that_cannot_be_captured_says_so_once_and_goes_on(caplog):
         losses = [captured(item) for item in items]
     assert losses == [item.batch.x.sum() for item in items]
     assert all(a is b for a, b in zip(seen[3:], items[3:], strict=True))
-    assert listener.calls == ["warm"] * WARM_STEPS + ["record", "forget"]
+    assert listener.calls == ["warm"] * FIRST_WARM_UP + ["record", "forget"]
     told = "steps are not captured, which is slower: operation not permitted"
     assert [record.getMessage() for record in caplog.records] == [told]
 
@@ -228,10 +228,10 @@ def test_captured_step_gives_all_memory_back_when_a_smaller_shape_resists():
     small, large = items_of_shapes(2)
     listener = Listener()
     captured = CapturedStep(summed([]), listener)
-    for _ in range(WARM_STEPS + 1):
+    for _ in range(FIRST_WARM_UP + 1):
         captured(large)
     listener.refuses = True
-    for _ in range(WARM_STEPS_MORE + 2):
+    for _ in range(WARM_UP + 2):
         assert captured(small) == small.batch.x.sum()
     assert captured(large) == large.batch.x.sum()
     assert listener.calls[-2:] == ["record", "forget"]

@@ -19,10 +19,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 def test_make_recorder_calls_where_there_is_nothing_to_capture():
     recorder, count = make_recorder(torch.device("cpu")), torch.zeros(())
     assert isinstance(recorder, CallRecorder)
-    assert recorder.warm(lambda: count.add_(1)) == 1
+    assert recorder.warm_up(lambda: count.add_(1)) == 1
     replay = recorder.record(lambda: count.add_(1))
     assert count == 1
-    recorder.forget()
+    recorder.release()
     assert replay() == 2
 
 
@@ -42,7 +42,7 @@ def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):
         monkeypatch.setattr(torch.cuda, name, stand_in)
     recorder = GraphRecorder(torch.device("cuda"))
     pool, recorder.graphs = recorder.pool, [graph, graph]
-    recorder.forget()
+    recorder.release()
     assert calls == ["synchronize", "reset", "reset", "empty_cache", "count anew"]
     assert recorder.graphs == []
     assert recorder.pool is not pool
@@ -57,7 +57,7 @@ def test_record_does_nothing_and_its_replays_do_it_again_and_again():
         count.add_(rate)
         return count.sum()
 
-    assert recorder.warm(work) == 4
+    assert recorder.warm_up(work) == 4
     replay = recorder.record(work)
     assert count.tolist() == [1.0] * 4
     first = replay()
@@ -74,12 +74,12 @@ def reserved_after_forgetting(recorder, megabytes):
         return count.add_(large.max())
 
     for _ in range(2):
-        recorder.warm(work)
+        recorder.warm_up(work)
     replay = recorder.record(work)
     assert [float(replay()) for _ in range(2)] == [3.0, 4.0]
     assert torch.cuda.memory_reserved() >= megabytes * 2**20
     del replay
-    recorder.forget()
+    recorder.release()
     return torch.cuda.memory_reserved()
 
 
@@ -101,7 +101,7 @@ def test_smaller_work_is_captured_in_the_memory_of_the_first():
             parts = torch.full((3, megabytes * 2**16), megabytes, device="cuda")
             return count.copy_((2.0 * parts).amax() / 2)
 
-        assert recorder.warm(work) == megabytes
+        assert recorder.warm_up(work) == megabytes
         replays.append(recorder.record(work))
         reserved.append(torch.cuda.memory_reserved())
     assert max(reserved) <= reserved[0] + 4 * 2**20
@@ -148,10 +148,10 @@ def test_captured_step_follows_the_seed_and_the_learning_rate():
 class Blind(GraphRecorder):
     """Does not see what waits: a capture of it breaks off in the middle."""
 
-    def warm(self, work):
-        result = super().warm(work)
-        assert "test_recorder.py" in self.waits[0]
-        self.waits = []
+    def warm_up(self, work):
+        result = super().warm_up(work)
+        assert "test_recorder.py" in self.synchronisations[0]
+        self.synchronisations = []
         return result
 
 

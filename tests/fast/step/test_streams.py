@@ -42,7 +42,7 @@ def groups_of(weights):
 
 def test_lanes_on_a_cpu_are_one():
     with SideStreams(torch.device("cpu")) as lanes:
-        assert not lanes.parted
+        assert not lanes.active
         with lanes.side_stream():
             made = torch.ones(3) * 2
     assert made.tolist() == [2, 2, 2]
@@ -89,8 +89,8 @@ def test_backward_pass_on_a_gpu_is_in_the_thread_that_asks_for_it():
 
 def test_lanes_part_where_work_is_captured(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert SideStreams(torch.device("cuda", 0)).parted
-    assert not SideStreams(torch.device("cpu")).parted
+    assert SideStreams(torch.device("cuda", 0)).active
+    assert not SideStreams(torch.device("cpu")).active
 
 
 @pytest.mark.parametrize("parted", [True, False])
@@ -129,7 +129,7 @@ def lanes_that(parted):
     """How lanes begin that part, or not, without a GPU: they have no streams."""
 
     def init(self, device):
-        self.device, self.parted, self._streams = device, parted, []
+        self.device, self.active, self._streams = device, parted, []
         if parted:
             self.beside = nullcontext
 
