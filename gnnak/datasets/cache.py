@@ -12,9 +12,9 @@ import torch
 from gnnak.datasets.finding import cache_dir
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
-from gnnak.graphs.mirror import mirrored
 from gnnak.graphs.readers.arrays import to_array
 from gnnak.graphs.readers.files import write_bytes
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 VERSION = 1
 """Raised whenever a generator or a conversion changes what it makes."""
@@ -77,7 +77,7 @@ def kept(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
         write_once(path, once)
     except (OSError, FileFormatError) as error:
         logging.getLogger("gnnak").warning("not kept for the next time: %s", error)
-    return replace(once, store=mirrored(once.store))
+    return replace(once, store=with_reverse_edges(once.store))
 
 
 def _with_x(file: GraphFile) -> GraphFile:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnak.datasets.finding import cache_dir
 from gnnak.errors import FileFormatError, GnnakError, GraphError, MissingPackageError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg
-from gnnak.graphs.mirror import unmirrored
+from gnnak.graphs.reverse_edges import without_reverse_edges
 
 SPLITS = ("train", "val", "test")
 TU_NAMES = {
@@ -48,7 +48,7 @@ def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
             f"{file_name} is not at hand and could not be downloaded ({reason}); put "
             "it into the folder that --data-dir or GNNAK_DATA names."
         ) from error
-    once = unmirrored(file.store)
+    once = without_reverse_edges(file.store)
     if once is None:
         raise GraphError(f"what was downloaded for {file_name} is not undirected.")
     return replace(file, store=once)

@@ -21,7 +21,7 @@ from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 BUILT = "built"
 
@@ -108,7 +108,7 @@ def _generated(
 ) -> Dataset:
     """Graphs that are made in no time and not kept."""
     file = make(request.seed)
-    file = replace(file, store=mirrored(file.store))
+    file = replace(file, store=with_reverse_edges(file.store))
     return build(info, file, f"generated (seed {request.seed})")
 
 

@@ -7,7 +7,7 @@ from gnnak.datasets.cache import cached_path, kept, only_once
 from gnnak.datasets.drawing import counting_graphs
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphStore, parse_graph6, read_npz
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 
 
@@ -48,7 +48,7 @@ def test_only_once_is_undone_by_mirrored():
     store = parse_graph6("D~{\nCU\n@")
     once = only_once(store)
     assert once.num_edges.tolist() == [10, 3, 0]
-    again = mirrored(once)
+    again = with_reverse_edges(once)
     assert torch.equal(again.num_edges, store.num_edges)
     one_way = GraphStore(torch.tensor([2]), torch.tensor([1]), torch.tensor([[0], [1]]))
     with pytest.raises(GraphError, match="an edge without a mirror"):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gnnak.datasets.drawing import SHAPES, counting_graphs, regular_edges
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 
 
@@ -23,7 +23,9 @@ def test_counting_graphs_have_the_sizes_and_the_split_asked_for():
     ):
         assert edges == nodes * degree[nodes] // 2 - nodes
     assert file.split.bincount().tolist() == [120, 80, 200]
-    assert mirrored(store).num_edges.double().mean() == pytest.approx(62.6, rel=0.03)
+    assert with_reverse_edges(store).num_edges.double().mean() == pytest.approx(
+        62.6, rel=0.03
+    )
 
 
 def test_counting_graphs_follow_the_seed():

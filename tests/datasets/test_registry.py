@@ -9,7 +9,7 @@ from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_graph6, write_npz
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
 from gnnak.wl.families.unlike import classes
 
@@ -151,7 +151,9 @@ def test_a_foreign_or_truncated_file_is_one_sentence(tmp_path):
     store = GraphStore(
         bare.store.num_nodes, bare.store.num_edges, bare.store.edge_index
     )
-    write_npz(tmp_path / "exp.npz", GraphFile(mirrored(store.subset(slice(0)))))
+    write_npz(
+        tmp_path / "exp.npz", GraphFile(with_reverse_edges(store.subset(slice(0))))
+    )
     with pytest.raises(FileFormatError, match=r"exp\.npz has no targets y"):
         load_dataset("exp", data_dir=tmp_path)
 
