@@ -70,8 +70,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     Graphs 2i and 2i + 1 are a pair. Each contains a core: one cycle of 2m nodes
     (class 0) or two cycles of m nodes (class 1). The same tree is attached to every
     core node, and both graphs get the same random graph as a further component. Node
-    features are random bits. The two graphs are not isomorphic, but every stable 1-WL
-    colour occurs equally often in both. The ten folds never split a pair.
+    features are random bits, the same on every copy of the tree and in both graphs. The
+    two graphs are not isomorphic, but every stable 1-WL colour occurs equally often in
+    both. The ten folds never split a pair.
 
     Args:
         seed: Seed of the graphs and folds.
