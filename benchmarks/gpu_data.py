@@ -8,7 +8,7 @@ from gnnak.datasets import find_entry, load_dataset
 from gnnak.datasets.assemble import build
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.datasets.record import Dataset
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 SIZES = {
     "zinc": (10_000, 1_000, 1_000),
@@ -26,7 +26,7 @@ def full_size(name: str) -> Dataset:
     if name == "pattern":
         info = find_entry(name).info
         drawn = pattern_graphs(parts=DRAWN)
-        both_ways = replace(drawn, store=mirrored(drawn.store))
+        both_ways = replace(drawn, store=with_reverse_edges(drawn.store))
         dataset = build(info, both_ways, "generated (seed 0)")
     else:
         dataset = load_dataset(name)

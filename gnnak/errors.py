@@ -1,13 +1,13 @@
-"""Everything gnnak raises on purpose: one small family under `GnnakError`.
+"""The exceptions that gnnak raises; all derive from `GnnakError`.
 
-Each message is one sentence or two: what is wrong, what was found, what is wanted,
-what to do. All but `MissingPackageError` are also `ValueError`, so code that guards a
-PyG call keeps working.
+Messages are one or two sentences: what is wrong, what was found, and what to do. Errors
+about wrong inputs are also `ValueError`, so code that catches the errors of PyG works
+unchanged.
 """
 
 
 class GnnakError(Exception):
-    """The base of all errors that gnnak raises on purpose."""
+    """Base class of all errors that gnnak raises."""
 
 
 class GraphError(GnnakError, ValueError):
@@ -15,27 +15,27 @@ class GraphError(GnnakError, ValueError):
 
 
 class SubgraphError(GnnakError, ValueError):
-    """A record of rooted subgraphs breaks one of its invariants."""
+    """A `RootedSubgraphs` record violates one of its invariants."""
 
 
 class CoverageError(GnnakError, ValueError):
-    """Subgraphs cannot be sampled as asked."""
+    """SubgraphDrop cannot sample subgraphs with the given options or inputs."""
 
 
 class OptionError(GnnakError, ValueError):
-    """An option has a value that it cannot take."""
+    """An option has an invalid value."""
 
 
 class WidthError(GnnakError, ValueError):
-    """A module or a tensor has another width than the layer around it needs."""
+    """A module or tensor does not have the number of channels that a layer needs."""
 
 
 class EdgeAttrError(GnnakError, ValueError):
-    """Edge attributes do not fit the graph or the GNN that should read them."""
+    """Edge attributes do not match the graph, or the GNN cannot use them."""
 
 
 class FileFormatError(GnnakError, ValueError):
-    """A file is missing, truncated or not in the layout that its reader expects."""
+    """A file is missing, damaged, not in the expected format, or cannot be written."""
 
 
 class MissingPackageError(GnnakError, ImportError):
@@ -43,8 +43,8 @@ class MissingPackageError(GnnakError, ImportError):
 
 
 class CheckpointError(GnnakError):
-    """A file is no checkpoint of this program, or one of another model."""
+    """A file is not a gnnak checkpoint, or is a checkpoint of another model."""
 
 
 class TrainingError(GnnakError):
-    """Training cannot go on."""
+    """Training cannot start or continue."""

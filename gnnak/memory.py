@@ -1,4 +1,8 @@
-"""Peak memory of a stretch of code: of the GPU's allocator, or of the process."""
+"""Measure peak memory: allocated by PyTorch on a GPU, or resident on a CPU.
+
+Replaying a CUDA graph allocates nothing, so PyTorch's peak counter misses the memory in
+the private pools of captured graphs. The functions here add it.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,27 +13,27 @@ import torch
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 
-_unseen: dict[int, int] = {}
-"""Bytes of each GPU that its counter of the peak does not see."""
-_before: dict[int, int] = {}
-"""The peak of each GPU until its counter last started anew on the way."""
+_graph_pool_bytes: dict[int, int] = {}
+"""Bytes in CUDA graph pools, by GPU, that PyTorch's peak counter does not include."""
+_earlier_peak: dict[int, int] = {}
+"""Peak bytes, by GPU, since `reset_peak` up to the last internal counter reset."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
-    """Let the peak start anew at what is in use now."""
+    """Reset the peak to the memory in use now."""
     device = torch.device(device)
     if device.type == "cuda":
-        _count_from(_index(device), 0)
+        _restart_counter(_index(device), 0)
     elif CLEAR.exists():
         CLEAR.write_text("5")
 
 
 def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
-    """The peak since `reset_peak`, in MB (2^20 bytes).
+    """Return the peak memory since `reset_peak`, in MB (2^20 bytes).
 
-    On a GPU what PyTorch allocated, with what graphs captured before hold for their
-    replays; on a CPU the resident memory of the whole process, which Linux counts;
-    None where nobody does.
+    On a GPU, this is the memory allocated by PyTorch, including the pools of captured
+    CUDA graphs. On a CPU, it is the resident memory of the process as Linux counts it,
+    or None on other systems.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -39,10 +43,10 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Inside, what captured graphs hold is given back, or used by others.
+    """Context for code that frees or reuses the memory pools of CUDA graphs.
 
-    What is held is counted anew, and it is not counted twice meanwhile. The peak until
-    then still counts.
+    On exit the pool sizes are measured again, so that memory that moved out of a pool
+    is not counted twice. The peak reached before is preserved.
 
     Args:
         device: A GPU.
@@ -52,17 +56,20 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
     try:
         yield
     finally:
-        _count_from(index, peak)
+        _restart_counter(index, peak)
 
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Inside, notes by how many bytes what is in use grows at its peak.
+    """Context that measures by how many bytes the allocated memory grows at its peak.
 
-    The peak until then still counts.
+    The peak reached before is preserved.
 
     Args:
         device: A GPU.
+
+    Yields:
+        An empty list, to which the growth in bytes is appended on exit.
     """
     index = _index(device)
     peak, start = _peak_bytes(index), torch.cuda.memory_allocated(index)
@@ -72,28 +79,29 @@ def growth_measured(device: torch.device) -> Iterator[list[int]]:
         yield grown
     finally:
         grown.append(torch.cuda.max_memory_allocated(index) - start)
-        _before[index] = peak
+        _earlier_peak[index] = peak
 
 
 def _index(device: torch.device) -> int:
+    """Return the index of a GPU; "cuda" without index is the current GPU."""
     return torch.cuda.current_device() if device.index is None else device.index
 
 
 def _peak_bytes(index: int) -> int:
-    peak = torch.cuda.max_memory_allocated(index) + _unseen.get(index, 0)
-    return max(peak, _before.get(index, 0))
+    """Return the peak since `reset_peak`, including CUDA graph pools."""
+    peak = torch.cuda.max_memory_allocated(index) + _graph_pool_bytes.get(index, 0)
+    return max(peak, _earlier_peak.get(index, 0))
 
 
-def _count_from(index: int, before: int) -> None:
+def _restart_counter(index: int, earlier_peak: int) -> None:
+    """Reset PyTorch's peak counter and measure the CUDA graph pools again."""
     torch.cuda.reset_peak_memory_stats(index)
-    _unseen[index], _before[index] = _held_by_captured(index), before
+    _graph_pool_bytes[index] = _measure_graph_pools(index)
+    _earlier_peak[index] = earlier_peak
 
 
-def _held_by_captured(index: int) -> int:
-    """Bytes in the pools of captured graphs that no tensor outside of them takes.
-
-    A replay allocates nothing, so that the peak does not see what it computes in.
-    """
+def _measure_graph_pools(index: int) -> int:
+    """Return the bytes in CUDA graph pools that PyTorch does not count as allocated."""
     return sum(
         segment["total_size"] - segment["allocated_size"]
         for segment in torch.cuda.memory_snapshot()
@@ -102,9 +110,10 @@ def _held_by_captured(index: int) -> int:
 
 
 class PeakMemory:
-    """Context that notes by how much the process grew at its peak; Linux only."""
+    """Context that measures the peak growth of the process's memory; Linux only."""
 
     megabytes: float
+    """Peak growth of the resident memory in MB, set on exit."""
 
     def __enter__(self) -> "PeakMemory":
         reset_peak()
@@ -116,7 +125,7 @@ class PeakMemory:
 
 
 def _resident(field: str) -> float | None:
-    """A count of the process's memory, in MB."""
+    """Return a memory field of /proc/self/status in MB; None if it does not exist."""
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Packages that are used where they are installed."""
+"""Detect optional packages."""
 
 import importlib.util
 import os
@@ -7,10 +7,10 @@ from functools import cache
 
 @cache
 def has_triton() -> bool:
-    """Whether Triton is installed, for kernels on a GPU."""
+    """Return whether Triton, which compiles the GPU kernels, is installed."""
     return importlib.util.find_spec("triton") is not None
 
 
 def interprets_triton() -> bool:
-    """Whether Triton's kernels are interpreted: then they run on the CPU, too."""
+    """Return whether Triton interprets its kernels, so that they also run on a CPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"

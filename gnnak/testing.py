@@ -1,6 +1,6 @@
-"""Public test helpers: the symmetries every layer and model must have.
+"""Public test helpers: check the symmetries that every GNN must have.
 
-Each takes a function of a PyG `Data` or `Batch`, so that any model can be checked:
+The helpers take a function of a PyG `Data` or `Batch`, so they work for any model:
 
 >>> from torch_geometric.nn import GIN
 >>> from gnnak import uplift
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 Function = Callable[[Data], Tensor]
+"""A model, as a function of one `Data` or `Batch`."""
 
 EDGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "empty": (0, []),
@@ -30,6 +31,7 @@ EDGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "trailing isolated node": (4, [(0, 1), (1, 0), (1, 2), (2, 1)]),
     "star": (6, [(0, i) for i in range(1, 6)] + [(i, 0) for i in range(1, 6)]),
 }
+"""Number of nodes and directed edges of each graph of `small_graphs`."""
 
 
 def small_graphs(
@@ -38,13 +40,13 @@ def small_graphs(
     dtype: torch.dtype = torch.double,
     seed: int = 0,
 ) -> dict[str, Data]:
-    """The named corner cases, with random features.
+    """Return small graphs that cover corner cases, by name, with random features.
 
     Args:
-        channels: Width of `x`.
-        edge_channels: Width of `edge_attr`; None = none.
-        dtype: Type of both.
-        seed: Fixes the features.
+        channels: Number of columns of `x`.
+        edge_channels: Number of columns of `edge_attr`; no `edge_attr` if None.
+        dtype: Dtype of the features.
+        seed: Seed of the random features.
     """
     generator = torch.Generator().manual_seed(seed)
     graphs = {}
@@ -61,15 +63,15 @@ def small_graphs(
 
 
 def permute(data: Data, order: Tensor, seed: int = 0) -> Data:
-    """The same graph with node `order[i]` renamed to `i`, its edges shuffled.
+    """Return the graph with permuted nodes and shuffled edges.
 
-    All tensors that PyG takes for node-level or edge-level move along; whatever else
-    `data` holds stays as it is.
+    Node `order[i]` becomes node `i`. All node-level and edge-level tensors (as PyG
+    classifies them) are permuted too; other attributes are unchanged.
 
     Args:
-        data: The graph, on any device; it is not changed.
-        order: Every node once, [n], on any device.
-        seed: Fixes the order of the edges.
+        data: The graph, on any device; it is not modified.
+        order: A permutation of the nodes, [n], on any device.
+        seed: Seed of the order of the edges.
     """
     order = order.to(data.edge_index.device)
     rank = torch.empty_like(order)
@@ -91,16 +93,16 @@ def permute(data: Data, order: Tensor, seed: int = 0) -> Data:
 def assert_permutation_equivariant(
     function: Function, data: Data, tolerance: float = 1e-9, seed: int = 0
 ) -> None:
-    """Assert that renaming nodes and shuffling edges only renames the output.
+    """Assert that permuting nodes and shuffling edges only permutes the output.
 
-    A function that gives one row per node must give the same rows in the new order;
-    one that gives a row per graph must not change. (With one node both are one row.)
+    If the output has one row per node, its rows must be permuted like the nodes; if it
+    has one row per graph, it must not change.
 
     Args:
-        function: Maps a `Data` to node states [n, c] or to graph states [1, c].
-        data: The graph to try it on.
-        tolerance: Largest difference allowed, absolute and relative.
-        seed: Fixes the renaming, which is never the identity with two nodes or more.
+        function: Maps a `Data` to node states [n, c] or to a graph state [1, c].
+        data: The graph to test with.
+        tolerance: Largest allowed difference, absolute and relative.
+        seed: Seed of the permutation, which is never the identity if n > 1.
     """
     num_nodes = data.num_nodes
     order = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(seed))
@@ -115,13 +117,13 @@ def assert_permutation_equivariant(
 def assert_batching_consistent(
     function: Function, graphs: Sequence[Data], tolerance: float = 1e-9
 ) -> None:
-    """Assert that a batch gives what its graphs give one by one.
+    """Assert that a batch of graphs gives the same output as each graph separately.
 
     Args:
-        function: Maps a `Data` or a `Batch` to states of nodes or of graphs.
+        function: Maps a `Batch` to one row per node or one row per graph.
         graphs: The graphs to batch.
-        tolerance: Largest difference allowed, absolute and relative.
+        tolerance: Largest allowed difference, absolute and relative.
     """
     alone = torch.cat([function(Batch.from_data_list([graph])) for graph in graphs])
-    together = function(Batch.from_data_list(list(graphs)))
-    torch.testing.assert_close(together, alone, rtol=tolerance, atol=tolerance)
+    batched = function(Batch.from_data_list(list(graphs)))
+    torch.testing.assert_close(batched, alone, rtol=tolerance, atol=tolerance)

@@ -1,14 +1,14 @@
-"""Axis letters and the literal options shared by all rooms.
+"""Axis letters, literal types and option checks shared by all packages.
 
-Shapes are written with these letters in every docstring:
+Docstrings write tensor shapes with these letters:
 
 ====  =====================================================
 `n`   nodes of the graph, or of a batch (a disjoint union)
 `e`   directed edges
 `g`   graphs
 `s`   rooted subgraphs
-`m`   node copies: a node seen in one rooted subgraph
-`f`   edge copies: an edge seen in one rooted subgraph
+`m`   node copies: one per (rooted subgraph, node in it)
+`f`   edge copies: one per (rooted subgraph, edge in it)
 `c`   channels
 `k`   hops
 ====  =====================================================
@@ -29,7 +29,7 @@ ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
-    """Raise `OptionError` naming the known values if `value` is none of them.
+    """Raise `OptionError`, listing the known values, if `value` is none of them.
 
     >>> check_choice("reduce", "median", ("sum", "mean"))
     Traceback (most recent call last):
@@ -41,13 +41,13 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 
 
 def check_known(what: str, name: str, known: Iterable[str], more: str = "") -> None:
-    """Raise `OptionError`, naming the nearest and all known ones, for any other name.
+    """Raise `OptionError` with the closest and all known names if `name` is unknown.
 
     Args:
-        what: What is named.
-        name: The name.
-        known: The names there are.
-        more: What else might be given, for the end of the sentence.
+        what: The kind of thing that is named, for the message.
+        name: The name to check.
+        known: The known names.
+        more: Text appended to the list of known names.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -63,7 +63,7 @@ Known: exp, zinc.
 
 
 def check_count(option: str, value: object, least: int = 0) -> int:
-    """Return `value` if it is a whole number of at least `least`, else raise.
+    """Return `value` if it is an int of at least `least`, else raise `OptionError`.
 
     >>> check_count("num_hops", -1)
     Traceback (most recent call last):
@@ -90,7 +90,7 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Return `encodings` as a tuple if they are known names, each once, else raise.
+    """Return `encodings` as a tuple if they are known and distinct, else raise.
 
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')

@@ -1,4 +1,4 @@
-"""The peak of a GPU's memory, with counters that stand in for PyTorch's."""
+"""Test peak GPU memory with a fake of PyTorch's memory counters."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ GPU = torch.device("cuda", 0)
 
 
 class Counters:
-    """What PyTorch counts on a GPU with one captured graph."""
+    """Fake memory counters of a GPU with one captured CUDA graph."""
 
     def __init__(self, monkeypatch):
         self.now = self.peak = self.pool = 0
@@ -44,7 +44,7 @@ def counters(monkeypatch):
     return Counters(monkeypatch)
 
 
-def test_peak_counts_what_graphs_captured_before_hold(counters):
+def test_peak_includes_the_pools_of_captured_graphs(counters):
     counters.pool = 10
     reset_peak(GPU)
     counters.allocate(3)
@@ -54,7 +54,7 @@ def test_peak_counts_what_graphs_captured_before_hold(counters):
 
 
 @pytest.mark.parametrize(("later", "peak"), [(9, 13), (14, 14)])
-def test_peak_is_no_sum_of_a_graph_and_what_came_after_it(later, peak, counters):
+def test_peak_does_not_count_a_freed_pool_twice(later, peak, counters):
     counters.pool = 10
     reset_peak(GPU)
     counters.allocate(3)
@@ -66,7 +66,7 @@ def test_peak_is_no_sum_of_a_graph_and_what_came_after_it(later, peak, counters)
     assert peak_megabytes(GPU) == 0
 
 
-def test_growth_is_noted_and_the_peak_before_it_still_counts(counters):
+def test_growth_measured_preserves_the_earlier_peak(counters):
     reset_peak(GPU)
     counters.allocate(9)
     counters.now = 2 * MB
@@ -79,7 +79,7 @@ def test_growth_is_noted_and_the_peak_before_it_still_counts(counters):
 
 
 @needs_gpu
-def test_peak_of_a_gpu_is_what_was_allocated_at_most():
+def test_peak_of_a_gpu_is_the_largest_allocation():
     reset_peak("cuda")
     before = peak_megabytes("cuda")
     large = torch.empty(64 * MB, dtype=torch.uint8, device="cuda")

@@ -1,4 +1,4 @@
-"""Data sets, built or read."""
+"""Load data sets by name: read from files, generated, or downloaded."""
 
 from gnnak.datasets.cache import Request
 from gnnak.datasets.catalogue import DATASETS

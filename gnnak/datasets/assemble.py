@@ -1,4 +1,4 @@
-"""From a file, a generator or a download to a `Dataset`."""
+"""Turn a file, generated graphs or a download into a `Dataset`."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gnnak.datasets.cache import Request, cached_path, kept
+from gnnak.datasets.cache import Request, cached_path, load_cached
 from gnnak.datasets.download import download
 from gnnak.datasets.finding import find_file
 from gnnak.datasets.record import Dataset, DatasetInfo
@@ -22,44 +22,50 @@ def read_or_make(
     make: Callable[[], GraphFile] | None = None,
     seeded: bool = False,
 ) -> tuple[GraphFile, str]:
-    """Read a file from where it is found, else make it and keep it in the cache.
+    """Read a data file if it exists, else create the graphs and cache them on disk.
 
     Args:
         file_name: Name of the file in the npz layout.
-        request: What was asked for.
-        make: Makes the graphs, every edge once; None if they can only be read.
-        seeded: Whether the seed shapes what is made; a file stands for seed 0 alone.
+        request: The options of the load.
+        make: Creates the graphs, with one direction of every edge; None if they can
+            only be read from a file.
+        seeded: Whether the graphs depend on the seed. A file has the graphs of seed 0,
+            so it is then ignored for other seeds.
 
     Returns:
-        The graphs with both directions of every edge, and where they are from.
+        The graphs, with both directions of every edge, and a description of where they
+        come from.
 
     Raises:
-        FileFormatError: If there is no file and no way to make it, or it is damaged.
+        FileFormatError: If the file is damaged, or is missing and `make` is None.
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
         return read_npz(path), path.name
     if make is None:
         raise FileFormatError(
-            f"{file_name} is not at hand and cannot be downloaded; put it into the "
+            f"{file_name} was not found and cannot be downloaded; put it into the "
             "folder that --data-dir or GNNAK_DATA names."
         )
     stem = Path(file_name).stem
     if seeded:
-        file = kept(cached_path(stem, "seed", request.seed), make)
+        file = load_cached(cached_path(stem, "seed", request.seed), make)
         return file, f"generated (seed {request.seed})"
-    return kept(cached_path(stem), make), "downloaded"
+    return load_cached(cached_path(stem), make), "downloaded"
 
 
 def read_or_download(
     file_name: str, request: Request, fetch: Callable[[Path], GraphFile]
 ) -> tuple[GraphFile, str]:
-    """Read a file from where it is found, else download it and keep it.
+    """Read a data file if it exists, else download the graphs and cache them on disk.
 
     Args:
         file_name: Name of the file in the npz layout.
-        request: What was asked for.
-        fetch: Downloads into a folder and reads what it got.
+        request: The options of the load.
+        fetch: Downloads into a given folder and reads the graphs.
+
+    Returns:
+        As `read_or_make`.
     """
     return read_or_make(file_name, request, lambda: download(file_name, fetch))
 
@@ -71,17 +77,18 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Put a data set together and check it.
+    """Build a `Dataset` from graphs and check it.
 
     Args:
-        info: What is asked; features and source are filled in here.
-        file: The graphs and their splits; targets get the type that the task needs.
-        source: Where they are from.
-        node_features: Kind of node features; read off the graphs if not given.
-        edge_features: Kind of edge features; read off the graphs if not given.
+        info: Task, metric and protocols; this function fills in features and source.
+        file: The graphs and their splits; `y` is converted to the task's dtype.
+        source: Where the graphs come from: a file name, `generated ...`, ...
+        node_features: Kind and sizes of the node features; inferred from `x` if None.
+        edge_features: Kind and sizes of the edge features; inferred from `edge_attr`
+            if None.
 
     Raises:
-        FileFormatError: If targets or features are not those of the data set.
+        FileFormatError: If the targets or features do not fit the data set.
     """
     store, y = file.store, file.store.y
     if y is None:
@@ -108,7 +115,10 @@ def build(
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Classes are whole numbers; numbers are finite; yes-or-no answers may lack."""
+    """Check that regression targets are finite and classes are integers.
+
+    Multilabel targets may be NaN where the label is unknown.
+    """
     if info.task == "multilabel" or not y.is_floating_point():
         return
     if not y.isfinite().all() or (whole and (y != y.round()).any()):
@@ -122,7 +132,10 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """What is there is what the data set has; of categories, not all need occur."""
+    """Check that the features found in a file are those of the data set.
+
+    Some categories may not occur, so the number of categories found may be smaller.
+    """
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):
         columns = len(found.sizes) == len(wanted.sizes)

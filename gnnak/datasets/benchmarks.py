@@ -1,4 +1,4 @@
-"""The real data sets: read from a file, else downloaded."""
+"""Loaders of the real-world data sets: read from a file, else downloaded."""
 
 import hashlib
 from dataclasses import replace
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.assemble import build, read_or_download
-from gnnak.datasets.cache import Request, cached_path, kept, only_once
+from gnnak.datasets.cache import Request, cached_path, load_cached, one_direction
 from gnnak.datasets.download import (
     download,
     fetch_cifar10,
@@ -26,19 +26,20 @@ from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical
 
 ATOM_TYPES, BOND_TYPES = 28, 4
-"""Categories of ZINC; bond type 0 is not used."""
-PIXELS = 255.0
+"""Numbers of categories in ZINC; bond type 0 does not occur."""
+MAX_PIXEL = 255.0
+"""Largest colour or coordinate in the superpixel file; features are divided by it."""
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
-    """ZINC-12K: atom types, bond types, penalised logP."""
+    """Load ZINC-12K: atom types, bond types, and penalised logP as target."""
     file, source = read_or_download("zinc12k.npz", request, fetch_zinc)
     atoms, bonds = Categorical((ATOM_TYPES,)), Categorical((BOND_TYPES,))
     return build(info, file, source, atoms, bonds)
 
 
 def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
-    """MolHIV or MolPCBA, with OGB's tables of atom and bond features."""
+    """Load MolHIV or MolPCBA, with OGB's atom and bond features."""
     fetch = partial(fetch_ogb, info.name)
     file, source = read_or_download(f"{info.name}.npz", request, fetch)
     atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
@@ -47,10 +48,11 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
-    """A TU data set with the ten folds of the GIN paper.
+    """Load a TU data set with the ten folds of the GIN paper.
 
-    As there, nodes of IMDB-B have their degree as feature, nodes of REDDIT-B none, all
-    others their label. What is downloaded has no folds: ten stratified ones are drawn.
+    As in that paper, the node feature is the degree in IMDB-B, a constant in REDDIT-B,
+    and the node label elsewhere. Downloaded data have no folds, so ten random
+    stratified folds are used instead.
     """
     fetch = partial(fetch_tu, info.name)
     file, source = read_or_download(f"tu-{info.name}.npz", request, fetch)
@@ -64,44 +66,44 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def degrees(store: GraphStore) -> Tensor:
-    """The in-degree of every node, [n, 1], int64."""
+    """Return the in-degree of every node, [n, 1], int64."""
     batch = store.union()
     return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
-    """CIFAR10 superpixels; edges follow from the nodes, and are kept in the cache."""
+    """Load CIFAR10 superpixels; edges are computed from `x` and cached on disk."""
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:
-        pixels = kept(
+        pixels = load_cached(
             cached_path("cifar10-superpixels"),
             lambda: download(file_name, fetch_cifar10),
         )
     else:
         pixels = read_npz(path, allow_no_edges=True)
     key = cached_path("cifar10-edges", _digest(pixels.store))
-    file = kept(key, lambda: _joined_up(pixels, request))
+    file = load_cached(key, lambda: _with_edges(pixels, request))
     assert file.store.x is not None
-    x = file.store.x.float() / PIXELS
+    x = file.store.x.float() / MAX_PIXEL
     file = replace(file, store=replace(file.store, x=x))
     return build(info, file, "downloaded" if path is None else path.name)
 
 
-def _joined_up(pixels: GraphFile, request: Request) -> GraphFile:
-    """The superpixels with each edge once; `x` stays in whole numbers."""
+def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
+    """Add edges to the superpixels, one direction each; `x` stays integer."""
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):
         chosen = pixels.store.subset(slice(first, min(first + step, total)))
         joined = superpixel_edges(chosen)
-        parts.append(only_once(replace(joined, x=chosen.x)))
+        parts.append(one_direction(replace(joined, x=chosen.x)))
         request.progress(min(first + step, total), total)
     return replace(pixels, store=GraphStore.concatenate(parts))
 
 
 def _digest(store: GraphStore) -> str:
-    """A short name for these superpixels: other ones get other edges."""
+    """Return a hash of the superpixels, the cache key of their edges."""
     assert store.x is not None
     content = hashlib.sha256(store.num_nodes.numpy().tobytes())
     content.update(store.x.to(torch.uint8).numpy().tobytes())

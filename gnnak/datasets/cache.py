@@ -1,4 +1,4 @@
-"""What is slow to make is made once and kept, as a file in the npz layout."""
+"""Disk cache of generated and downloaded graphs, as files in the npz layout."""
 
 import io
 import logging
@@ -12,37 +12,37 @@ import torch
 from gnnak.datasets.finding import cache_dir
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
-from gnnak.graphs.mirror import mirrored
 from gnnak.graphs.readers.arrays import to_array
 from gnnak.graphs.readers.files import write_bytes
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 VERSION = 1
-"""Raised whenever a generator or a conversion changes what it makes."""
+"""Part of the cache file names; increased when generated graphs change."""
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and how much there is."""
+"""Progress callback, called as `progress(done, total)`."""
 
 
-def silent(done: int, total: int) -> None:
-    """Tell nobody."""
+def no_progress(done: int, total: int) -> None:
+    """Ignore progress; the default callback."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for: all that shapes a data set, and where to look for it."""
+    """Options of loading a data set."""
 
     target: str | None = None
-    """Which of several targets; None where there is one."""
+    """Name of the target, for data sets with several targets; else None."""
     seed: int = 0
-    """Fixes everything that is drawn."""
+    """Seed of everything random: generated graphs and random folds."""
     data_dir: str | None = None
-    """The folder the user named; None if none."""
-    progress: Progress = silent
-    """Called while something slow is made."""
+    """A folder with data files, searched first; None if there is none."""
+    progress: Progress = no_progress
+    """Called while graphs are generated or edges are computed."""
 
 
 def cached_path(name: str, *options: object) -> Path:
-    """The file that keeps `name` made with these options, by this version of the code.
+    """Return the path of the cache file for `name`, the options and `VERSION`.
 
     >>> cached_path("pattern", "seed", 0).name
     'pattern-seed-0-v1.npz'
@@ -50,49 +50,52 @@ def cached_path(name: str, *options: object) -> Path:
     return cache_dir() / "-".join(map(str, (name, *options, f"v{VERSION}.npz")))
 
 
-def kept(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
-    """Read the file if it is there; else make what it should hold and write it.
+def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
+    """Read graphs from a cache file; if it does not exist, create and write them.
 
-    Either way the same graphs come out, edges in the same order. If the folder cannot
-    be written to, the graphs are handed out all the same and a line is logged.
+    Both cases return the same graphs with edges in the same order. If the cache folder
+    is not writable, a warning is logged and the graphs are returned anyway.
 
     Args:
         path: A path from `cached_path`.
-        make: Makes graphs with every undirected edge *once*.
+        make: Creates the graphs, with *one* direction of every undirected edge.
+
+    Returns:
+        The graphs with both directions of every edge.
 
     Raises:
-        FileFormatError: If the file is there but damaged.
+        FileFormatError: If the file exists but is damaged.
     """
     if path.is_file():
         try:
             return read_npz(path)
         except FileFormatError as error:
-            told = str(error).rstrip(".")
+            reason = str(error).rstrip(".")
             raise FileFormatError(
-                f"{told}; delete this file of the cache and it is made again."
+                f"{reason}; delete this cache file, and it will be recreated."
             ) from error
     once = _with_x(make())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_once(path, once)
+        write_one_direction(path, once)
     except (OSError, FileFormatError) as error:
-        logging.getLogger("gnnak").warning("not kept for the next time: %s", error)
-    return replace(once, store=mirrored(once.store))
+        logging.getLogger("gnnak").warning("graphs were not cached: %s", error)
+    return replace(once, store=with_reverse_edges(once.store))
 
 
 def _with_x(file: GraphFile) -> GraphFile:
-    """As `read_npz` does, give nodes without features one constant feature."""
+    """Add a constant feature to nodes without features, as `read_npz` does."""
     if file.store.x is not None:
         return file
     x = torch.zeros(int(file.store.num_nodes.sum()), 1, dtype=torch.long)
     return replace(file, store=replace(file.store, x=x))
 
 
-def write_once(path: Path, once: GraphFile) -> None:
-    """Write graphs that hold every undirected edge once in the npz layout, atomically.
+def write_one_direction(path: Path, once: GraphFile) -> None:
+    """Write graphs that have one direction of every edge in the npz layout, atomically.
 
-    Unlike `write_npz`, which looks for the mirror of every edge, this needs no sort:
-    it is for tens of millions of edges.
+    Faster than `write_npz`, which sorts all edges to find their reverse edges; made for
+    tens of millions of edges.
     """
     store = once.check().store
     arrays: dict[str, np.ndarray] = {k: np.array(v) for k, v in once.names.items()}
@@ -110,16 +113,19 @@ def write_once(path: Path, once: GraphFile) -> None:
     write_bytes(path, content.getvalue())
 
 
-def only_once(store: GraphStore) -> GraphStore:
-    """Of simple undirected graphs with both directions, each edge from low to high.
+def one_direction(store: GraphStore) -> GraphStore:
+    """Keep the direction from the lower to the higher node of every undirected edge.
+
+    Args:
+        store: Simple undirected graphs with both directions of every edge.
 
     Raises:
-        GraphError: If a graph has a self loop or an edge without a mirror.
+        GraphError: If a graph has a self loop or an edge without its reverse edge.
     """
     source, target = store.edge_index
     keep = source < target
     if 2 * int(keep.sum()) != keep.numel():
-        raise GraphError("a graph has a self loop or an edge without a mirror.")
+        raise GraphError("a graph has a self loop or an edge without its reverse edge.")
     graph = np.repeat(np.arange(len(store)), store.num_edges.numpy())
     counts = np.bincount(graph[keep.numpy()], minlength=len(store))
     return replace(

@@ -1,4 +1,4 @@
-"""The catalogue: one entry a data set, with the paper's row of its statistics."""
+"""The registry of all data sets, with the statistics that the paper prints."""
 
 from dataclasses import replace
 
@@ -9,8 +9,9 @@ from gnnak.datasets.properties import PROPERTIES
 from gnnak.datasets.record import DatasetInfo, Metric, Protocol, Task
 from gnnak.nn.features import Categorical
 
-BY_FOLDS: tuple[Protocol, ...] = ("held-out", "published")
-TU_FOLDS: tuple[Protocol, ...] = ("published", "held-out")
+HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
+PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
+"""Protocols in order; the first is the default."""
 
 
 def _info(
@@ -21,7 +22,7 @@ def _info(
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:
-    """What is asked; features and source are not known before loading."""
+    """Return an info with placeholders for features and source, set by loading."""
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )
@@ -30,18 +31,18 @@ def _info(
 def _classes(
     name: str, title: str, count: int, protocols: tuple[Protocol, ...] = ("split",)
 ) -> DatasetInfo:
+    """Return the info of a classification data set with `count` classes."""
     return _info(name, title, "classification", "accuracy", count, protocols)
 
 
 def _tu(name: str, title: str, description: str, published: Published) -> Entry:
-    info = replace(_classes(name, title, 2, TU_FOLDS), published_in_folds=True)
+    """Return the entry of a TU data set with two classes and ten folds."""
+    info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
     file = f"tu-{name}.npz"
     return Entry(info, description, file, "download", benchmarks.load_tu, published)
 
 
-_SR25 = replace(
-    _classes("sr25", "SR25", 15, ("published", "held-out")), batch_statistics=True
-)
+_SR25 = replace(_classes("sr25", "SR25", 15, PUBLISHED_FIRST), batch_statistics=True)
 _PATTERN = replace(
     _info("pattern", "PATTERN", "classification", "class-recall", 2), node_task=True
 )
@@ -49,23 +50,23 @@ _BOTH = ("nodes", "edges")
 
 _ENTRIES = (
     Entry(
-        _classes("exp", "EXP", 2, BY_FOLDS),
-        "pairs of graphs alike to 1-WL, of opposite class",
+        _classes("exp", "EXP", 2, HELD_OUT_FIRST),
+        "pairs of graphs that 1-WL cannot distinguish, of opposite class",
         "exp.npz",
         "file only",
         loaders.load_exp,
         Published("1200", "44.4", "110.2"),
     ),
     Entry(
-        _classes("exp-like", "EXP-like", 2, BY_FOLDS),
-        "pairs like those of EXP: one long cycle or two short ones, hidden",
+        _classes("exp-like", "EXP-like", 2, HELD_OUT_FIRST),
+        "generated pairs like EXP: one long cycle or two short ones in a graph",
         None,
         "generated",
         loaders.load_exp_like,
     ),
     Entry(
         _SR25,
-        "15 strongly regular graphs alike to 3-WL, each a class",
+        "15 strongly regular graphs that 3-WL cannot distinguish, each a class",
         "sr25.g6",
         "built",
         loaders.load_sr25,
@@ -73,14 +74,14 @@ _ENTRIES = (
     ),
     Entry(
         _classes("csl", "CSL", 10, ("held-out",)),
-        "circular skip links: ten 4-regular graphs, relabelled",
+        "circular skip links: ten 4-regular graphs with permuted nodes",
         None,
         "built",
         loaders.load_csl,
     ),
     Entry(
         _classes("cfi", "CFI", 2, ("held-out",)),
-        "pairs of Cai, Fürer and Immerman: twisted or not",
+        "Cai-Fürer-Immerman pairs: original or twisted graph",
         None,
         "built",
         loaders.load_cfi,
@@ -96,7 +97,7 @@ _ENTRIES = (
     ),
     Entry(
         _info("properties", "GraphProp.", "regression", "log10-mse"),
-        "a property of random graphs of ten kinds",
+        "a property of random graphs from ten models",
         "properties.npz",
         "generated",
         loaders.load_properties,
@@ -105,7 +106,7 @@ _ENTRIES = (
     ),
     Entry(
         _PATTERN,
-        "nodes of a dense pattern hidden between communities",
+        "which nodes belong to a dense pattern among communities",
         "pattern.npz",
         "generated",
         loaders.load_pattern,
@@ -181,13 +182,13 @@ _ENTRIES = (
     _tu(
         "imdb-b",
         "IMDB-B",
-        "who acts with whom, by genre",
+        "actors who appear together, by genre",
         Published("1000", "19.77", "96.53", once=True),
     ),
     _tu(
         "reddit-b",
         "RDT-B",
-        "who answers whom, by kind of forum",
+        "users who reply to each other, by kind of forum",
         Published(
             "2000",
             "429.63",
@@ -198,7 +199,7 @@ _ENTRIES = (
     ),
     Entry(
         _classes("triangles", "4-regular", 2),
-        "has a 4-regular graph a triangle? The demo's task",
+        "does a 4-regular graph have a triangle? The task of `gnnak demo`",
         None,
         "generated",
         loaders.load_triangles,
@@ -206,4 +207,4 @@ _ENTRIES = (
 )
 
 DATASETS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""Every data set by its name."""
+"""The entry of every data set, by name."""

@@ -1,4 +1,4 @@
-"""Counts of small substructures, the targets of the counting task."""
+"""Count small substructures: the targets of the counting task."""
 
 from typing import Literal, get_args
 
@@ -16,7 +16,7 @@ MAX_NODES = 512
 
 
 def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor:
-    r"""Count one substructure in every graph, [g], in float64.
+    r"""Count one substructure in every graph; return the counts, [g], float64.
 
     With $A$ the adjacency matrix and $d$ the degrees: triangles are
     $\text{tr}\,A^3 / 6$, tailed triangles $\sum_i (A^3)_{ii} / 2 \cdot (d_i - 2)$,
@@ -25,7 +25,7 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
     Args:
         store: Simple undirected graphs of at most `MAX_NODES` nodes.
-        substructure: What is counted.
+        substructure: The substructure to count.
 
     >>> from gnnak.graphs import parse_graph6
     >>> clique = parse_graph6("C~")
@@ -42,7 +42,10 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
 
 def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
-    """The adjacency matrices of a run of graphs, padded, [g, n, n]."""
+    """Return the dense adjacency matrices of graphs first..last-1, zero-padded.
+
+    The shape is [g, n, n], where n is the number of nodes of the largest graph.
+    """
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:
         raise GraphError(f"a graph has {largest} nodes; give at most {MAX_NODES}.")
@@ -57,13 +60,14 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
     loops = dense.diagonal(dim1=1, dim2=2).any()
     if loops or (dense > 1).any() or not torch.equal(dense, dense.transpose(1, 2)):
         raise GraphError(
-            "a graph is directed, or has a self loop or a parallel edge; substructures "
-            "are counted in simple undirected graphs."
+            "a graph is directed or has a self loop or a parallel edge; give simple "
+            "undirected graphs."
         )
     return dense
 
 
 def _count(adjacency: Tensor, substructure: Substructure) -> Tensor:
+    """Count from padded adjacency matrices [g, n, n]; return [g]."""
     degree = adjacency.sum(dim=2)
     if substructure == "star":
         return (degree * (degree - 1) * (degree - 2)).sum(dim=1) / 6

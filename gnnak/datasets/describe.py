@@ -1,4 +1,4 @@
-"""A data set in figures, beside the figures the paper prints."""
+"""Compute the statistics of a data set and compare them with the paper's table."""
 
 import os
 from dataclasses import asdict, dataclass
@@ -14,20 +14,20 @@ from gnnak.nn.features import Categorical, Features
 
 @dataclass(frozen=True)
 class Description:
-    """What `gnnak datasets describe` tells of one data set."""
+    """Statistics of one data set, as `gnnak datasets describe` prints them."""
 
     name: str
-    """The name it goes by here."""
+    """Name of the data set in gnnak."""
     graphs: str
-    """Number of graphs, by part where there is a split, as in the paper's table."""
+    """Number of graphs, `train / validation / test` if there is a split."""
     nodes: float
-    """Mean number of nodes, over the graphs that the paper's mean is over."""
+    """Mean number of nodes, over the same graphs as the paper's mean."""
     edges: float
-    """Mean number of edges, counted as the paper counts them for this data set."""
+    """Mean number of edges, over the same graphs and counted as in the paper."""
     over_training: tuple[str, ...]
-    """Which of the two are over the training graphs alone, as in the paper."""
+    """Which of `nodes` and `edges` are means over the training graphs only."""
     edges_once: bool
-    """Whether undirected edges count once; else both directions count."""
+    """Whether an undirected edge counts as one edge instead of two."""
     folds: int
     """Number of folds; 0 if there are none."""
     node_features: str
@@ -35,26 +35,26 @@ class Description:
     edge_features: str
     """Kind and sizes of the edge features; empty if there are none."""
     task: str
-    """What is predicted."""
+    """Kind of task: regression, classification or multilabel."""
     outputs: int
-    """Numbers, classes or columns predicted."""
+    """Number of outputs: regression targets, classes or labels."""
     metric: str
-    """How predictions are scored."""
+    """Name of the metric."""
     protocols: tuple[str, ...]
-    """Ways to train and score, the default first."""
+    """Names of the protocols, the default first."""
     source: str
-    """Where the graphs are from."""
+    """Where the graphs come from: a file name, `generated (seed 0)`, ..."""
     paper_graphs: str | None
-    """The paper's number of graphs; None if it has none."""
+    """The paper's number of graphs; None if the data set is not in its table."""
     paper_nodes: str | None
-    """The paper's mean number of nodes, digits as printed."""
+    """The paper's mean number of nodes, with the digits printed there."""
     paper_edges: str | None
-    """The paper's mean number of edges, digits as printed."""
+    """The paper's mean number of edges, with the digits printed there."""
     note: str
-    """Where the printed figure is known to mean something else."""
+    """Known reason why the paper's numbers differ; empty if there is none."""
 
     def as_dict(self) -> dict[str, object]:
-        """All of it, as JSON has it."""
+        """Return all fields as a dict that can be written as JSON."""
         return asdict(self) | {
             "protocols": list(self.protocols),
             "over_training": list(self.over_training),
@@ -62,11 +62,11 @@ class Description:
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
-    """Measure a data set; the entry has the paper's figures.
+    """Compute the statistics of a data set, next to those of the paper.
 
     Args:
-        entry: The data set's entry in `DATASETS`.
-        dataset: The data set as loaded.
+        entry: The data set's entry in `DATASETS`, with the paper's statistics.
+        dataset: The loaded data set.
     """
     info, store, row = dataset.info, dataset.store, entry.published
     once = row is not None and row.once
@@ -95,7 +95,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Whether a figure is the printed one, whether that was rounded or cut off.
+    """Check whether a number equals a printed one, either rounded or truncated.
 
     >>> agrees(23.155, "23.1"), agrees(39.0575, "39.06"), agrees(25.64, "14.29")
     (True, True, False)
@@ -105,7 +105,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Kind and sizes of features, in words; empty for None.
+    """Return the kind and sizes of features as text; empty for None.
 
     >>> describe_features(Categorical((28,)))
     'categorical 28'
@@ -118,10 +118,11 @@ def describe_features(features: Features | None) -> str:
 
 
 def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) -> str:
-    """Where a data set would come from now: the file's folder, or how it is made.
+    """Return how a data set would be obtained now.
 
     Returns:
-        `at hand`, `built`, `generated`, `download` or `file only`.
+        `at hand` if its file is found, else the `origin` of its entry: `built`,
+        `generated`, `download` or `file only`.
     """
     found = entry.file_name and find_file(entry.file_name, data_dir)
     return "at hand" if found else entry.origin

@@ -1,4 +1,4 @@
-"""Data sets through the classes of PyG and OGB, as files in the npz layout."""
+"""Download data sets through the classes of PyG and OGB."""
 
 import importlib
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from torch import Tensor
 from gnnak.datasets.finding import cache_dir
 from gnnak.errors import FileFormatError, GnnakError, GraphError, MissingPackageError
 from gnnak.graphs import GraphFile, GraphStore, from_pyg
-from gnnak.graphs.mirror import unmirrored
+from gnnak.graphs.reverse_edges import without_reverse_edges
 
 SPLITS = ("train", "val", "test")
 TU_NAMES = {
@@ -23,50 +23,52 @@ TU_NAMES = {
     "imdb-b": "IMDB-BINARY",
     "reddit-b": "REDDIT-BINARY",
 }
-"""What the sets are called in the TU collection."""
+"""Names of the data sets in the TU collection."""
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Fetch a data set into a folder of the cache; every edge comes out once.
+    """Download a data set into the cache folder; return one direction of every edge.
 
     Args:
-        file_name: The file to ask the user for if that fails.
-        fetch: Downloads into the folder and reads what it got.
+        file_name: The npz file that the error message asks for if the download fails.
+        fetch: Downloads into a given folder and reads the graphs.
 
     Raises:
-        FileFormatError: If it cannot be downloaded or read; the sentence says which
-            file to put where.
+        FileFormatError: If the download fails; the message says which file to put into
+            which folder instead.
+        GraphError: If the downloaded graphs are not undirected.
     """
     folder = cache_dir() / "downloads"
     try:
         file = fetch(folder)
     except GnnakError:
         raise
-    except Exception as error:  # sockets, zip files and pickles raise anything
+    except Exception as error:  # sockets, zip files and pickles raise many types
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         raise FileFormatError(
-            f"{file_name} is not at hand and could not be downloaded ({reason}); put "
+            f"{file_name} was not found and could not be downloaded ({reason}); put "
             "it into the folder that --data-dir or GNNAK_DATA names."
         ) from error
-    once = unmirrored(file.store)
+    once = without_reverse_edges(file.store)
     if once is None:
-        raise GraphError(f"what was downloaded for {file_name} is not undirected.")
+        raise GraphError(f"the graphs downloaded for {file_name} are not undirected.")
     return replace(file, store=once)
 
 
 def fetch_zinc(folder: Path) -> GraphFile:
-    """ZINC-12K through PyG."""
+    """Download ZINC-12K through PyG."""
     from torch_geometric.datasets import ZINC
 
     root = str(folder / "zinc")
-    return _joined(from_pyg(ZINC(root, subset=True, split=s)) for s in SPLITS)
+    return _concatenated(from_pyg(ZINC(root, subset=True, split=s)) for s in SPLITS)
 
 
 def fetch_cifar10(folder: Path) -> GraphFile:
-    """The published superpixel graphs through PyG; their edges are 8-NN and directed.
+    """Download the CIFAR10 superpixels through PyG, without their edges.
 
-    Only nodes and labels are taken over: colours 0 to 255, then row and column of the
-    centre, 0 to 255, so that the edges follow from them as from the npz file.
+    The published edges are directed 8-nearest-neighbour edges. They are dropped, and
+    `superpixel_edges` computes undirected ones, as for the npz file. `x` is scaled to
+    integers from 0 to 255: three colours, then row and column of the centre.
     """
     from torch_geometric.datasets import GNNBenchmarkDataset
 
@@ -80,11 +82,11 @@ def fetch_cifar10(folder: Path) -> GraphFile:
         none = torch.zeros(2, 0, dtype=torch.long)
         return GraphStore(sizes, torch.zeros_like(sizes), none, x=x, y=y)
 
-    return _joined(nodes(split) for split in SPLITS)
+    return _concatenated(nodes(split) for split in SPLITS)
 
 
 def fetch_tu(name: str, folder: Path) -> GraphFile:
-    """A TU data set through PyG; one-hot node labels become categories."""
+    """Download a TU data set through PyG; one-hot node labels become categories."""
     from torch_geometric.datasets import TUDataset
 
     data = []
@@ -96,10 +98,10 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 
 
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
-    """A molecule data set of the Open Graph Benchmark, by its library-agnostic reader.
+    """Download a molecule data set of the Open Graph Benchmark (OGB).
 
-    The PyG class of OGB keeps pickles that current PyTorch refuses to load; the plain
-    one reads the published tables into numpy arrays.
+    Uses OGB's library-agnostic class, which returns numpy arrays. Its PyG class stores
+    pickles that current PyTorch refuses to load.
     """
     ogb = _import_ogb("ogb.graphproppred.dataset")
     data = ogb.GraphPropPredDataset(name=f"ogbg-{name}", root=str(folder / "ogb"))
@@ -130,11 +132,12 @@ def _import_ogb(module: str) -> Any:
 
 
 def _stacked(arrays: list[Any]) -> Tensor:
+    """Concatenate arrays along the first axis into an int64 tensor."""
     return torch.cat([torch.as_tensor(array, dtype=torch.long) for array in arrays])
 
 
-def _joined(stores: Iterable[GraphStore]) -> GraphFile:
-    """The graphs of train, validation and test, in this order."""
+def _concatenated(stores: Iterable[GraphStore]) -> GraphFile:
+    """Concatenate train, validation and test graphs, with the matching split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)

@@ -1,4 +1,4 @@
-"""What is known of a data set before it is loaded."""
+"""Entries of the data set registry: all that is known before loading."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,42 +9,43 @@ from gnnak.datasets.record import Dataset, DatasetInfo
 
 
 class Published(NamedTuple):
-    """A row of the paper's table of data set statistics, digits as printed."""
+    """A row of the paper's table of data set statistics, as printed."""
 
     graphs: str
-    """Number of graphs, by part where there is a split."""
+    """Number of graphs, `train / validation / test` if there is a split."""
     nodes: str
     """Mean number of nodes."""
     edges: str
     """Mean number of edges."""
     once: bool = False
-    """Whether undirected edges count once; else both directions count."""
+    """Whether an undirected edge counts as one edge instead of two."""
     over_training: tuple[str, ...] = ()
-    """Which of `nodes` and `edges` are means over the training graphs alone."""
+    """Which of `nodes` and `edges` are means over the training graphs only."""
     note: str = ""
-    """Where the printed figure is known to mean something else."""
+    """Known reason why these numbers differ from the data; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set: its name, what is asked, the paper's row, how to load it."""
+    """One data set of the registry: its task, its loader, the paper's statistics."""
 
     info: DatasetInfo
-    """What is asked; features and source are filled in by loading."""
+    """Name, task, metric and protocols; loading fills in features and source."""
     description: str
-    """One line for `gnnak datasets list`."""
+    """One-line description for `gnnak datasets list`."""
     file_name: str | None
-    """The file that is looked for; None if there is none."""
+    """Name of the data file; None if the data set is always generated."""
     origin: str
-    """Without the file: `built`, `generated`, `download`, or nothing: `file only`."""
+    """How the graphs are obtained if the file is not found: `built` (deterministic),
+    `generated` (random), `download`, or `file only` if they cannot be."""
     load: Callable[[DatasetInfo, Request], Dataset]
-    """Loads it as asked."""
+    """Loads the data set, given `info` and the options of the load."""
     published: Published | None = None
-    """The paper's statistics; None if it has none."""
+    """The paper's statistics; None if the data set is not in its table."""
     targets: tuple[str, ...] = ()
-    """What can be asked, the default first; empty if there is one question only."""
+    """Names of the targets, the default first; empty if there is only one target."""
 
     @property
     def name(self) -> str:
-        """The name it goes by here."""
+        """Name of the data set in gnnak."""
         return self.info.name

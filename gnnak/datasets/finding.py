@@ -1,4 +1,4 @@
-"""Where the files of data sets are looked for, and where they are kept."""
+"""Find data files and the cache folder."""
 
 import os
 import sys
@@ -11,11 +11,11 @@ CACHE_VARIABLE = "GNNAK_CACHE"
 
 
 def cache_dir() -> Path:
-    """The folder for what is downloaded or generated.
+    """Return the folder for downloaded and generated files; it may not exist yet.
 
-    `GNNAK_CACHE` if that is set, else `gnnak` in the cache folder of the user:
-    `XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches` on macOS, `LOCALAPPDATA` on
-    Windows. It need not exist.
+    It is `GNNAK_CACHE` if that variable is set, else the folder `gnnak` in the user's
+    cache folder: `XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches` on macOS,
+    `LOCALAPPDATA` on Windows.
     """
     own = os.environ.get(CACHE_VARIABLE)
     if own:
@@ -29,14 +29,14 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """The first of `data_dir`, `GNNAK_DATA` and the cache that holds the file.
+    """Search `data_dir`, then the folder `GNNAK_DATA`, then the cache for a file.
 
     Args:
         file_name: Name of the file, without a folder.
-        data_dir: A folder named by the user; it must exist.
+        data_dir: The folder to search first; it must exist. None if there is none.
 
     Returns:
-        The path, or None if no folder holds the file.
+        The path of the first file found, or None.
 
     Raises:
         OptionError: If `data_dir`, or the folder in `GNNAK_DATA`, does not exist.

@@ -1,4 +1,4 @@
-"""Folds: every graph is tested once, and what belongs together stays together."""
+"""Cross-validation folds, by group or stratified by class."""
 
 import numpy as np
 import torch
@@ -8,15 +8,15 @@ from gnnak.typing import check_count
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Deal whole groups of graphs out into folds, at random and evenly.
+    """Assign groups of graphs to folds at random; a group is never split.
 
     Args:
         group: The group of each graph, [g], numbered from 0.
         num_folds: Number of folds, k.
-        seed: Fixes the draw.
+        seed: Seed of the random assignment.
 
     Returns:
-        [k, g]: 1 where a graph is tested, 0 where it is trained on.
+        [k, g]: 1 for the test graphs of a fold, 0 for its training graphs.
 
     >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
     tensor([1, 1, 1, 1])
@@ -30,15 +30,15 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
 
 
 def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Deal graphs out into folds so that each has its share of every class.
+    """Assign graphs to folds at random, with equal class proportions in each fold.
 
     Args:
         y: The class of each graph, [g].
         num_folds: Number of folds, k.
-        seed: Fixes the draw.
+        seed: Seed of the random assignment.
 
     Returns:
-        [k, g]: 1 where a graph is tested, 0 where it is trained on.
+        [k, g]: 1 for the test graphs of a fold, 0 for its training graphs.
 
     >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
     tensor([1, 1])

@@ -1,4 +1,4 @@
-"""How each data set with a file, or with a generator, becomes a `Dataset`."""
+"""Loaders of the synthetic data sets: generated, or read from a file."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from gnnak.datasets import pairs
 from gnnak.datasets.assemble import build, read_or_make
 from gnnak.datasets.cache import Request
 from gnnak.datasets.counting import Substructure, count_substructures
-from gnnak.datasets.drawing import counting_graphs
+from gnnak.datasets.counting_graphs import counting_graphs
 from gnnak.datasets.finding import find_file
 from gnnak.datasets.folds import folds_by_group
 from gnnak.datasets.mixture import property_graphs
@@ -21,13 +21,14 @@ from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import GraphFile, GraphStore, read_graph6
 from gnnak.graphs.families import srg25
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 BUILT = "built"
+"""The source of graphs that a deterministic construction gives."""
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """4-regular graphs with and without triangles, split 2 : 1 : 1 by pair."""
+    """Load 4-regular graphs with and without triangles, pairs split 2 : 1 : 1."""
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     source = f"generated (seed {request.seed})"
@@ -35,7 +36,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """EXP: pairs (2i, 2i + 1), ten folds by pair."""
+    """Load EXP: graphs 2i and 2i + 1 are a pair; ten folds that never split a pair."""
     file, source = read_or_make("exp.npz", request)
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))
@@ -43,22 +44,22 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
-    """Pairs of the same kind as EXP, generated."""
+    """Load generated pairs of the same kind as EXP."""
     return _generated(info, request, pairs.exp_like_graphs)
 
 
 def load_csl(info: DatasetInfo, request: Request) -> Dataset:
-    """Circular skip links: ten classes, five stratified folds."""
+    """Load circular skip links: ten classes, five stratified folds."""
     return _generated(info, request, pairs.csl_graphs)
 
 
 def load_cfi(info: DatasetInfo, request: Request) -> Dataset:
-    """CFI pairs: twisted or not, ten folds by pair."""
+    """Load CFI pairs, original and twisted; ten folds that never split a pair."""
     return _generated(info, request, pairs.cfi_graphs)
 
 
 def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
-    """The 15 strongly regular graphs srg(25, 12, 5, 6), each a class of its own."""
+    """Load the 15 strongly regular graphs srg(25, 12, 5, 6); each is one class."""
     path = find_file("sr25.g6", request.data_dir)
     if path is None:
         edges = [edge_index for edge_index, _ in srg25()]
@@ -77,7 +78,10 @@ def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_counting(info: DatasetInfo, request: Request) -> Dataset:
-    """Counts of one substructure over their deviation, all 5000 graphs taken."""
+    """Load counts of one substructure, divided by their standard deviation.
+
+    The standard deviation is over all graphs, including validation and test.
+    """
     make = partial(counting_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("counting.npz", request, make, seeded=True)
     target: Substructure = request.target  # type: ignore[assignment]
@@ -87,7 +91,7 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """One property of random graphs, over its largest value in training."""
+    """Load one property of random graphs, divided by its training maximum."""
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
     target: Property = request.target  # type: ignore[assignment]
@@ -97,7 +101,7 @@ def load_properties(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
-    """PATTERN: which nodes belong to the hidden pattern."""
+    """Load PATTERN: predict which nodes belong to a hidden pattern."""
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source)
@@ -106,9 +110,9 @@ def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
 def _generated(
     info: DatasetInfo, request: Request, make: Callable[[int], GraphFile]
 ) -> Dataset:
-    """Graphs that are made in no time and not kept."""
+    """Generate a data set that is fast to generate, without caching it."""
     file = make(request.seed)
-    file = replace(file, store=mirrored(file.store))
+    file = replace(file, store=with_reverse_edges(file.store))
     return build(info, file, f"generated (seed {request.seed})")
 
 

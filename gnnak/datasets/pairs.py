@@ -1,4 +1,4 @@
-"""Pairs of graphs that are alike to weak tests and labelled differently."""
+"""Generate EXP-like, CSL and CFI: similar graphs with different labels."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from gnnak.graphs.named import Graph
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
 CORES = tuple(range(3, 9))
-"""Lengths of the shorter cycles in the cores of `exp_like_graphs`."""
+"""Possible lengths m of the short cycles in `exp_like_graphs`."""
 
 CFI_BASES = {
     "K4": nx.complete_graph(4),
@@ -24,13 +24,17 @@ CFI_BASES = {
     "petersen": nx.petersen_graph(),
     "heawood": nx.heawood_graph(),
 }
-"""Cubic graphs that the pairs of `cfi_graphs` are built over."""
+"""Base graphs of the CFI pairs in `cfi_graphs`; all are cubic."""
 
 
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
-    """Ten circular skip links on 41 nodes, each relabelled at random `copies` times.
+    """Generate ten circular skip link (CSL) graphs, each under `copies` permutations.
 
-    `y` is the graph, 0 to 9; five folds with the same number of each.
+    `y` is the class, 0 to 9, and there are five stratified folds.
+
+    Args:
+        seed: Seed of the random permutations and folds.
+        copies: Number of node permutations of each graph.
     """
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
@@ -40,11 +44,16 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
-    """CFI pairs over `CFI_BASES`, each pair relabelled at random `copies` times.
+    """Generate CFI pairs over `CFI_BASES`, each under `copies` node permutations.
 
-    Graphs (2i, 2i + 1) are a pair: `y` is 0 for the plain one, 1 for the twisted one.
-    The ten folds keep pairs together; as in CSL, a tested graph has been seen under
-    other node numbers: whoever tells twisted from plain can answer.
+    Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original graph and 1 for the
+    twisted one. The ten folds never split a pair. As in CSL, test graphs are node
+    permutations of training graphs, so any model that can distinguish the two graphs of
+    a pair can solve the task.
+
+    Args:
+        seed: Seed of the random permutations and folds.
+        copies: Number of node permutations of each graph.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -56,32 +65,34 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 
 
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
-    """Pairs that 1-WL cannot tell apart, of opposite classes, with a binary feature.
+    """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Both graphs of pair (2i, 2i + 1) hold a core: one cycle of 2m nodes (class 0), or
-    two cycles of m nodes (class 1). To every core node the same rooted tree is hung,
-    and beside the core lies the same random graph, with random features; so every
-    stable colour counts equally often in both, and the graphs are not isomorphic.
+    Graphs 2i and 2i + 1 are a pair. Each contains a core: one cycle of 2m nodes
+    (class 0) or two cycles of m nodes (class 1). The same tree is attached to every
+    core node, and both graphs get the same random graph as a further component. Node
+    features are random bits, the same on every copy of the tree and in both graphs. The
+    two graphs are not isomorphic, but every stable 1-WL colour occurs equally often in
+    both. The ten folds never split a pair.
 
     Args:
-        seed: Fixes the graphs; the ten folds keep pairs together.
-        num_pairs: Half the number of graphs.
+        seed: Seed of the graphs and folds.
+        num_pairs: Number of pairs: half the number of graphs.
     """
     random = np.random.default_rng([seed, 3])
     graphs: list[Graph] = []
     features: list[Tensor] = []
     for _ in range(num_pairs):
-        length, hung = int(random.choice(CORES)), int(random.integers(1, 4))
-        parent = [int(random.integers(i)) for i in range(1, hung)]
-        beside = nx.gnp_random_graph(
+        length, tree_size = int(random.choice(CORES)), int(random.integers(1, 4))
+        parent = [int(random.integers(i)) for i in range(1, tree_size)]
+        extra = nx.gnp_random_graph(
             int(random.integers(8, 17)), 0.25, seed=int(random.integers(2**31))
         )
-        tree_x = random.integers(2, size=hung)
+        tree_x = random.integers(2, size=tree_size)
         x = np.concatenate(
-            [np.tile(tree_x, 2 * length), random.integers(2, size=len(beside))]
+            [np.tile(tree_x, 2 * length), random.integers(2, size=len(extra))]
         )
         for cycles in ([2 * length], [length, length]):
-            graphs.append(_with_core(cycles, parent, beside))
+            graphs.append(_with_core(cycles, parent, extra))
             features.append(torch.from_numpy(x))
     y = torch.arange(len(graphs)) % 2
     store = relabelled(graphs, y, random, features)
@@ -89,23 +100,30 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     return GraphFile(store, folds=folds_by_group(pair, 10, seed))
 
 
-def _with_core(lengths: list[int], parent: list[int], beside: nx.Graph) -> Graph:
-    """Cycles whose nodes are the roots of equal trees, and another graph beside them.
+def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
+    """Build cycles with the same tree on every node, plus a further component.
 
-    Node `hung * i` is the i-th core node, the rest of its tree follows it.
+    Node `tree_size * i` is the i-th node of the cycles; the other nodes of its tree
+    follow it.
+
+    Args:
+        lengths: Lengths of the cycles.
+        parent: The parent of each tree node but the root.
+        extra: The further component.
     """
-    hung = len(parent) + 1
+    tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
     first = 0
     for length in lengths:
-        ring = [hung * (first + i) for i in range(length)]
+        ring = [tree_size * (first + i) for i in range(length)]
         edges += zip(ring, [*ring[1:], ring[0]], strict=True)
         first += length
-    for root in range(0, hung * first, hung):
+    for root in range(0, tree_size * first, tree_size):
         edges += [(root + 1 + i, root + up) for i, up in enumerate(parent)]
-    edges += [(hung * first + u, hung * first + v) for u, v in beside.edges]
+    offset = tree_size * first
+    edges += [(offset + u, offset + v) for u, v in extra.edges]
     once = torch.tensor(edges, dtype=torch.long).t()
-    return torch.cat([once, once.flip(0)], dim=1), hung * first + len(beside)
+    return torch.cat([once, once.flip(0)], dim=1), offset + len(extra)
 
 
 def relabelled(
@@ -114,13 +132,16 @@ def relabelled(
     random: np.random.Generator,
     features: Sequence[Tensor] | None = None,
 ) -> GraphStore:
-    """Graphs under random new node numbers, each edge once from low to high, sorted.
+    """Permute the nodes of every graph at random.
 
     Args:
-        graphs: Both directions of every edge, and the number of nodes.
-        y: Their classes, [g].
-        random: Where the numbers come from.
-        features: A whole number for every node of each; zeros if not given.
+        graphs: `(edge_index, num_nodes)`, with both directions of every edge.
+        y: The class of each graph, [g].
+        random: Random number generator.
+        features: An integer for every node of each graph; zeros if None.
+
+    Returns:
+        The graphs with one direction of every edge, from lower to higher node, sorted.
     """
     edges, x = [], []
     for position, (edge_index, size) in enumerate(graphs):

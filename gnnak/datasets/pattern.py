@@ -1,45 +1,47 @@
-"""PATTERN: find the nodes of a small dense graph hidden between communities."""
+"""Generate PATTERN: find the nodes of a small random graph among communities."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gnnak.datasets.cache import Progress, silent
+from gnnak.datasets.cache import Progress, no_progress
 from gnnak.graphs import GraphFile, GraphStore
 
 PARTS = (10_000, 2_000, 2_000)
-"""Graphs for training, validation and test."""
+"""Number of graphs for training, validation and test."""
 COMMUNITIES, PATTERNS, COLORS = 5, 100, 3
+"""Communities per graph, patterns to choose from, and node colours."""
 SMALLEST, LARGEST = 5, 35
-"""A community, and a pattern, has at least `SMALLEST` and less than `LARGEST` nodes."""
+"""Nodes of a community or pattern: at least `SMALLEST`, less than `LARGEST`."""
 INSIDE, ACROSS, TO_PATTERN = 0.5, 0.35, 0.5
-"""Chance of an edge inside a community or pattern, between communities, and between
-the pattern and the rest."""
+"""Probability of an edge inside a community or pattern, between two communities, and
+between the pattern and a community."""
 CHUNK = 100
-"""Graphs drawn at a time."""
+"""Number of graphs generated at a time."""
 ENTROPY = 28
-"""Part of every seed of this generator. The mean sizes depend on the one hundred
-patterns drawn, by 0.7 % (nodes) and 1.5 % (edges); with this number seed 0 has the
-published means to 1 %, as one draw in twelve does."""
+"""Combined with the user's seed to seed this generator. The mean numbers of nodes and
+edges depend on the random patterns and vary by 0.7 % and 1.5 %. This value makes both
+means of seed 0 match the published ones to 1 %, as 1 in 12 values does."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 
 def pattern_graphs(
-    seed: int = 0, parts: tuple[int, ...] = PARTS, progress: Progress = silent
+    seed: int = 0, parts: tuple[int, ...] = PARTS, progress: Progress = no_progress
 ) -> GraphFile:
-    """Draw the PATTERN graphs, each edge once.
+    """Generate the PATTERN graphs (a stochastic block model), one direction per edge.
 
-    Five communities, joined inside with probability 0.5 and across with 0.35; one of
-    100 patterns (its edges, drawn with 0.5, and its node colours are fixed), joined to
-    every other node with 0.5; the other nodes have a random colour in 0, 1, 2. Nodes
-    are shuffled. `y` says which nodes belong to the pattern.
+    A graph consists of five communities and one of 100 fixed patterns. Edges inside a
+    community have probability 0.5, edges between communities 0.35, and edges between
+    the pattern and a community 0.5. The patterns, with their inner edges (probability
+    0.5) and node colours, are sampled once; all other nodes get a random colour of 0,
+    1, 2. Nodes are permuted. `x` is the colour; `y` is 1 for the nodes of the pattern.
 
     Args:
-        seed: Fixes the graphs.
-        parts: Graphs for training, validation and test.
-        progress: Told after each chunk of graphs.
+        seed: Seed of the random numbers.
+        parts: Number of graphs for training, validation and test.
+        progress: Called after each chunk of graphs.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes = random.integers(SMALLEST, LARGEST, PATTERNS)
@@ -69,10 +71,19 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Sizes, edge counts, edges [2, e], colours and labels of some graphs.
+    """Generate one chunk of graphs, padded to the largest.
 
-    Pattern nodes come first in a padded row; a random order of the row then says which
-    node each of them is.
+    The nodes of the pattern come first, then those of each community; at the end the
+    nodes of each graph are permuted.
+
+    Args:
+        pattern_size: Number of pattern nodes of each graph, [g].
+        pattern: Edges inside the pattern, upper triangle, [g, LARGEST, LARGEST].
+        color: Colours of the pattern nodes, [g, LARGEST].
+        random: Random number generator.
+
+    Returns:
+        Number of nodes and of edges of each graph, edges [2, e], colours, labels.
     """
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
@@ -95,14 +106,14 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Which pairs are joined, upper triangle, [g, n, n]; block 0 is the pattern."""
+    """Sample the edges, upper triangle, [g, n, n]; `block` 0 is the pattern."""
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)
     chance = np.where(same, INSIDE, np.where(to_pattern, TO_PATTERN, ACROSS))
-    drawn = random.random((graphs, width, width), dtype=np.float32) < chance
-    fixed = np.zeros_like(drawn)
+    sampled = random.random((graphs, width, width), dtype=np.float32) < chance
+    fixed = np.zeros_like(sampled)
     head = min(LARGEST, width)
     fixed[:, :head, :head] = pattern[:, :head, :head]
     inside = same & (block[:, :, None] == 0)
-    return np.triu(np.where(inside, fixed, drawn), 1)
+    return np.triu(np.where(inside, fixed, sampled), 1)

@@ -1,4 +1,4 @@
-"""Properties of whole graphs: the targets of the graph-properties task."""
+"""Compute properties of graphs: the targets of the graph-properties task."""
 
 from typing import Literal, get_args
 
@@ -17,24 +17,25 @@ CHUNK = 512
 
 
 def graph_property(store: GraphStore, name: Property) -> Tensor:
-    r"""Compute one property of every graph, [g], in float64.
+    r"""Compute one property of every graph; return the values, [g], float64.
 
-    With $A$ the adjacency matrix, $d(i, j)$ the distance of two nodes that have a path
-    between them, and $e(i) = \max_j d(i, j)$ over the nodes $j$ that $i$ reaches:
+    With $A$ the adjacency matrix, $d(i, j)$ the distance of two connected nodes,
+    and $e(i) = \max_j d(i, j)$ the eccentricity of node $i$ in its connected component:
 
-    - `connected`: 1 if every node reaches every other, else 0.
-    - `connected-legacy`: 1 if $A^{2^k}$ has no zero, $2^k \ge 2n$. This is the
-      published label. It is wrong: even powers of a bipartite graph's matrix always
-      have zeros, so every connected bipartite graph counts as disconnected.
-    - `diameter`: $\max_i e(i)$; of a disconnected graph the largest of its parts, as
-      published.
-    - `radius`: $\min_i e(i)$; of a disconnected graph the smallest of its parts.
-    - `spectral-radius`: the largest eigenvalue of $A$. The published data have this
-      under the name radius.
+    - `connected`: 1 if the graph is connected, else 0.
+    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0. This is
+      the published label, but it is wrong: even powers of the adjacency matrix of a
+      bipartite graph always have zeros, so connected bipartite graphs get label 0.
+    - `diameter`: $\max_i e(i)$; for a disconnected graph the largest diameter of its
+      components, as published.
+    - `radius`: $\min_i e(i)$; for a disconnected graph the smallest radius of its
+      components.
+    - `spectral-radius`: the largest eigenvalue of $A$. The published data call this
+      radius.
 
     Args:
         store: Simple undirected graphs of at most `counting.MAX_NODES` nodes.
-        name: The property.
+        name: Name of the property.
 
     >>> from gnnak.graphs import parse_graph6
     >>> path = parse_graph6("CU")  # 4 nodes
@@ -52,7 +53,13 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 
 
 def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
-    """One property of padded graphs, [g], from [g, n, n] and [g, n]."""
+    """Compute one property, [g], from padded adjacency matrices.
+
+    Args:
+        matrix: Adjacency matrices, [g, n, n].
+        real: Which nodes are not padding, bool [g, n].
+        name: Name of the property.
+    """
     if name == "spectral-radius":
         return torch.linalg.eigvalsh(matrix).amax(dim=1)
     both = real[:, :, None] & real[:, None, :]
@@ -71,7 +78,7 @@ def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
 
 
 def _distances(matrix: Tensor) -> Tensor:
-    """Distances of all pairs, [g, n, n]; -1 where there is no path."""
+    """Return the distances of all pairs of nodes, [g, n, n]; -1 if there is no path."""
     size = matrix.size(1)
     reached = torch.eye(size, dtype=matrix.dtype).expand_as(matrix)
     hops = torch.where(reached > 0, 0, -1)

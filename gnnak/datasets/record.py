@@ -1,4 +1,4 @@
-"""A data set as training reads it: graphs, what is asked of them, how they split."""
+"""The `Dataset` record: graphs with targets, the task, and the splits."""
 
 from __future__ import annotations
 
@@ -13,69 +13,74 @@ from gnnak.graphs import GraphFile, GraphStore
 from gnnak.nn.features import Features
 
 Task = Literal["regression", "classification", "multilabel"]
-"""What is predicted: numbers, one class of several, or several yes-or-no answers (one
-column each; an answer that is not known is NaN)."""
+"""Kind of task: numbers, one class of several, or several binary labels (one column
+each; NaN where the label is unknown)."""
 Metric = Literal[
     "mae", "log10-mse", "accuracy", "class-recall", "roc-auc", "average-precision"
 ]
-"""How a data set is scored; `class-recall` is the mean of the recalls of the classes,
-the last two are means over the columns that have both answers."""
+"""Name of the metric. `class-recall` is the recall averaged over classes; `roc-auc` and
+`average-precision` are averaged over the label columns that contain both labels."""
 Protocol = Literal["split", "published", "held-out"]
-"""`split`: train, validation and test are given. `published`: what the published runs
-do where that is not it. `held-out`: the same question with test graphs never seen."""
+"""How a data set is divided for training and scoring. `split`: given training,
+validation and test graphs. `published`: the protocol of the published results, which
+may train or select models on test graphs. `held-out`: with folds, separate training,
+validation and test graphs; without folds, as `published`, scored in evaluation mode."""
 
 LOWER_IS_BETTER: tuple[Metric, ...] = ("mae", "log10-mse")
+"""Metrics that are errors; all others are scores."""
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is asked of a data set, and what its features are."""
+    """Description of a data set: its task, metric, features and protocols."""
 
     name: str
-    """The name it goes by here, such as `zinc`."""
+    """Name of the data set in gnnak, for example `zinc`."""
     title: str
-    """The name it goes by in the paper, such as `ZINC-12K`."""
+    """Name of the data set in the paper, for example `ZINC-12K`."""
     task: Task
-    """What is predicted."""
+    """Kind of task."""
     metric: Metric
-    """How predictions are scored."""
+    """The metric that predictions are scored with."""
     num_outputs: int
-    """Numbers regressed, classes, or columns of yes-or-no answers."""
+    """Number of regression targets, classes, or binary labels."""
     node_features: Features
     """Kind and sizes of the node features."""
     edge_features: Features | None
     """Kind and sizes of the edge features; None if there are none."""
     source: str
-    """Where the graphs are from: a file name, `generated (seed 0)`, or `downloaded`."""
+    """Where the graphs come from: a file name, `generated (seed 0)`, `downloaded`."""
     protocols: tuple[Protocol, ...] = ("split",)
-    """Ways to train and score, the default first."""
+    """Protocols that the data set supports, the default first."""
     node_task: bool = False
-    """Whether every node has a target, instead of every graph."""
+    """Whether the targets belong to nodes instead of graphs."""
     published_in_folds: bool = False
-    """Whether the published protocol has the folds (as the TU sets do); where not, it
-    trains and scores on all graphs."""
+    """Whether the protocol `published` uses the folds (as for the TU data sets) instead
+    of training and scoring on all graphs."""
     batch_statistics: bool = False
-    """Whether the published protocol scores with the statistics of the batch."""
+    """Whether the protocol `published` scores with BatchNorm in training mode, that is
+    with the statistics of the batch."""
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the metric is an error."""
+        """Whether the metric is an error, so lower is better."""
         return self.metric in LOWER_IS_BETTER
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Graphs with targets, what is asked of them, and how they are split."""
+    """Graphs with targets, the description of the task, and the splits."""
 
     info: DatasetInfo
-    """What is asked."""
+    """Task, metric, features and protocols."""
     store: GraphStore
-    """The graphs; `x` is never None, `y` float32 for regression and multilabel
-    ([g] or [g, columns]) and int64 for classification."""
+    """The graphs. `x` and `y` are not None; `y` is int64 for classification and float32
+    for regression and multilabel, [g] or [g, num_outputs]."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if there is none."""
+    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
     folds: Tensor | None = None
-    """[k, g], int64, one row a fold: 0 train, 1 test, -1 not used; None if none."""
+    """[k, g], int64, one row per fold: 0 train, 1 test, -1 not used; None if there are
+    no folds."""
 
     @property
     def num_folds(self) -> int:
@@ -83,7 +88,7 @@ class Dataset:
         return 0 if self.folds is None else self.folds.size(0)
 
     def subset(self, indices: Tensor) -> Dataset:
-        """These graphs alone, with their part of the split and of the folds."""
+        """Return the selected graphs with their entries of the split and the folds."""
         indices = indices.to(torch.long)
         return Dataset(
             self.info,
@@ -93,10 +98,10 @@ class Dataset:
         )
 
     def check(self) -> Dataset:
-        """Verify every sentence of the fields above and return the data set.
+        """Check that every field is as documented above and return the data set.
 
         Raises:
-            GraphError: In one sentence, the first thing that is wrong.
+            GraphError: Names the first field that is wrong.
         """
         GraphFile(self.store, self.split, self.folds).check()
         name, store, y = self.info.name, self.store, self.store.y
@@ -104,7 +109,7 @@ class Dataset:
             raise GraphError(f"{name} lacks x or y; give every graph both.")
         if store.node_targets != self.info.node_task:
             owner = "node" if self.info.node_task else "graph"
-            raise GraphError(f"{name} asks for one target for every {owner} in y.")
+            raise GraphError(f"{name} needs one target per {owner} in y.")
         whole = self.info.task == "classification"
         if y.dtype != (torch.long if whole else torch.float):
             wanted = "int64" if whole else "float32"

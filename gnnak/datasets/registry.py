@@ -1,4 +1,4 @@
-"""Data sets by name."""
+"""Load data sets by name."""
 
 import os
 from dataclasses import replace
@@ -20,19 +20,22 @@ def load_dataset(
 ) -> Dataset:
     """Load a data set by name.
 
-    Files are looked for in `data_dir`, in the folder that the variable `GNNAK_DATA`
-    names, and in the cache (`GNNAK_CACHE`, or the cache folder of the user). What has
-    no file there is built or downloaded, and kept in the cache if that takes long.
+    The data file is searched in `data_dir`, then in the folder given by the environment
+    variable `GNNAK_DATA`, then in the cache folder (`GNNAK_CACHE`, or the user's cache
+    folder). If there is no file, the graphs are generated or downloaded; slow results
+    are cached on disk.
 
     Args:
         name: One of `dataset_names()`.
-        target: What is asked, for data sets with several targets; the first if None.
-        seed: Fixes what is generated, and folds that are drawn.
+        target: Name of the target, for data sets with several targets; the first if
+            None.
+        seed: Seed of generated graphs and random folds.
         data_dir: A folder with data files.
 
     Raises:
-        OptionError: If there is no such data set or target.
-        FileFormatError: If a file is damaged, or neither at hand nor to be had.
+        OptionError: If the data set or the target does not exist.
+        FileFormatError: If the file is damaged, or is missing and cannot be generated
+            or downloaded.
         MissingPackageError: If a download needs a package that is not installed.
 
     >>> load_dataset("csl").info.num_outputs
@@ -45,7 +48,7 @@ def load_dataset(
 
 
 def load_entry(entry: Entry, request: Request) -> Dataset:
-    """Load what `request` asks for; its target may be None for the default."""
+    """Load a data set with these options; a target of None means the default."""
     if not entry.targets and request.target is not None:
         raise OptionError(
             f"{entry.name} has one target only, got {request.target!r}; leave it out."
@@ -58,7 +61,7 @@ def load_entry(entry: Entry, request: Request) -> Dataset:
 
 
 def dataset_names() -> tuple[str, ...]:
-    """The names of all data sets.
+    """Return the names of all data sets.
 
     >>> dataset_names()[:3]
     ('exp', 'exp-like', 'sr25')
@@ -67,10 +70,10 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def find_entry(name: str) -> Entry:
-    """The data set of this name.
+    """Return the registry entry of a data set.
 
     Raises:
-        OptionError: If there is none; the sentence names the nearest.
+        OptionError: If the name is unknown; the message suggests the closest name.
     """
     check_known("data set", name, DATASETS)
     return DATASETS[name]

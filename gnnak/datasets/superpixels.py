@@ -1,4 +1,4 @@
-"""Superpixel graphs: every superpixel joined to the eight most similar ones."""
+"""Add edges to superpixel graphs: each node is joined to its eight most similar."""
 
 import torch
 from torch import Tensor
@@ -9,21 +9,23 @@ from gnnak.graphs.ragged import pointers
 
 NEIGHBORS = 8
 CHUNK = 256
+"""Number of graphs processed at a time."""
 
 
 def superpixel_edges(store: GraphStore) -> GraphStore:
-    r"""Join the superpixels of every graph by similarity of place and colour.
+    r"""Join each superpixel to the eight most similar in position and colour.
 
-    With $d^c, d^f$ the distances of place and of colour, and $s(d)$ the mean distance
-    to a node's eight nearest, the similarity is the symmetric part of
+    With $d^c, d^f$ the distances between positions and between colours, and $s(d)$ the
+    mean distance of a node to its eight nearest nodes, the similarity is the symmetric
+    part of
 
     $$A = \exp\big(-(d^c / s(d^c))^2 - (d^f / s(d^f))^2\big).$$
 
-    Every node is joined to its eight most similar ones, in both directions.
+    Every node is joined to its eight most similar nodes by edges in both directions.
 
     Args:
-        store: Graphs without edges; `x` [n, 5] holds red, green, blue (0 to 255) and
-            row and column of the centre.
+        store: Graphs without edges. `x` [n, 5] has the columns red, green, blue, row
+            and column of the centre, each from 0 to 255.
 
     Returns:
         The same graphs with edges, `x` in 0..1, and the similarity as `edge_attr`.
@@ -44,7 +46,15 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Edges, counted inside each graph, of the graphs between these pointers."""
+    """Compute the edges of one chunk of graphs.
+
+    Args:
+        x: Features of the nodes of all graphs, [n, 5].
+        ptr: Row pointer of the chunk's graphs into `x`.
+
+    Returns:
+        Edges [2, e], numbered from 0 in each graph, edges per graph, similarities [e].
+    """
     sizes = ptr.diff()
     largest = int(sizes.max()) if sizes.numel() else 0
     place = torch.arange(largest, device=x.device)
@@ -66,7 +76,12 @@ def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _scaled(values: Tensor, both: Tensor) -> Tensor:
-    """Distances between the rows of each graph, over the mean to the eight nearest."""
+    """Return pairwise distances, divided by each node's mean over its eight nearest.
+
+    Args:
+        values: Positions or colours of padded graphs, [g, n, c].
+        both: Which pairs are two different nodes, not padding; bool [g, n, n].
+    """
     distance = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
     far = distance.masked_fill(~both, torch.inf)
     near = far.topk(min(NEIGHBORS, far.size(2)), dim=2, largest=False).values

@@ -1,4 +1,4 @@
-"""One plain graph or many, as flat tensors."""
+"""Graphs stored as flat tensors, and readers and writers of graph formats."""
 
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.readers import (

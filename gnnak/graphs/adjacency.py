@@ -1,4 +1,4 @@
-"""Edges grouped by one of their ends, and the checks every graph passes once."""
+"""Incoming edges in CSR form, and checks of `edge_index`."""
 
 from typing import NamedTuple
 
@@ -11,21 +11,20 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of every node in one direction, as flat rows.
+    """The neighbours of every node in one direction, as a CSR matrix.
 
-    Row `v` is the slice `ptr[v]:ptr[v + 1]`; inside a row entries are sorted by
-    neighbour, then by edge.
+    The neighbours of node `v` are entries `ptr[v]:ptr[v + 1]` of `node` and `edge`,
+    sorted by neighbour, then by edge.
     """
 
     ptr: Tensor
-    """Where the row of each node starts, [n + 1]."""
+    """Row pointer (CSR), [n + 1]."""
     node: Tensor
-    """The node at the other end, [e]."""
+    """The neighbour: the node at the other end of the edge, [e]."""
     edge: Tensor
-    """Which edge of the graph it is, [e]."""
-
+    """The column of the edge in `edge_index`, [e]."""
     key: Tensor
-    """Sorted `row * n + neighbour` of every entry, [e]: look pairs up in it."""
+    """`row * n + neighbour` of every entry, [e], sorted, for binary search of pairs."""
 
     @property
     def num_nodes(self) -> int:
@@ -33,13 +32,13 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Start and length of the rows of `nodes`, both shaped like it."""
+        """Return the start and the length of each node's row, shaped like `nodes`."""
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr.index_select(0, nodes + 1) - start
 
 
 def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
-    """Group the edges by target: row `v` holds every `u` with an edge `u -> v`."""
+    """Group edges by target: row `v` contains every `u` with an edge `u -> v`."""
     source, target = edge_index
     key, edge = torch.sort(target * num_nodes + source, stable=True)
     ptr = pointers(counts_of(target, num_nodes))
@@ -56,7 +55,7 @@ def check_edge_shape(edge_index: Tensor) -> None:
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         shape = list(edge_index.shape)
         raise GraphError(
-            f"edge_index has shape {shape}; give [2, e], one column an edge."
+            f"edge_index has shape {shape}; give [2, e], one column per edge."
         )
     if edge_index.dtype != torch.long:
         raise GraphError(
@@ -65,7 +64,7 @@ def check_edge_shape(edge_index: Tensor) -> None:
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raise `GraphError` unless `edge_index` is a [2, e] list over the nodes."""
+    """Raise `GraphError` unless `edge_index` is int64 [2, e] with entries in 0..n-1."""
     check_count("num_nodes", num_nodes)
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:

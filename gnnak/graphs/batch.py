@@ -1,4 +1,4 @@
-"""Several graphs as one: the disjoint union that a model runs on."""
+"""A batch of graphs as one disjoint union, the input of a model."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from gnnak.graphs.real import RealCounts
 class GraphBatch:
     """A disjoint union of graphs, with the attribute names of a PyG `Batch`.
 
-    Nodes and edges of one graph stand together, graphs in the order they were asked
-    for. All fields are on one device; every axis may be empty, and a graph without
-    nodes, also at the end, still counts.
+    Graphs are concatenated: nodes and edges of one graph are contiguous. All fields are
+    on one device. Every axis may be empty, and graphs without nodes are counted, also
+    at the end of the batch.
     """
 
     x: Tensor | None
     """[n, c]: node features, or None."""
     edge_index: Tensor
-    """[2, e], int64, in 0..n-1 (counted over the whole batch): directed edges, each
-    from a node to a node of the same graph."""
+    """[2, e], int64, in 0..n-1: directed edges. Nodes are numbered over the whole
+    batch, and both ends of an edge are in the same graph."""
     edge_attr: Tensor | None
     """[e, c]: edge features, or None."""
     y: Tensor | None
-    """[g, ...] targets of the graphs or [n, ...] targets of the nodes, or None."""
+    """[g, ...]: targets of the graphs, or [n, ...]: targets of the nodes, or None."""
     batch: Tensor
-    """[n], int64, in 0..g-1, not decreasing: the graph each node is in."""
+    """[n], int64, in 0..g-1, sorted: the graph each node belongs to."""
     ptr: Tensor
-    """[g + 1], int64: graph `i` has the nodes `ptr[i]` to `ptr[i + 1] - 1`."""
+    """[g + 1], int64: row pointer; the nodes of graph `i` are `ptr[i]:ptr[i + 1]`."""
     real: RealCounts | None = None
     """How many rows of a padded batch are real; None = all rows are."""
 
@@ -50,7 +50,7 @@ class GraphBatch:
 
     @property
     def num_graphs(self) -> int:
-        """Number of graphs, g; graphs without nodes count."""
+        """Number of graphs, g, including graphs without nodes."""
         return self.ptr.numel() - 1
 
     @property
@@ -78,10 +78,10 @@ class GraphBatch:
         )
 
     def check(self) -> GraphBatch:
-        """Verify every sentence of the fields above and return the batch.
+        """Check that every field is as documented above and return the batch.
 
         Raises:
-            GraphError: In one sentence, the first thing that is wrong.
+            GraphError: Names the first field that is wrong.
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)
@@ -90,7 +90,7 @@ class GraphBatch:
         check_edge_index(self.edge_index, self.num_nodes)
         source, target = self.edge_index
         if (self.batch[source] != self.batch[target]).any():
-            raise GraphError("an edge joins two graphs; offset edge_index by ptr.")
+            raise GraphError("an edge connects two graphs; offset edge_index by ptr.")
         if self.x is not None:
             check_rows("x", self.x, self.num_nodes, "node", device=self.device)
         if self.edge_attr is not None:
@@ -101,7 +101,7 @@ class GraphBatch:
         return self
 
     def _check_targets(self, y: Tensor) -> None:
-        """A batch does not say whose targets these are: nodes' or graphs' will do."""
+        """Check that `y` has one row per node or one row per graph."""
         rows, owner = self.num_graphs, "graph"
         if y.dim() and y.size(0) == self.num_nodes:
             rows, owner = self.num_nodes, "node"
@@ -109,13 +109,15 @@ class GraphBatch:
 
     def _check_ptr(self) -> None:
         if not self.ptr.numel() or int(self.ptr[0]) != 0:
-            raise GraphError("ptr must start with 0; give pointers(num_nodes).")
+            raise GraphError("ptr must start with 0; use pointers(num_nodes).")
         sizes = torch.diff(self.ptr)
         if (sizes < 0).any() or int(self.ptr[-1]) != self.num_nodes:
             raise GraphError(
                 f"ptr must not decrease and must end at {self.num_nodes}, the number "
-                "of nodes; give pointers(num_nodes)."
+                "of nodes; use pointers(num_nodes)."
             )
         graph = torch.arange(self.num_graphs, device=self.device)
         if not torch.equal(graph.repeat_interleave(sizes), self.batch):
-            raise GraphError("batch is not what ptr says; repeat each graph's number.")
+            raise GraphError(
+                "batch does not match ptr; repeat each graph's index once per node."
+            )

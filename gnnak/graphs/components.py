@@ -1,22 +1,23 @@
-"""Connected components of a batch, whatever the direction of its edges."""
+"""Weakly connected components of a graph or a batch."""
 
 import torch
 from torch import Tensor
 
 
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
-    """The weakly connected component of every node.
+    """Return the weakly connected component of every node.
 
-    Smallest labels spread along edges, and every label jumps to the label of its own
-    node, so that long paths take few rounds; at most `num_nodes` of them.
+    Label propagation: every node takes the smallest label among its neighbours, and
+    then the label of the node that its label names (pointer jumping), so long paths
+    need few rounds. There are at most `num_nodes` rounds.
 
     Args:
-        edge_index: Directed edges, [2, e]; their direction does not matter.
+        edge_index: Directed edges, [2, e]; their direction is ignored.
         num_nodes: Number of nodes, n.
 
     Returns:
-        The component of each node, [n], numbered from 0 in order of their smallest
-        node, and the number of components.
+        The component of each node, [n], and the number of components. Components are
+        numbered from 0 in the order of their smallest node.
 
     >>> components(torch.tensor([[3, 1], [0, 2]]), 5)
     (tensor([0, 1, 1, 0, 2]), 3)

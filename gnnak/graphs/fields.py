@@ -1,4 +1,4 @@
-"""What a field of a record must look like, said once for stores and batches."""
+"""Checks of single fields, shared by `GraphStore` and `GraphBatch`."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from gnnak.graphs.adjacency import check_edge_shape
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
-    """Return `value` if it is a tensor, on `device` if that matters, else raise."""
+    """Return `value` if it is a tensor on `device` (any device if None), else raise."""
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
     if device is not None and value.device != device:
@@ -21,7 +21,7 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
-    """Raise `GraphError` unless `value` is an int64 vector without negatives.
+    """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0.
 
     >>> check_counts("num_nodes", torch.tensor([3, -1]))
     Traceback (most recent call last):
@@ -41,14 +41,15 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
             f"{name}[{at}] is {int(tensor[at])}; give counts of at least 0."
         )
     if high * tensor.numel() >= 1 << 62:
-        raise GraphError(f"{name} goes up to {high}, too large to add up.")
+        raise GraphError(f"{name} contains {high}; the sum would overflow int64.")
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless every edge lies inside its own graph.
+    """Raise `GraphError` unless both ends of every edge are nodes of its graph.
 
     Args:
-        edge_index: Directed edges, graph by graph, counted from 0 in each, [2, e].
+        edge_index: Directed edges, graph after graph, [2, e]; nodes are numbered from 0
+            in each graph.
         num_nodes: Number of nodes of each graph, [g].
         num_edges: Number of edges of each graph, [g].
     """
@@ -68,7 +69,7 @@ def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) 
         graph = int(torch.searchsorted(num_edges.cumsum(0), edge, right=True))
         raise GraphError(
             f"edge_index joins nodes {ends[0]} and {ends[1]} in graph {graph}, which "
-            f"has {int(num_nodes[graph])} nodes; count nodes from 0 inside each graph."
+            f"has {int(num_nodes[graph])} nodes; number nodes from 0 in each graph."
         )
 
 
@@ -83,12 +84,12 @@ def check_rows(
     """Raise `GraphError` unless `value` has `rows` rows, one for every `owner`.
 
     Args:
-        name: How the sentence calls the field.
-        value: What must be a tensor, [rows, c], or [rows, ...] if not `columns`.
-        rows: How many rows are wanted.
-        owner: What a row belongs to: node, edge or graph.
-        columns: Whether exactly two dimensions are wanted.
-        device: The device the field must be on, if that matters.
+        name: Name of the field in the error message.
+        value: The field: must be a tensor [rows, c] if `columns`, else [rows, ...].
+        rows: Required number of rows.
+        owner: The item that a row describes, for the message: node, edge or graph.
+        columns: Whether the tensor must have exactly two dimensions.
+        device: The device the field must be on; any device if None.
 
     >>> check_rows("x", torch.zeros(4, 1), 3, "node")
     Traceback (most recent call last):
@@ -109,26 +110,33 @@ def check_rows(
 
 
 def check_alike(name: str, values: Sequence[object], owner: str, axis: int = 0) -> None:
-    """Raise `GraphError` unless all values can be joined along one axis.
+    """Raise `GraphError` unless all values can be concatenated along `axis`.
 
-    Tensors must agree in dtype, device and all other axes; anything else in value.
+    Tensors must have the same dtype, device and size along all other axes; values that
+    are not tensors must be equal.
+
+    Args:
+        name: Name of the field in the error message.
+        values: The field's value in each of several graphs or stores.
+        owner: The word for one of them in the message: graph or store.
+        axis: The axis to concatenate along.
 
     >>> check_alike("x", [torch.zeros(3, 1), torch.zeros(3, 2)], "graph")
     Traceback (most recent call last):
     gnnak.errors.GraphError: x is torch.float32 [*, 1] on cpu in graph 0 but \
-torch.float32 [*, 2] on cpu in graph 1; make them alike.
+torch.float32 [*, 2] on cpu in graph 1; make them equal.
     """
     kinds = [_joinable(value, axis) for value in values]
     for position, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise GraphError(
                 f"{name} is {kinds[0]} in {owner} 0 but {kind} in {owner} {position}; "
-                "make them alike."
+                "make them equal."
             )
 
 
 def describe(value: Tensor | None) -> str:
-    """Shape of a field for a `repr`: `[5, 1]`, or `None`."""
+    """Return the shape of a field for a `repr`: `[5, 1]`, or `None`."""
     return "None" if value is None else str(list(value.shape))
 
 

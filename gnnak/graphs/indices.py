@@ -1,4 +1,4 @@
-"""Which graphs a caller asks for, as one int64 tensor."""
+"""Convert any kind of index (int, slice, list, mask) to an int64 tensor."""
 
 from collections.abc import Sequence
 
@@ -9,22 +9,22 @@ from torch import Tensor
 from gnnak.errors import GraphError
 
 Indices = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
-"""What selects graphs: an int, a slice, a list, a mask of bools or whole numbers."""
+"""Selects graphs: an int, a slice, or a list, array or tensor of ints or bools."""
 
-KINDS = "an int, a slice, a list, or a tensor of bools or whole numbers"
+KINDS = "an int, a slice, a list, or a tensor of bools or ints"
 
 
 def as_indices(indices: Indices, size: int) -> Tensor:
-    """Positions in 0..size-1 that `indices` names, as an int64 tensor [k].
+    """Convert `indices` to an int64 tensor [k] of positions in 0..size-1.
 
     Args:
-        indices: An int (one position), a slice, or a list, array or tensor of ints
-            or, as a mask [size], of bools. Negative ints count from the end, a
-            position may be named twice, and order is kept.
-        size: How many positions there are.
+        indices: An int (one position), a slice, a boolean mask [size], or a list, array
+            or tensor of ints. Negative ints count from the end, positions may repeat,
+            and their order is preserved.
+        size: Number of positions.
 
     Raises:
-        GraphError: If a position is out of range or `indices` is none of these.
+        GraphError: If a position is out of range or `indices` has another type.
 
     >>> as_indices([-1, 0, 0], 5)
     tensor([4, 0, 0])
@@ -40,7 +40,7 @@ def as_indices(indices: Indices, size: int) -> Tensor:
     if chosen.dtype == torch.bool:
         if chosen.numel() != size:
             raise GraphError(
-                f"the mask has {chosen.numel()} entries; give {size}, one a graph."
+                f"the mask has {chosen.numel()} entries; give {size}, one per graph."
             )
         return chosen.nonzero().flatten()
     chosen = chosen.long()
@@ -56,7 +56,15 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The same on the host, and on a device, which the host does not wait for."""
+    """Convert `indices` to positions, both on the host and on `device`.
+
+    The copy to the device does not synchronise.
+
+    Args:
+        indices: As for `as_indices`.
+        size: Number of positions.
+        device: The device of the second copy.
+    """
     chosen = as_indices(indices, size)
     host = chosen.cpu()
     there = chosen if chosen.device == device else host.to(device, non_blocking=True)
@@ -74,7 +82,7 @@ def _from_slice(part: slice, size: int) -> Tensor:
 
 
 def _flat(indices: object) -> Tensor:
-    """One vector of bools or whole numbers, from anything that may be one."""
+    """Convert an int, list, array or tensor to a vector of bools or ints."""
     try:
         chosen = torch.as_tensor(indices)
     except (TypeError, ValueError, RuntimeError) as error:

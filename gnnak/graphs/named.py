@@ -1,13 +1,14 @@
-"""A few named graphs that the theory is told with, as (edge_index, num_nodes)."""
+"""Named graphs from the paper's theorems, as `(edge_index, num_nodes)`."""
 
 import torch
 from torch import Tensor
 
 Graph = tuple[Tensor, int]
+"""`(edge_index, num_nodes)`."""
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
-    """Both directions of each edge.
+    """Return the graph with both directions of each edge.
 
     >>> undirected([(0, 1)], 3)
     (tensor([[0, 1],
@@ -18,11 +19,12 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 
 
 def four_regular_pair() -> tuple[Graph, Graph]:
-    """Two 4-regular graphs on 8 nodes that 1-WL cannot tell apart.
+    """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
 
-    They differ in one switch of two edges: 0-1 and 2-4 become 0-2 and 1-4. The 1-hop
-    egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL* tells them apart
-    (Theorem 2). The paper shows such a pair in a figure whose edges it does not list.
+    They differ by one swap of two edges: 0-1 and 2-4 become 0-2 and 1-4. The 1-hop
+    egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL* distinguishes the graphs
+    (Theorem 2). The paper shows a pair like this in a figure but does not list its
+    edges.
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
@@ -32,7 +34,7 @@ def four_regular_pair() -> tuple[Graph, Graph]:
 
 
 def rook() -> Graph:
-    """The 4x4 rook's graph, srg(16, 6, 2, 2): cells that share a row or a column."""
+    """Return the 4x4 rook's graph: cells that share a row or a column are joined."""
     cells = [(row, column) for row in range(4) for column in range(4)]
     edges = [
         (i, j)
@@ -44,10 +46,11 @@ def rook() -> Graph:
 
 
 def shrikhande() -> Graph:
-    """The Shrikhande graph, srg(16, 6, 2, 2), on the torus Z4 x Z4.
+    """Return the Shrikhande graph on the 4x4 torus.
 
-    Not isomorphic to the rook's graph, and not told apart from it by 3-WL: there the
-    neighbours of a node form two triangles, here a hexagon (Theorem 3).
+    It has the same parameters as the rook's graph, srg(16, 6, 2, 2), and 3-WL does not
+    distinguish the two, but they are not isomorphic: the neighbours of a node form a
+    hexagon here and two triangles in the rook's graph (Theorem 3).
     """
     steps = [(0, 1), (1, 0), (1, 1)]
     edges = [

@@ -1,4 +1,4 @@
-"""Whole numbers in as few bytes as they need: what is kept of many graphs is small."""
+"""Store int64 tensors in a smaller integer type to save memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NARROW = (torch.int8, torch.int16, torch.int32)
 
 
 def narrow(values: Tensor) -> Tensor:
-    """The same whole numbers, in the narrowest type that holds them.
+    """Convert integers to the smallest signed integer type that can represent them.
 
-    What int64 numbers are added to them is int64 again.
+    Adding int64 numbers to the result gives int64 again.
 
     >>> narrow(torch.tensor([0, 127])).dtype, narrow(torch.tensor([128])).dtype
     (torch.int8, torch.int16)
@@ -29,5 +29,5 @@ def narrow(values: Tensor) -> Tensor:
 
 
 def narrow_store(store: GraphStore) -> GraphStore:
-    """A store to make batches of: the ends of its edges are `narrow`, not int64."""
+    """Return the store with `edge_index` in the smallest integer type that fits."""
     return replace(store, edge_index=narrow(store.edge_index))

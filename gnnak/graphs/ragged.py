@@ -1,11 +1,13 @@
-"""Rows of different lengths stored one after the other: counts, pointers, ranges."""
+"""Ragged arrays: rows of different lengths concatenated into one flat tensor."""
 
 import torch
 from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Where each row starts and the last one ends: `[0, c_0, c_0 + c_1, ...]`.
+    """Return the row pointer (CSR) of rows with these lengths.
+
+    It is the cumulative sum with a leading zero, `[0, c_0, c_0 + c_1, ...]`.
 
     >>> pointers(torch.tensor([2, 0, 3]))
     tensor([0, 2, 2, 5])
@@ -18,15 +20,16 @@ def pointers(counts: Tensor) -> Tensor:
 def ragged_ranges(
     start: Tensor, count: Tensor, total: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Concatenate the ranges `start_i, ..., start_i + count_i - 1`.
+    """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
     Args:
         start: First value of each range, [r].
-        count: Length of each range, [r]; zero is fine.
-        total: The sum of `count`, where the host knows it: it need not wait then.
+        count: Length of each range, [r]; may be 0.
+        total: The sum of `count` if known on the host; it avoids a synchronisation.
 
     Returns:
-        The range each entry belongs to and its value, both [sum of count].
+        The range that each entry belongs to and the entry's value, both of length
+        `count.sum()`.
 
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
@@ -39,7 +42,7 @@ def ragged_ranges(
 
 
 def counts_of(index: Tensor, size: int) -> Tensor:
-    """How often each of `0, ..., size - 1` stands in `index`; trailing zeros kept.
+    """Count how often each of `0, ..., size - 1` occurs in `index`, [size].
 
     >>> counts_of(torch.tensor([0, 2, 2]), 4)
     tensor([1, 0, 2, 0])
@@ -49,7 +52,14 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Where to cut rows into runs of about `limit` work each, for `tensor_split`.
+    """Return cuts that split rows into chunks of about `limit` work each.
+
+    Args:
+        work: The work of each row.
+        limit: Approximate work of a chunk.
+
+    Returns:
+        The first row of every chunk but the first, as `torch.tensor_split` takes them.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

@@ -1,4 +1,4 @@
-"""A whole data set as flat tensors on one device, and batches cut out of it."""
+"""A whole data set as flat tensors on one device, from which batches are gathered."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from gnnak.graphs.ragged import pointers, ragged_ranges
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphStore:
-    """Many graphs, one after the other, in a handful of tensors.
+    """Many graphs, concatenated into a few tensors.
 
-    `store[indices]` is a `GraphBatch`, put together on the store's device without a
-    loop over graphs. All fields are on one device; every axis may be empty: a store
-    may have no graph, a graph no node, no edge, or both.
+    `store[indices]` gathers a `GraphBatch` on the store's device, without a loop over
+    graphs. All fields are on one device. Every axis may be empty: a store may have no
+    graphs, and a graph may have no nodes or no edges.
 
     >>> path = GraphStore(torch.tensor([2]), torch.tensor([2]),
     ...                   torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([7.0]))
@@ -46,16 +46,16 @@ class GraphStore:
     num_edges: Tensor
     """[g], int64: number of directed edges of each graph."""
     edge_index: Tensor
-    """[2, e], int64: directed edges, graph by graph; counted from 0 inside each graph.
-    Self loops and parallel edges may stand in it."""
+    """[2, e], int64: directed edges, graph after graph; nodes are numbered from 0 in
+    each graph. Self loops and parallel edges are allowed."""
     x: Tensor | None = None
-    """[n, c]: node features, graph by graph (int64 if categorical), or None."""
+    """[n, c]: node features, graph after graph (int64 if categorical), or None."""
     edge_attr: Tensor | None = None
     """[e, c]: edge features in the order of `edge_index`, or None."""
     y: Tensor | None = None
-    """[g, ...] targets of the graphs, or [n, ...] of the nodes, or None."""
+    """[g, ...]: targets of the graphs, or [n, ...]: targets of the nodes, or None."""
     node_targets: bool = False
-    """Whether `y` has one row for every node, rather than for every graph."""
+    """Whether `y` has one row per node instead of one row per graph."""
 
     def __len__(self) -> int:
         return self.num_nodes.numel()
@@ -67,32 +67,32 @@ class GraphStore:
 
     @cached_property
     def node_ptr(self) -> Tensor:
-        """[g + 1]: where the nodes of each graph start; the last entry is n."""
+        """[g + 1]: offset of the first node of each graph; the last entry is n."""
         return pointers(self.num_nodes)
 
     @cached_property
     def edge_ptr(self) -> Tensor:
-        """[g + 1]: where the edges of each graph start; the last entry is e."""
+        """[g + 1]: offset of the first edge of each graph; the last entry is e."""
         return pointers(self.num_edges)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[2, g]: nodes and edges of each graph, on the host."""
+        """[2, g], on the host: number of nodes and edges of each graph."""
         return torch.stack([self.num_nodes, self.num_edges]).cpu()
 
     def __getitem__(self, indices: Indices) -> GraphBatch:
-        """The graphs that `indices` names, as one batch; see `as_indices`."""
+        """Return the selected graphs as one batch; `indices` as for `as_indices`."""
         return self.subset(indices).union()
 
     def __iter__(self) -> Iterator[GraphBatch]:
-        """One batch for every graph: handy, but slow; prefer `store[indices]`."""
+        """Iterate over batches of one graph each; slow, so prefer `store[indices]`."""
         return (self[index] for index in range(len(self)))
 
     def subset(self, indices: Indices) -> GraphStore:
-        """The graphs that `indices` names, in that order, as a store of their own.
+        """Return a store of the selected graphs, in the order of `indices`.
 
         Args:
-            indices: An int, a slice, a list, or a tensor of bools or whole numbers.
+            indices: An int, a slice, a boolean mask, or a list or tensor of ints.
 
         Raises:
             GraphError: If an index is out of range.
@@ -118,7 +118,7 @@ class GraphStore:
         )
 
     def union(self) -> GraphBatch:
-        """All graphs as one batch; features and targets are shared, not copied."""
+        """Return all graphs as one batch; features and targets are not copied."""
         nodes = None if self.x is None else self.x.size(0)
         offset = self.node_ptr[:-1].repeat_interleave(
             self.num_edges, output_size=self.edge_index.size(1)
@@ -151,17 +151,17 @@ class GraphStore:
         )
 
     def check(self) -> GraphStore:
-        """Verify every sentence of the fields above and return the store.
+        """Check that every field is as documented above and return the store.
 
         Raises:
-            GraphError: In one sentence, the first thing that is wrong.
+            GraphError: Names the first field that is wrong.
         """
         check_counts("num_nodes", self.num_nodes)
         check_counts("num_edges", self.num_edges, self.device)
         if len(self) != self.num_edges.numel():
             raise GraphError(
                 f"num_nodes has {len(self)} entries and num_edges "
-                f"{self.num_edges.numel()}; give one a graph in both."
+                f"{self.num_edges.numel()}; give one per graph in both."
             )
         check_local_edges(self.edge_index, self.num_nodes, self.num_edges)
         nodes, edges = int(self.node_ptr[-1]), int(self.edge_ptr[-1])
@@ -178,11 +178,11 @@ class GraphStore:
 
     @staticmethod
     def concatenate(stores: Iterable[GraphStore]) -> GraphStore:
-        """One store with the graphs of all `stores`, in order.
+        """Concatenate stores into one.
 
         Raises:
-            GraphError: If there is no store, or two of them differ in which fields
-                they have, in widths, in dtypes or in device.
+            GraphError: If `stores` is empty, or two stores differ in which fields are
+                None, in the number of columns, in dtype or in device.
         """
         stores = list(stores)
         if not stores:

@@ -1,4 +1,4 @@
-"""From graphs to rooted subgraphs."""
+"""Extract rooted subgraphs (egonets, random-walk subgraphs) from graphs."""
 
 from gnnak.subgraphs.egonets import EgoNets, egonets
 from gnnak.subgraphs.from_pyg import rooted_from_pyg

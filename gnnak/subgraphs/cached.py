@@ -1,4 +1,4 @@
-"""The rooted subgraphs of a whole store, extracted once, cut into batches."""
+"""Extract the rooted subgraphs of all graphs once and gather batches from them."""
 
 from __future__ import annotations
 
@@ -17,62 +17,64 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 CACHE_BYTES = 2**31
-"""How much memory the kept subgraphs of a store may take."""
+"""Default limit on the memory of the cached subgraphs, in bytes."""
 SAMPLE = 64
+"""Number of graphs from which `cache_if_small` estimates the memory."""
 CHUNK = 2**18
-"""About how many nodes are extracted from at a time."""
+"""Subgraphs are extracted in chunks of graphs with about this many nodes."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedSubgraphs:
-    """A rooted subgraph for every node of every graph of a store.
+    """The cached rooted subgraphs of every node of every graph of a store.
 
-    `kept[indices]` is what extraction from `store[indices]` gives, put together
-    without a loop over graphs and without extracting anything. All counts inside a
-    graph start at 0 and are `narrow`: a fraction of the memory.
+    `cached[indices]` equals `extractor(...)` applied to the batch `store[indices]`,
+    but is gathered from the cache, without a loop over graphs. Node, subgraph and edge
+    numbers start at 0 in each graph, so they fit into a small integer type (see
+    `narrow`), which saves memory.
     """
 
     store: GraphStore
-    """The graphs, on the same device."""
+    """The graphs, on the same device as the subgraphs."""
     num_copies: Tensor
-    """[g], int64: node copies of each graph."""
+    """[g], int64: number of node copies of each graph."""
     num_edge_copies: Tensor
-    """[g], int64: edge copies of each graph."""
+    """[g], int64: number of edge copies of each graph."""
     node: Tensor
-    """[m]: the node each copy stands for."""
+    """[m]: the node of the graph that each copy represents."""
     subgraph: Tensor
-    """[m]: the subgraph each copy is in; it has the number of its root."""
+    """[m]: the subgraph each copy is in; a subgraph has the same number as its root."""
     hop: Tensor
-    """[m]: as in `RootedSubgraphs`."""
+    """[m]: distance from each copy to its root, as in `RootedSubgraphs`."""
     edge_index: Tensor
-    """[2, f]: edges between the copies of one graph."""
+    """[2, f]: edges between copies; copies are numbered from 0 in each graph."""
     edge: Tensor
-    """[f]: the edge each edge copy stands for."""
+    """[f]: the edge of the graph that each edge copy represents."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
-        """[g + 1]: where the copies of each graph start."""
+        """[g + 1]: offset of the first copy of each graph; the last entry is m."""
         return pointers(self.num_copies)
 
     @cached_property
     def edge_copy_ptr(self) -> Tensor:
-        """[g + 1]: where the edge copies of each graph start."""
+        """[g + 1]: offset of the first edge copy of each graph; the last entry is f."""
         return pointers(self.num_edge_copies)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[4, g]: nodes, edges and copies of both, of each graph, on the host."""
+        """[4, g], on the host: nodes, edges, node copies, edge copies of each graph."""
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
     @property
     def num_values(self) -> int:
-        """How many numbers they are."""
+        """Total number of entries of the cached tensors."""
         return sum(tensor.numel() for tensor in self._fields)
 
     @property
     def num_bytes(self) -> int:
-        """Memory they take."""
+        """Memory of the cached tensors, in bytes."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self._fields)
 
     @property
@@ -80,7 +82,7 @@ class CachedSubgraphs:
         return self.node, self.subgraph, self.hop, self.edge_index, self.edge
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
-        """The subgraphs of `store[indices]`."""
+        """Return the rooted subgraphs of the batch `store[indices]`."""
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_edges, *totals = self.counts[:, host].sum(dim=1).tolist()
@@ -104,13 +106,19 @@ class CachedSubgraphs:
 
     def __repr__(self) -> str:
         return (
-            f"CachedSubgraphs(graphs={len(self.store)}, node_copies={self.node.numel()}, "
-            f"edge_copies={self.edge.numel()}, MB={self.num_bytes / 2**20:.0f})"
+            f"CachedSubgraphs(graphs={len(self.store)}, "
+            f"node_copies={self.node.numel()}, edge_copies={self.edge.numel()}, "
+            f"MB={self.num_bytes / 2**20:.0f})"
         )
 
 
 def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
-    """Extract the subgraphs of every graph of a store; the same ones at every use.
+    """Extract the rooted subgraphs of every graph of a store and cache them.
+
+    Args:
+        store: The graphs.
+        extractor: Extracts the subgraphs; a random extractor is called once, so every
+            batch then has the same random subgraphs.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -124,7 +132,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
 
 def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
-    """The fields of `CachedSubgraphs` for a few graphs."""
+    """Return the tensor fields of `CachedSubgraphs` for one chunk of graphs."""
     whole = store.union()
     subs = extractor(whole.edge_index, whole.num_nodes)
     of = whole.batch[subs.root[subs.subgraph]]
@@ -145,18 +153,23 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """The same, or None: for random subgraphs, and where they would not fit.
+    """Cache the subgraphs of a store if they are deterministic and fit into memory.
 
     Args:
         store: The graphs.
-        extractor: What makes the subgraphs.
-        limit: Bytes they may take, estimated from a few graphs of the store.
+        extractor: Extracts the subgraphs.
+        limit: Largest size of the cache in bytes. The size is estimated from a sample
+            of the graphs.
+
+    Returns:
+        The cached subgraphs; None if the extractor is random, the store is empty, or
+        the estimate exceeds `limit`.
     """
     if extractor.random or not len(store):
         return None
-    few = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
-    sample = cache_subgraphs(store.subset(few), extractor)
-    # Those of a few graphs may be narrower than those of all.
-    if 4 * sample.num_values * len(store) / few.numel() > limit:
+    sampled = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
+    sample = cache_subgraphs(store.subset(sampled), extractor)
+    # Assume int32: the sample may fit into a smaller type than the whole store does.
+    if 4 * sample.num_values * len(store) / sampled.numel() > limit:
         return None
     return cache_subgraphs(store, extractor)

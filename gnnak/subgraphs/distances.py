@@ -1,4 +1,4 @@
-"""Shortest-path lengths towards roots."""
+"""Shortest-path lengths from all nodes to a set of roots."""
 
 import torch
 from torch import Tensor
@@ -7,16 +7,17 @@ from torch import Tensor
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Length of the shortest directed path from every node to the nearest root.
+    """Return the length of the shortest directed path from each node to any root.
 
-    Breadth-first from all roots at once, against the edges; cost is at most
-    `max_hops` passes over the edges, and it stops when nothing new is reached.
+    Runs one breadth-first search from all roots at once, following edges backwards. It
+    takes at most `max_hops` passes over the edges and stops early when a pass reaches
+    no new node.
 
     Args:
         edge_index: Directed edges, [2, e].
-        roots: Where paths end, [s].
+        roots: The nodes where paths end, [s].
         num_nodes: Number of nodes, n.
-        max_hops: Longest path to look for.
+        max_hops: Largest path length to search.
 
     Returns:
         Path lengths, [n]; -1 where no path of at most `max_hops` edges exists.

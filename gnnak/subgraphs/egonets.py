@@ -1,4 +1,4 @@
-"""k-hop egonets of every node, for a whole batch in one call."""
+"""Extract the k-hop egonets of all nodes of a batch in one call."""
 
 from dataclasses import dataclass
 
@@ -18,17 +18,17 @@ def egonets(
 ) -> RootedSubgraphs:
     r"""Extract the k-hop egonet $G[\mathcal{N}_k(v)]$ of every root $v$.
 
-    $\mathcal{N}_k(v)$ holds the nodes with a directed path *to* $v$ of at most $k$
-    edges, so that whatever is in the egonet can send messages to its root; on an
-    undirected graph this is the usual ball. Time and memory grow with the output, up
-    to the logarithm of a sort.
+    $\mathcal{N}_k(v)$ contains the nodes with a directed path *to* $v$ of at most $k$
+    edges, so every node of an egonet can send messages to its root; on an undirected
+    graph this is the usual k-hop neighbourhood. Time and memory grow with the size
+    of the output (time up to the logarithmic factor of sorting).
 
     Args:
-        edge_index: Directed edges, [2, e]; self loops and duplicates are fine. A batch
-            of graphs is one graph with several components.
+        edge_index: Directed edges, [2, e]; self loops and duplicates are allowed.
+            A batch of graphs is passed as one disjoint union.
         num_nodes: Number of nodes, n.
-        num_hops: Radius k; 0 gives single nodes.
-        roots: The nodes to root egonets at, [s], each once; all nodes if not given.
+        num_hops: Radius k; with 0 each egonet is its root alone.
+        roots: The roots of the egonets, [s], without repeats; all nodes if None.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)
@@ -43,13 +43,15 @@ def egonets(
 
 
 def _balls(root: Tensor, neighbors: Neighbors, num_hops: int) -> RootedSubgraphs:
-    """The egonets' nodes, without an edge."""
+    """Return the egonets with their nodes and hops only, without edges."""
     key, hop = reach(root, neighbors, num_hops)
     size = max(neighbors.num_nodes, 1)
-    none = key.new_empty(2, 0)
+    no_edges = key.new_empty(2, 0)
     num_edges = neighbors.edge.numel()
     copies = (root, key % size, key // size, hop)
-    return RootedSubgraphs(*copies, none, none[0], neighbors.num_nodes, num_edges)
+    return RootedSubgraphs(
+        *copies, no_edges, no_edges[0], neighbors.num_nodes, num_edges
+    )
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -62,29 +64,30 @@ def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> 
             f"roots must be an int64 tensor [s] of nodes in 0..{num_nodes - 1}."
         )
     if roots.unique().numel() != roots.numel():
-        raise GraphError("roots names a node twice; give each node at most once.")
+        raise GraphError("roots contains a node twice; give each node at most once.")
     return roots.to(device)
 
 
 @dataclass(frozen=True)
 class EgoNets:
-    """k-hop egonets as a transform: `EgoNets(num_hops=3)(edge_index, num_nodes)`.
+    """Extract the k-hop egonet of every node; the class form of `egonets`.
 
     >>> EgoNets(num_hops=2)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
     """
 
     num_hops: int
+    """Radius k of the egonets."""
 
     random = False
-    """The same graph always gives the same subgraphs: they may be kept."""
+    """Extraction is deterministic, so the subgraphs can be cached across epochs."""
 
     def __post_init__(self) -> None:
         check_count("num_hops", self.num_hops)
 
     @property
     def max_hops(self) -> int:
-        """The largest hop that can come out."""
+        """The largest value that `hop` can have in the extracted subgraphs."""
         return self.num_hops
 
     def __call__(
@@ -93,14 +96,17 @@ class EgoNets:
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Extract every node's egonet; `generator` is accepted and not used."""
+        """Extract the egonet of every node; `generator` is ignored."""
         return egonets(edge_index, num_nodes, self.num_hops)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """The nodes of every node's egonet: `with_edges` gives those that stay edges.
+        """Extract the nodes of every egonet but no edges.
+
+        SubgraphDrop uses this to select subgraphs first; `with_edges` then adds the
+        edges of the selected subgraphs only.
 
         Args:
-            neighbors: The incoming edges of a graph.
+            neighbors: The incoming edges of the graph.
         """
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         return _balls(root, neighbors, self.num_hops)

@@ -1,8 +1,9 @@
-"""What makes rooted subgraphs: the transforms a model can be given."""
+"""The extractors of rooted subgraphs that models and loaders accept."""
 
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.walks import RandomWalks
 
 Extractor = EgoNets | RandomWalks
-"""Called as `extractor(edge_index, num_nodes, generator)`; `random` says whether the
-subgraphs differ from call to call, `max_hops` bounds their hops."""
+"""Called as `extractor(edge_index, num_nodes, generator)`. The attribute `random` tells
+whether two calls can give different subgraphs; `max_hops` is the largest value of `hop`
+that they can have."""

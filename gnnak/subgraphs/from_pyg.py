@@ -1,4 +1,4 @@
-"""PyG's own rooted subgraphs, as our record."""
+"""Convert the rooted subgraphs of PyG's transforms to `RootedSubgraphs`."""
 
 import torch
 from torch_geometric.transforms.rooted_subgraph import RootedSubgraphData
@@ -9,13 +9,13 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
-    """Convert the output of PyG's `RootedEgoNets` (or `RootedRWSubgraph`).
+    """Convert the output of PyG's `RootedEgoNets` or `RootedRWSubgraph`.
+
+    PyG does not store distances to the root, so `hop` is computed here. Batches work
+    because PyG already offsets the indices of each graph when it collates them.
 
     Args:
         data: One `RootedSubgraphData`, or a `Batch` of them from a PyG loader.
-
-    PyG keeps no distances; they are computed here. Works on batches because PyG
-    offsets the fields of each graph when it collates.
     """
     for name in ("n_id", "n_sub_batch", "sub_edge_index", "e_id"):
         if getattr(data, name, None) is None:

@@ -1,4 +1,4 @@
-"""From the nodes of rooted subgraphs to their induced edges."""
+"""Find the induced edges of rooted subgraphs from their nodes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,11 +13,16 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
-"""Candidate pairs looked at in one go: bounds the memory beyond the output."""
+"""Candidate edges tested at a time; bounds the memory used beyond the output."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Look `query` up in the sorted `keys`: (position, whether it is there)."""
+    """Look up every entry of `query` in the sorted `keys` by binary search.
+
+    Returns:
+        The position of each entry in `keys` and whether it was found, both shaped like
+        `query`; the position is meaningless where the entry was not found.
+    """
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
     position = torch.searchsorted(keys, query).clamp_(max=keys.numel() - 1)
@@ -27,13 +32,13 @@ def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
 def induced_edges(
     node: Tensor, subgraph: Tensor, num_subgraphs: int, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """All edges with both ends in one subgraph, as edges between copies.
+    """Return all edges with both ends in the same subgraph, as edges between copies.
 
-    Each copy either walks its incoming edges and keeps those from its subgraph, or,
-    where its node has more edges than the subgraph has copies (a hub at the rim),
-    asks for every copy of the subgraph whether the edge exists. The work is thus at
-    most the sum over copies of min(in-degree, subgraph size), and the extra memory is
-    bounded by `CHUNK`.
+    For each target copy there are two ways to find its edges: test all incoming edges
+    of its node for a source inside the subgraph, or, if the in-degree is larger than
+    the subgraph, test every copy of the subgraph for an edge to it. The cheaper one is
+    used, so the number of tests is the sum over copies of
+    min(in-degree, subgraph size). `CHUNK` bounds the extra memory.
 
     Args:
         node: Node of each copy, [m]; copies sorted by (subgraph, node).
@@ -46,14 +51,14 @@ def induced_edges(
     """
     copies = _Copies.of(node, subgraph, num_subgraphs, neighbors)
     in_degree = neighbors.rows(node)[1]
-    crowded = in_degree > copies.size
+    is_hub = in_degree > copies.size
     every = torch.arange(node.numel(), device=node.device)
-    if not bool(crowded.any()):
+    if not bool(is_hub.any()):
         return _in_chunks(_from_edges, every, in_degree, copies, neighbors)
-    few, many = every[~crowded], every[crowded]
+    normal, hubs = every[~is_hub], every[is_hub]
     ends, edge = zip(
-        _in_chunks(_from_edges, few, in_degree[few], copies, neighbors),
-        _in_chunks(_from_members, many, copies.size[many], copies, neighbors),
+        _in_chunks(_from_edges, normal, in_degree[normal], copies, neighbors),
+        _in_chunks(_from_members, hubs, copies.size[hubs], copies, neighbors),
         strict=True,
     )
     order = torch.argsort(torch.cat(ends, dim=1)[1], stable=True)
@@ -61,10 +66,10 @@ def induced_edges(
 
 
 def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
-    """The same subgraphs with all edges between their copies, whatever they have.
+    """Return the subgraphs with their induced edges; edges they had are replaced.
 
     Args:
-        subgraphs: Rooted subgraphs, whole or some of them.
+        subgraphs: Rooted subgraphs of all nodes or of some nodes.
         neighbors: The graph's incoming edges.
     """
     ends, edge = induced_edges(
@@ -74,7 +79,7 @@ def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
 
 
 class _Copies(NamedTuple):
-    """What both ways of finding edges need to know of the copies."""
+    """The node copies, with the lookup tables that both edge searches use."""
 
     node: Tensor
     subgraph: Tensor
@@ -106,7 +111,7 @@ def _in_chunks(
     copies: _Copies,
     neighbors: Neighbors,
 ) -> tuple[Tensor, Tensor]:
-    """Call `find` on runs of target copies of about `CHUNK` work each."""
+    """Call `find` on chunks of targets with about `CHUNK` candidate edges each."""
     runs = torch.tensor_split(target, chunk_cuts(work, CHUNK))
     parts = [find(run, copies, neighbors) for run in runs]
     if len(parts) == 1:
@@ -117,13 +122,14 @@ def _in_chunks(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Walk the incoming edges of the target copies; keep those from the subgraph."""
+    """Test all incoming edges of the targets for a source in the same subgraph."""
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
     target = target.index_select(0, row)
     source_node = neighbors.node.index_select(0, entry)
-    home = copies.subgraph.index_select(0, target) * neighbors.num_nodes
-    source, found = find_sorted(copies.key, home + source_node)
+    subgraph = copies.subgraph.index_select(0, target)
+    key = subgraph * neighbors.num_nodes + source_node
+    source, found = find_sorted(copies.key, key)
     keep = found.nonzero().flatten()
     ends = [source.index_select(0, keep), target.index_select(0, keep)]
     return torch.stack(ends), neighbors.edge.index_select(
@@ -134,7 +140,7 @@ def _from_edges(
 def _from_members(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Ask every copy of the targets' subgraphs for its edges to the target copies."""
+    """Test every copy of a target's subgraph for edges to the target."""
     start, size = copies.first[target], copies.size[target]
     row, source = ragged_ranges(start, size)
     target = target.index_select(0, row)

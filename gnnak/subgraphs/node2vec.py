@@ -1,4 +1,4 @@
-"""Biased random walks, all walkers of a batch at once."""
+"""Biased random walks (node2vec), vectorised over all walkers."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ from gnnak.graphs.ragged import chunk_cuts, pointers, ragged_ranges
 from gnnak.subgraphs.induce import CHUNK, find_sorted
 from gnnak.typing import check_count
 
-LONG_ROW = 64
-"""Nodes with more neighbours than this are left by trial, not by the whole row."""
+HIGH_DEGREE = 64
+"""At nodes with more neighbours than this, steps use rejection sampling."""
 MAX_TRIALS = 64
-"""Trials before the whole row is looked at after all."""
+"""Rejected proposals after which a step samples from all neighbour weights instead."""
 
 
 class Bias(NamedTuple):
-    """The weights of node2vec's second-order walk."""
+    """The unnormalised transition weights of node2vec's second-order walk."""
 
     neighbors: Neighbors
     p: float
@@ -26,11 +26,11 @@ class Bias(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """The largest weight there is."""
+        """The largest weight that a step can have."""
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """The weight of going on to `there` for walkers that came from `before`."""
+        """Return the weight of a step to `there` for walkers coming from `before`."""
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
@@ -39,7 +39,7 @@ class Bias(NamedTuple):
 
 
 def check_bias(p: float, q: float) -> None:
-    """Raise `OptionError` unless both parameters are positive numbers."""
+    """Raise `OptionError` unless p and q are both positive, finite numbers."""
     for option, value in (("p", p), ("q", q)):
         if not isinstance(value, int | float) or not 0 < value < float("inf"):
             raise OptionError(f"{option} is {value!r}; give a positive number.")
@@ -58,107 +58,118 @@ def random_walks(
 
     A walker at $v$ that came from $t$ goes to neighbour $x$ with probability
     proportional to $1/p$ if $x = t$, to $1$ if $x$ is a neighbour of $t$, and to
-    $1/q$ otherwise; the first step is uniform. The draw is exact: from the weights of
-    all neighbours, or, at nodes with many, by a bounded number of trials before that.
-    On directed graphs walkers go *against* the edges, so that every
-    visited node has a path to the start; a duplicate edge counts twice; a walker with
-    nowhere to go stays.
+    $1/q$ otherwise; the first step is uniform. Sampling is exact: at nodes of low
+    degree from the weights of all neighbours, at nodes of high degree by rejection
+    sampling. Walkers follow directed edges *backwards*, so every visited node has a
+    path to the start. Duplicate edges count separately, and a walker at a node without
+    incoming edges stays there.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        start: Where each walker starts, [w].
+        start: The start node of each walker, [w].
         length: Number of steps.
-        p: Return parameter: large = seldom back to where it came from.
-        q: In-out parameter: large = stays near where it came from.
-        generator: Source of randomness, on the device of `edge_index`.
+        p: Return parameter; a large value makes stepping back unlikely.
+        q: In-out parameter; a large value keeps the walk near its previous node.
+        generator: Random number generator, on the device of `edge_index`.
 
     Returns:
-        The nodes visited, the start first, [w, length + 1].
+        The visited nodes of each walker, the start node first, [w, length + 1].
     """
     check_bias(p, q)
     check_count("length", length)
     check_edge_index(edge_index, num_nodes)
     if start.numel() and (start.min() < 0 or start.max() >= num_nodes):
-        raise GraphError(f"start must hold nodes in 0..{num_nodes - 1}.")
+        raise GraphError(f"start must contain nodes in 0..{num_nodes - 1} only.")
     neighbors = incoming(edge_index, num_nodes)
     bias = Bias(neighbors, p, q)
     visited = [start]
     for _ in range(length):
         here = visited[-1]
-        chance = torch.rand(
+        uniform = torch.rand(
             here.shape, dtype=torch.double, device=here.device, generator=generator
         )
         if len(visited) == 1 or p == q == 1:
-            there = _uniform_step(here, chance, neighbors)
+            there = _uniform_step(here, uniform, neighbors)
         else:
-            there = _biased_step(here, visited[-2], chance, bias, generator)
+            there = _biased_step(here, visited[-2], uniform, bias, generator)
         visited.append(there)
     return torch.stack(visited, dim=1)
 
 
-def _uniform_step(here: Tensor, chance: Tensor, neighbors: Neighbors) -> Tensor:
+def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
+    """Step to a uniformly random neighbour, given a number in [0, 1) per walker."""
     start, degree = neighbors.rows(here)
-    drawn = torch.minimum((chance * degree).long(), degree - 1)
-    return _go(here, start + drawn, degree, neighbors)
+    choice = torch.minimum((uniform * degree).long(), degree - 1)
+    return _step_to(here, start + choice, degree, neighbors)
 
 
 def _biased_step(
     here: Tensor,
     before: Tensor,
-    chance: Tensor,
+    uniform: Tensor,
     bias: Bias,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """One biased step: by the whole row of neighbours, or by trial where it is long."""
+    """Step to a neighbour sampled with node2vec's weights."""
     there = here.clone()
     every = torch.arange(here.numel(), device=here.device)
-    long_row = bias.neighbors.rows(here)[1] > LONG_ROW
-    trying = every[long_row]
+    high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
+    pending = every[high_degree]
     for _ in range(MAX_TRIALS):
-        if not trying.numel():
+        if not pending.numel():
             break
-        drawn, accepted = _trial(here[trying], before[trying], bias, generator)
-        there[trying[accepted]] = drawn[accepted]
-        trying = trying[~accepted]
-    rest = torch.cat([every[~long_row], trying])
+        proposed, accepted = _propose(here[pending], before[pending], bias, generator)
+        there[pending[accepted]] = proposed[accepted]
+        pending = pending[~accepted]
+    rest = torch.cat([every[~high_degree], pending])
     for part in torch.tensor_split(
         rest, chunk_cuts(bias.neighbors.rows(here[rest])[1], CHUNK)
     ):
-        there[part] = _by_whole_row(here[part], before[part], chance[part], bias)
+        there[part] = _from_all_weights(here[part], before[part], uniform[part], bias)
     return there
 
 
-def _trial(
+def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """A uniform neighbour, and whether it is accepted: with chance weight / largest."""
-    chance = torch.rand(
+    """Propose a uniform neighbour for each walker (one round of rejection sampling).
+
+    Returns:
+        The proposed nodes and whether each is accepted, with probability
+        weight / largest weight.
+    """
+    uniform = torch.rand(
         (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
     )
-    drawn = _uniform_step(here, chance[0], bias.neighbors)
-    return drawn, chance[1] * bias.largest < bias.weight(before, drawn)
+    proposed = _uniform_step(here, uniform[0], bias.neighbors)
+    return proposed, uniform[1] * bias.largest < bias.weight(before, proposed)
 
 
-def _by_whole_row(here: Tensor, before: Tensor, chance: Tensor, bias: Bias) -> Tensor:
-    """Draw from the weights of all neighbours."""
+def _from_all_weights(
+    here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
+) -> Tensor:
+    """Sample a neighbour by inverting the cumulative sum of all neighbours' weights."""
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
     walker, entry = ragged_ranges(start, degree)
     there = neighbors.node.index_select(0, entry)
     weight = bias.weight(before.index_select(0, walker), there)
-    # Walker i owns the stretch ptr[i]:ptr[i+1] of the running sum of weights; a
-    # uniform point of that stretch falls on an entry with the wanted probability.
+    # Entries ptr[i]:ptr[i+1] of the cumulative sum belong to walker i. A uniform point
+    # between the first and the last of them selects a neighbour by its weight.
     running = torch.cat([weight.new_zeros(1), torch.cumsum(weight, 0)])
     ptr = pointers(degree)
     low, high = running[ptr[:-1]], running[ptr[1:]]
-    drawn = torch.searchsorted(running, low + chance * (high - low), right=True) - 1
-    drawn = torch.minimum(torch.maximum(drawn, ptr[:-1]), ptr[1:] - 1)
-    return _go(here, start + drawn - ptr[:-1], degree, neighbors)
+    point = low + uniform * (high - low)
+    choice = torch.searchsorted(running, point, right=True) - 1
+    choice = torch.minimum(torch.maximum(choice, ptr[:-1]), ptr[1:] - 1)
+    return _step_to(here, start + choice - ptr[:-1], degree, neighbors)
 
 
-def _go(here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors) -> Tensor:
-    """The node at `entry`, or `here` for walkers with nowhere to go."""
+def _step_to(
+    here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
+) -> Tensor:
+    """Return the neighbour at index `entry`, or `here` where the degree is 0."""
     if not neighbors.node.numel():
         return here
     stuck = degree == 0

@@ -1,4 +1,4 @@
-"""Rooted subgraphs a few at a time, for work that must fit into little memory."""
+"""Process rooted subgraphs in slices, to bound the peak memory."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,14 +12,18 @@ from gnnak.typing import check_count
 
 
 def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
-    """Cut a record into runs of subgraphs with about `max_copies` copies each.
+    """Split subgraphs into consecutive slices of about `max_copies` copies each.
 
-    A subgraph is never cut: one that is larger comes alone. What comes out are views;
-    nodes and edges keep the numbers they have in the whole graph.
+    A single subgraph is never split: one with more copies than that is a slice by
+    itself. `node` and `edge` still refer to the whole graph, while copies and subgraphs
+    are numbered from 0 in each slice. Tensors are views wherever no offset is needed.
 
     Args:
-        subgraphs: The record.
-        max_copies: Node copies of a run; at least 1.
+        subgraphs: The rooted subgraphs to split.
+        max_copies: Approximate number of node copies in a slice; at least 1.
+
+    Yields:
+        The slices, in order.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
@@ -46,6 +50,8 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
 def _cut(
     subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
 ) -> RootedSubgraphs:
+    """Return the slice with these ranges of roots, copies and edge copies."""
+
     def from_zero(values: Tensor, start: int) -> Tensor:
         return values - start if start else values
 

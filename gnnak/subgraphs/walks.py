@@ -1,4 +1,4 @@
-"""Random-walk subgraphs: the union of a few node2vec walks from every root."""
+"""Random-walk subgraphs: the nodes that a few node2vec walks from a root visit."""
 
 from dataclasses import dataclass
 
@@ -23,21 +23,21 @@ def walk_subgraphs(
     max_hops: int = 10,
     generator: torch.Generator | None = None,
 ) -> RootedSubgraphs:
-    """Root at every node the subgraph induced by what `repeats` walks visit.
+    """Sample for every node the subgraph induced by random walks that start there.
 
     Difference from the published code: `hop` is the distance inside the subgraph, not
-    in the whole graph. It is what messages inside the subgraph see, and its cost
-    follows the size of the subgraphs, not of the graph around them.
+    in the whole graph. It is the distance that messages travel in the subgraph, and
+    the cost of computing it depends on the size of the subgraphs only.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        length: Steps of one walk.
-        repeats: Walks from each root.
+        length: Number of steps of a walk.
+        repeats: Number of walks from each root.
         p: Return parameter of `random_walks`.
         q: In-out parameter of `random_walks`.
-        max_hops: Bound of `hop`; copies farther away get -1.
-        generator: Source of randomness, on the device of `edge_index`.
+        max_hops: Largest value of `hop`; copies farther from the root get -1.
+        generator: Random number generator, on the device of `edge_index`.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)
@@ -61,7 +61,7 @@ def walk_subgraphs(
 
 @dataclass(frozen=True)
 class RandomWalks:
-    """Random-walk subgraphs as a transform, drawn anew at every call.
+    """Sample random-walk subgraphs; the class form of `walk_subgraphs`.
 
     >>> walks = RandomWalks(length=2, repeats=3)
     >>> walks
@@ -72,13 +72,18 @@ class RandomWalks:
     """
 
     length: int = 10
+    """Number of steps of a walk."""
     repeats: int = 5
+    """Number of walks from each root."""
     p: float = 1.0
+    """Return parameter of `random_walks`."""
     q: float = 1.0
+    """In-out parameter of `random_walks`."""
     max_hops: int = 10
+    """Largest value of `hop`; copies farther from the root get -1."""
 
     random = True
-    """Every call draws other subgraphs: they are not to be kept across epochs."""
+    """Every call samples new subgraphs, so they must not be cached across epochs."""
 
     def __post_init__(self) -> None:
         check_count("length", self.length)
@@ -92,7 +97,7 @@ class RandomWalks:
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Draw the subgraphs of every node from `generator`."""
+        """Sample the subgraph of every node with `generator`."""
         return walk_subgraphs(
             edge_index,
             num_nodes,

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
-from gnnak.datasets.drawing import counting_graphs
+from gnnak.datasets.counting_graphs import counting_graphs
 
 pytestmark = pytest.mark.usefixtures("no_files")
 
@@ -70,7 +70,7 @@ def test_help_has_examples(command):
     ("arguments", "sentence"),
     [
         (["describe", "zin"], "there is no data set 'zin'; did you mean 'zinc'?"),
-        (["describe", "exp"], "exp.npz is not at hand"),
+        (["describe", "exp"], "exp.npz was not found"),
         (["list", "--data-dir", "none"], "data_dir is 'none', which is not a folder"),
     ],
 )

@@ -1,11 +1,11 @@
-"""Every test has a cache of its own, and no network."""
+"""Give every test an empty cache folder."""
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """The folder of the cache; it does not exist yet."""
+    """Return the path of the cache folder, which does not exist yet."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("GNNAK_CACHE", str(folder))
     return folder
@@ -13,5 +13,5 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_data(monkeypatch):
-    """No folder with data files is known."""
+    """Unset `GNNAK_DATA`, so that no data files are found."""
     monkeypatch.delenv("GNNAK_DATA", raising=False)

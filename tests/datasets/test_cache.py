@@ -3,11 +3,11 @@ import logging
 import pytest
 import torch
 
-from gnnak.datasets.cache import cached_path, kept, only_once
-from gnnak.datasets.drawing import counting_graphs
+from gnnak.datasets.cache import cached_path, load_cached, one_direction
+from gnnak.datasets.counting_graphs import counting_graphs
 from gnnak.errors import FileFormatError, GraphError
 from gnnak.graphs import GraphStore, parse_graph6, read_npz
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from tests.graphs.graph_strategies import assert_same
 
 
@@ -15,11 +15,11 @@ def make():
     return counting_graphs(0, 6)
 
 
-def test_kept_gives_the_same_graphs_when_made_and_when_read():
+def test_load_cached_gives_the_same_graphs_when_created_and_when_read():
     path = cached_path("counting", "seed", 0)
-    made = kept(path, make)
+    made = load_cached(path, make)
     assert path.is_file()
-    assert_same(kept(path, pytest.fail), made)
+    assert_same(load_cached(path, pytest.fail), made)
     assert_same(read_npz(path), made)
 
 
@@ -28,28 +28,28 @@ def test_cached_path_depends_on_every_option():
     assert len({*paths, cached_path("pattern"), cached_path("counting")}) == 4
 
 
-def test_kept_names_a_damaged_file_and_says_what_to_do():
+def test_load_cached_names_a_damaged_file():
     path = cached_path("counting")
-    kept(path, make)
+    load_cached(path, make)
     path.write_bytes(path.read_bytes()[:-200])
-    with pytest.raises(FileFormatError, match="delete this file of the cache") as told:
-        kept(path, make)
+    with pytest.raises(FileFormatError, match="delete this cache file") as told:
+        load_cached(path, make)
     assert str(path) in str(told.value)
 
 
-def test_kept_hands_graphs_out_if_the_cache_cannot_be_written(cache, caplog):
+def test_load_cached_returns_graphs_if_the_cache_cannot_be_written(cache, caplog):
     cache.write_text("a file where the folder should be")
     with caplog.at_level(logging.WARNING, logger="gnnak"):
-        assert len(kept(cached_path("counting"), make).store) == 6
-    assert "not kept for the next time" in caplog.text
+        assert len(load_cached(cached_path("counting"), make).store) == 6
+    assert "graphs were not cached" in caplog.text
 
 
-def test_only_once_is_undone_by_mirrored():
+def test_one_direction_is_the_inverse_of_with_reverse_edges():
     store = parse_graph6("D~{\nCU\n@")
-    once = only_once(store)
+    once = one_direction(store)
     assert once.num_edges.tolist() == [10, 3, 0]
-    again = mirrored(once)
+    again = with_reverse_edges(once)
     assert torch.equal(again.num_edges, store.num_edges)
     one_way = GraphStore(torch.tensor([2]), torch.tensor([1]), torch.tensor([[0], [1]]))
-    with pytest.raises(GraphError, match="an edge without a mirror"):
-        only_once(one_way)
+    with pytest.raises(GraphError, match="an edge without its reverse edge"):
+        one_direction(one_way)

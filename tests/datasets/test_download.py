@@ -27,22 +27,22 @@ def offline(*arguments, **options):
         ("cifar10", "GNNBenchmarkDataset", "cifar10-superpixels.npz"),
     ],
 )
-def test_offline_is_one_sentence_that_names_the_file(name, source, file, monkeypatch):
+def test_offline_error_names_the_missing_file(name, source, file, monkeypatch):
     monkeypatch.setattr(torch_geometric.datasets, source, offline)
     with pytest.raises(FileFormatError) as told:
         load_dataset(name)
     assert str(told.value) == (
-        f"{file} is not at hand and could not be downloaded (no route to host); put it "
+        f"{file} was not found and could not be downloaded (no route to host); put it "
         "into the folder that --data-dir or GNNAK_DATA names."
     )
 
 
-def test_exp_cannot_be_downloaded_and_says_so():
-    with pytest.raises(FileFormatError, match=r"exp\.npz is not at hand and cannot be"):
+def test_exp_cannot_be_downloaded():
+    with pytest.raises(FileFormatError, match=r"exp\.npz was not found and cannot be"):
         load_dataset("exp")
 
 
-def test_zinc_is_downloaded_once_and_kept(monkeypatch, cache):
+def test_zinc_is_downloaded_once_and_cached(monkeypatch, cache):
     def zinc(root, subset, split):
         assert subset
         assert root.startswith(str(cache))
@@ -63,7 +63,7 @@ def test_zinc_is_downloaded_once_and_kept(monkeypatch, cache):
         assert found.info.node_features == Categorical((28,))
 
 
-def test_tu_is_downloaded_with_folds_drawn_and_degrees(monkeypatch):
+def test_tu_is_downloaded_with_random_folds_and_degrees(monkeypatch):
     def tu(root, name):
         assert name == "IMDB-BINARY"
         return [
@@ -132,7 +132,7 @@ def test_ogb_is_read_through_its_plain_reader(name, columns, monkeypatch):
         assert len(found.info.node_features.sizes) == 9
 
 
-def test_ogb_missing_is_one_sentence_with_the_command(monkeypatch):
+def test_missing_ogb_names_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "ogb", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'gnnak\[ogb\]'"):
         load_dataset("molpcba")

@@ -9,7 +9,7 @@ from tests.graphs.graph_strategies import assert_same
 
 @pytest.mark.parametrize("kind", MIXTURE)
 @pytest.mark.parametrize("size", [15, 16, 23])
-def test_mixture_draws_graphs_of_the_size_asked_for(kind, size):
+def test_mixture_samples_graphs_of_the_given_size(kind, size):
     graph = MIXTURE[kind][1](size, np.random.default_rng(0))
     assert len(graph) == size
     assert not nx.number_of_selfloops(graph)
@@ -45,5 +45,5 @@ def test_property_graphs_have_sources_noise_and_no_isolated_node():
     assert 0 <= batch.x[:, 1].min() < batch.x[:, 1].max() <= 1
 
 
-def test_property_graphs_follow_the_seed():
+def test_property_graphs_depend_on_the_seed():
     assert_same(property_graphs(3, 0.002), property_graphs(3, 0.002))

@@ -4,14 +4,14 @@ import torch
 
 from gnnak.datasets.pairs import cfi_graphs, csl_graphs, exp_like_graphs
 from gnnak.graphs import to_networkx
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.wl import partition
 from gnnak.wl.families.unlike import classes
 from tests.graphs.graph_strategies import assert_same
 
 
 def split_graphs(store):
-    both = mirrored(store)
+    both = with_reverse_edges(store)
     edges = both.edge_index.split(both.num_edges.tolist(), dim=1)
     return list(zip(edges, both.num_nodes.tolist(), strict=True))
 
@@ -47,7 +47,7 @@ def colored(store, index):
 
 def test_exp_like_pairs_are_alike_to_1_wl_and_not_isomorphic():
     file = exp_like_graphs(0, num_pairs=40).check()
-    store = mirrored(file.store)
+    store = with_reverse_edges(file.store)
     assert store.x.unique().tolist() == [0, 1]
     assert torch.equal(file.folds[:, 0::2], file.folds[:, 1::2])
     for index in range(0, len(store), 2):

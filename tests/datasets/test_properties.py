@@ -6,12 +6,12 @@ from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.properties import graph_property
 from gnnak.errors import OptionError
 from gnnak.graphs import from_networkx, to_networkx
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 
 @pytest.fixture(scope="module")
 def store():
-    return mirrored(property_graphs(0, share=0.02).store)
+    return with_reverse_edges(property_graphs(0, share=0.02).store)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import torch
 from gnnak.datasets import DATASETS, dataset_names, load_dataset, loaders
 from gnnak.datasets.cache import cached_path
 from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures
-from gnnak.datasets.drawing import counting_graphs
+from gnnak.datasets.counting_graphs import counting_graphs
 from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_graph6, write_npz
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
 from gnnak.wl.families.unlike import classes
 
@@ -17,7 +17,7 @@ SMALL = ("exp-like", "sr25", "csl", "cfi")
 
 
 def molecules(columns):
-    """Two molecules of two atoms, every answer of the second unknown."""
+    """Two molecules of two atoms, all labels of the second are unknown."""
     y = torch.ones(2, columns)
     y[1] = torch.nan
     store = GraphStore(
@@ -39,7 +39,7 @@ def test_names_are_those_of_the_entries():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         ({"name": "zinx"}, "there is no data set 'zinx'; did you mean 'zinc'"),
         ({"name": "qqqq"}, "there is no data set 'qqqq'; use one of: exp"),
@@ -49,10 +49,10 @@ def test_names_are_those_of_the_entries():
         ({"name": "exp", "data_dir": "nowhere"}, "data_dir is 'nowhere'"),
     ],
 )
-def test_load_dataset_answers_a_wrong_input_in_one_sentence(arguments, sentence):
+def test_load_dataset_raises_a_clear_error(arguments, message):
     with pytest.raises(OptionError) as told:
         load_dataset(**arguments)
-    assert sentence in str(told.value)
+    assert message in str(told.value)
 
 
 @pytest.mark.usefixtures("no_data")
@@ -130,7 +130,7 @@ def test_pattern_is_a_node_task(monkeypatch):
         assert torch.equal(left, right)
 
 
-def test_molpcba_is_read_from_a_file_with_unknown_answers(tmp_path):
+def test_molpcba_is_read_from_a_file_with_unknown_labels(tmp_path):
     write_npz(tmp_path / "molpcba.npz", molecules(128))
     found = load_dataset("molpcba", data_dir=tmp_path)
     assert found.info.source == "molpcba.npz"
@@ -139,7 +139,7 @@ def test_molpcba_is_read_from_a_file_with_unknown_answers(tmp_path):
     assert found.info.node_features.sizes[0] == 119
 
 
-def test_a_foreign_or_truncated_file_is_one_sentence(tmp_path):
+def test_a_foreign_or_truncated_file_raises_a_clear_error(tmp_path):
     write_npz(tmp_path / "molpcba.npz", molecules(3))
     with pytest.raises(GraphError, match="y of molpcba has 3 columns; give 128"):
         load_dataset("molpcba", data_dir=tmp_path)
@@ -151,7 +151,9 @@ def test_a_foreign_or_truncated_file_is_one_sentence(tmp_path):
     store = GraphStore(
         bare.store.num_nodes, bare.store.num_edges, bare.store.edge_index
     )
-    write_npz(tmp_path / "exp.npz", GraphFile(mirrored(store.subset(slice(0)))))
+    write_npz(
+        tmp_path / "exp.npz", GraphFile(with_reverse_edges(store.subset(slice(0))))
+    )
     with pytest.raises(FileFormatError, match=r"exp\.npz has no targets y"):
         load_dataset("exp", data_dir=tmp_path)
 

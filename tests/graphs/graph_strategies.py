@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 
 
 def int_tensor(values: list, columns: int | None = None) -> Tensor:
@@ -46,7 +46,7 @@ def stores(draw, max_graphs: int = 5, undirected: bool = False) -> GraphStore:
         y,
         node_targets and y is not None,
     ).check()
-    return mirrored(store) if undirected else store
+    return with_reverse_edges(store) if undirected else store
 
 
 def assert_same(first: object, second: object) -> None:

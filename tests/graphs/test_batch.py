@@ -45,16 +45,16 @@ def test_fields_cannot_be_set(batch):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"ptr": int_tensor([])}, "ptr must start with 0"),
         ({"ptr": int_tensor([1, 2, 3, 3])}, "ptr must start with 0"),
         ({"ptr": int_tensor([0, 3, 2, 3])}, "ptr must not decrease"),
         ({"ptr": int_tensor([0, 2, 3, 4])}, "must end at 3, the number of nodes"),
-        ({"batch": int_tensor([0, 1, 1])}, "batch is not what ptr says"),
+        ({"batch": int_tensor([0, 1, 1])}, "batch does not match ptr"),
         ({"batch": torch.zeros(3)}, "batch is torch.float32 of shape [3]"),
         ({"edge_index": int_tensor([[0], [3]])}, "names node 3"),
-        ({"edge_index": int_tensor([[1], [2]])}, "an edge joins two graphs"),
+        ({"edge_index": int_tensor([[1], [2]])}, "an edge connects two graphs"),
         ({"x": torch.ones(2, 2)}, "x has 2 rows; give 3, one for every node."),
         ({"edge_attr": torch.ones(3, 1)}, "edge_attr has 3 rows; give 2"),
         ({"y": int_tensor([1, 2])}, "y has 2 rows; give 3"),
@@ -62,10 +62,10 @@ def test_fields_cannot_be_set(batch):
         ({"edge_index": int_tensor([[0], [0]]).to("meta")}, "edge_index is on"),
     ],
 )
-def test_check_says_what_is_wrong(batch, change, sentence):
+def test_check_raises_a_clear_error(batch, change, message):
     with pytest.raises(GraphError) as caught:
         replace(batch, **change).check()
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_check_takes_node_targets(batch):

@@ -45,17 +45,17 @@ def test_parse_graph6_no_graph(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
-        ("Bw\nB", "text, line 2: 3 nodes need 1 characters behind their number, got 0"),
-        ("Bww", "line 1: 3 nodes need 1 characters behind their number, got 2"),
+        ("Bw\nB", "text, line 2: 3 nodes need 1 characters after their number, got 0"),
+        ("Bww", "line 1: 3 nodes need 1 characters after their number, got 2"),
         ("B w", "line 1: byte 2 is 32"),
         ("\n\nBé", "line 3: byte 2 is 195"),
         ("\ud800", "line 1: byte 1 is 237"),
         ("B\x7f", "line 1: byte 2 is 127"),
         ("B~", "line 1: the padding bits are not zero"),
-        ("~??", "line 1: the number of nodes is cut off"),
-        ("~~~~~~~", "line 1: the number of nodes is cut off"),
+        ("~??", "line 1: the number of nodes is incomplete"),
+        ("~~~~~~~", "line 1: the number of nodes is incomplete"),
         ("~~~~~~~~", "line 1: 68719476735 nodes need"),
         (":Bc", "line 1: this is sparse6; convert it"),
         ("&B??", "line 1: this is digraph6"),
@@ -63,10 +63,10 @@ def test_parse_graph6_no_graph(text):
     ],
     ids=lambda value: ascii(value),
 )
-def test_parse_graph6_names_the_line(text, sentence):
+def test_parse_graph6_names_the_line(text, message):
     with pytest.raises(FileFormatError) as caught:
         parse_graph6(text, name="text")
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_read_graph6_names_the_file(tmp_path):
@@ -94,16 +94,16 @@ def test_decode_size_of_six_characters():
 
 
 @pytest.mark.parametrize(
-    ("edges", "sentence"),
+    ("edges", "message"),
     [
-        ([(0, 1)], "an edge has no mirror"),
+        ([(0, 1)], "an edge has no reverse edge"),
         ([(0, 0)], "graph 0 has a self loop or an edge twice"),
         ([(0, 1), (1, 0), (0, 1), (1, 0)], "graph 0 has a self loop or an edge twice"),
     ],
 )
-def test_format_graph6_refuses_what_it_cannot_hold(edges, sentence):
+def test_format_graph6_rejects_directed_and_multigraphs(edges, message):
     ends = int_tensor(edges, 2).t()
-    with pytest.raises(GraphError, match=sentence):
+    with pytest.raises(GraphError, match=message):
         format_graph6(GraphStore(int_tensor([2]), int_tensor([len(edges)]), ends))
 
 
@@ -121,7 +121,7 @@ def test_graph6_round_trip(shapes):
 
 @given(st.binary(max_size=12))
 @settings(deadline=None)
-def test_parse_graph6_any_bytes_give_graphs_or_a_sentence(content):
+def test_parse_graph6_any_bytes_give_graphs_or_an_error(content):
     message = "text, line 1"
     try:
         parse_graph6(content, name="text").check()

@@ -67,7 +67,7 @@ def test_from_pyg_node_targets():
 
 
 @pytest.mark.parametrize(
-    ("second", "sentence"),
+    ("second", "message"),
     [
         (
             {"x": None, "num_nodes": 2},
@@ -76,7 +76,7 @@ def test_from_pyg_node_targets():
         ({"x": torch.ones(2, 3)}, "torch.float32 [*, 3] on cpu in graph 1"),
         ({"x": torch.ones(2, 1).double()}, "torch.float64 [*, 1] on cpu in graph 1"),
         ({"x": torch.ones(2, 1, 1)}, "graph 1: x has shape [2, 1, 1]; give [n, c]"),
-        ({"x": None}, "graph 1: neither x nor num_nodes tells its size"),
+        ({"x": None}, "graph 1: it has neither num_nodes nor x"),
         ({"num_nodes": 3}, "graph 1: x has 2 rows; give 3"),
         ({"edge_attr": None}, "edge_attr is"),
         ({"edge_attr": EDGE[:1]}, "graph 1: edge_attr has 1 rows; give 2"),
@@ -87,11 +87,11 @@ def test_from_pyg_node_targets():
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_from_pyg_names_the_graph(second, sentence):
+def test_from_pyg_names_the_graph(second, message):
     fields = {"x": torch.ones(2, 1), "edge_index": EDGE, "edge_attr": EDGE, "y": 1.0}
     with pytest.raises(GraphError) as caught:
         from_pyg([Data(**fields), Data(**{**fields, **second})])
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_from_pyg_foreign_things():

@@ -56,9 +56,9 @@ def test_from_smiles_categories_are_in_range():
 
 
 @pytest.mark.parametrize(
-    ("line", "sentence"),
+    ("line", "message"),
     [
-        ("C(", "line 2, 'C(', is not a molecule; mend the SMILES."),
+        ("C(", "line 2, 'C(', is not a molecule; fix the SMILES."),
         ("", "line 2, '', is not a molecule"),
         ("xyz", "line 2, 'xyz', is not"),
         (None, "line 2 is a NoneType; give SMILES strings."),
@@ -66,11 +66,11 @@ def test_from_smiles_categories_are_in_range():
     ],
     ids=ascii,
 )
-def test_from_smiles_names_the_line(line, sentence, capfd):
+def test_from_smiles_names_the_line(line, message, capfd):
     pytest.importorskip("rdkit")
     with pytest.raises(GraphError) as caught:
         from_smiles(["CCO", line])
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
     assert capfd.readouterr().err == ""
 
 

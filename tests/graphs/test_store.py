@@ -70,11 +70,11 @@ def test_subset_every_kind_of_index(store, indices, graphs):
 
 
 @pytest.mark.parametrize(
-    ("indices", "sentence"),
+    ("indices", "message"),
     [
         (5, "index 5 is out of range; there are 5 graphs."),
         ([0, -6], "index -6 is out of range; there are 5 graphs."),
-        ([True], "the mask has 1 entries; give 5, one a graph."),
+        ([True], "the mask has 1 entries; give 5, one per graph."),
         (torch.zeros(0, dtype=torch.bool), "the mask has 0 entries"),
         (True, "cannot select graphs; give an int, a slice, a list"),
         (1.0, "cannot select graphs"),
@@ -87,10 +87,10 @@ def test_subset_every_kind_of_index(store, indices, graphs):
     ],
     ids=str,
 )
-def test_getitem_says_what_is_wrong(store, indices, sentence):
+def test_getitem_raises_a_clear_error(store, indices, message):
     with pytest.raises(GraphError) as caught:
         store[indices]
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_getitem_empty_store():
@@ -148,7 +148,7 @@ def test_concatenate_is_the_inverse_of_subset(store):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"x": None}, "x is torch.int64 [*, 1] on cpu in store 0 but None in store 1"),
         ({"x": torch.zeros(6, 1)}, "but torch.float32 [*, 1] on cpu in store 1"),
@@ -156,10 +156,10 @@ def test_concatenate_is_the_inverse_of_subset(store):
         ({"y": int_tensor([0] * 6), "node_targets": True}, "y is"),
     ],
 )
-def test_concatenate_says_what_differs(store, change, sentence):
+def test_concatenate_raises_if_stores_differ(store, change, message):
     with pytest.raises(GraphError) as caught:
         GraphStore.concatenate([store, replace(store, **change).check()])
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_concatenate_nothing():
@@ -168,12 +168,12 @@ def test_concatenate_nothing():
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"num_nodes": [3]}, "num_nodes is a list; give a tensor."),
         ({"num_nodes": torch.ones(5)}, "num_nodes is torch.float32 of shape [5]"),
         ({"num_nodes": int_tensor([3, 0, 1, -2, 0])}, "num_nodes[3] is -2"),
-        ({"num_nodes": int_tensor([1 << 62] * 5)}, "too large to add up"),
+        ({"num_nodes": int_tensor([1 << 62] * 5)}, "the sum would overflow int64"),
         ({"num_edges": int_tensor([4, 0])}, "num_nodes has 5 entries and num_edges 2"),
         ({"num_edges": int_tensor([4, 0, 0, 2, 0])}, "num_edges adds up to 6"),
         ({"num_edges": int_tensor([4, 0, 1, 0, 0])}, "1 and 1 in graph 2, which has 1"),
@@ -190,10 +190,10 @@ def test_concatenate_nothing():
         ({"x": torch.zeros(6, 1, device="meta")}, "x is on meta, the other fields on"),
     ],
 )
-def test_check_says_what_is_wrong(store, change, sentence):
+def test_check_raises_a_clear_error(store, change, message):
     with pytest.raises(GraphError) as caught:
         replace(store, **change).check()
-    assert sentence in str(caught.value)
+    assert message in str(caught.value)
 
 
 @given(stores(), st.data())

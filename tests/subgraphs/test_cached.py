@@ -19,19 +19,19 @@ def corner_cases() -> GraphStore:
 @pytest.mark.parametrize("num_hops", [0, 1, 3])
 @given(indices=st.lists(st.integers(0, 6), max_size=9))
 @settings(max_examples=60)
-def test_kept_subgraphs_of_a_batch_are_those_that_extraction_gives(num_hops, indices):
+def test_cached_subgraphs_of_a_batch_equal_extraction(num_hops, indices):
     store, extractor = corner_cases(), EgoNets(num_hops)
     positions = torch.tensor(indices, dtype=torch.long)
     batch = store[positions]
-    kept = cache_subgraphs(store, extractor)[positions]
+    cached = cache_subgraphs(store, extractor)[positions]
     wanted = extractor(batch.edge_index, batch.num_nodes)
     for name in FIELDS:
-        assert torch.equal(getattr(kept, name), getattr(wanted, name)), name
-    assert (kept.num_nodes, kept.num_edges) == (wanted.num_nodes, wanted.num_edges)
-    kept.check(batch.edge_index, batch.num_nodes)
+        assert torch.equal(getattr(cached, name), getattr(wanted, name)), name
+    assert (cached.num_nodes, cached.num_edges) == (wanted.num_nodes, wanted.num_edges)
+    cached.check(batch.edge_index, batch.num_nodes)
 
 
-def test_keep_all_in_chunks_is_keep_all(monkeypatch):
+def test_cache_subgraphs_does_not_depend_on_the_chunk_size(monkeypatch):
     store = corner_cases()
     whole = cache_subgraphs(store, EgoNets(2))
     monkeypatch.setattr(cached_module, "CHUNK", 3)
@@ -40,24 +40,24 @@ def test_keep_all_in_chunks_is_keep_all(monkeypatch):
         assert torch.equal(getattr(parts, name), getattr(whole, name)), name
 
 
-def test_keep_if_small_keeps_no_random_and_no_large_ones():
+def test_cache_if_small_returns_none_for_random_or_large_subgraphs():
     store = corner_cases()
     assert cache_if_small(store, RandomWalks()) is None
     assert cache_if_small(store, EgoNets(2), limit=10) is None
-    kept = cache_if_small(store, EgoNets(2))
-    assert kept is not None
-    assert kept.num_bytes == 3 * kept.node.numel() + 3 * kept.edge.numel()
+    cached = cache_if_small(store, EgoNets(2))
+    assert cached is not None
+    assert cached.num_bytes == 3 * cached.node.numel() + 3 * cached.edge.numel()
 
 
-def test_keep_if_small_counts_on_wider_numbers_than_those_of_a_few_graphs():
+def test_cache_if_small_assumes_int32_not_the_dtype_of_the_sample():
     store = corner_cases()
-    kept = cache_subgraphs(store, EgoNets(2))
-    assert kept.num_bytes < 4 * kept.num_values
-    assert cache_if_small(store, EgoNets(2), limit=4 * kept.num_values) is not None
-    assert cache_if_small(store, EgoNets(2), limit=4 * kept.num_values - 1) is None
+    cached = cache_subgraphs(store, EgoNets(2))
+    assert cached.num_bytes < 4 * cached.num_values
+    assert cache_if_small(store, EgoNets(2), limit=4 * cached.num_values) is not None
+    assert cache_if_small(store, EgoNets(2), limit=4 * cached.num_values - 1) is None
 
 
-def test_keep_if_small_of_an_empty_store_keeps_nothing():
+def test_cache_if_small_of_an_empty_store_is_none():
     none = torch.zeros(0, dtype=torch.long)
     store = GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
     assert cache_if_small(store, EgoNets(1)) is None

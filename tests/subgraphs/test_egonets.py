@@ -46,7 +46,7 @@ def egonets_by_networkx(edge_index, num_nodes, num_hops) -> RootedSubgraphs:
     )
 
 
-def test_egonets_of_a_path_are_these_six_fields():
+def test_egonets_of_a_path_equal_hand_written_fields():
     subs = egonets(PATH, num_nodes=3, num_hops=1)
     assert subs.root.tolist() == [0, 1, 2]
     assert subs.node.tolist() == [0, 1, 0, 1, 2, 1, 2]
@@ -111,8 +111,8 @@ def test_egonets_do_not_depend_on_the_chunk_size(graph, num_hops, chunk):
         assert_same(whole, egonets(*graph, num_hops))
 
 
-def test_egonets_of_a_star_cost_what_they_give(monkeypatch):
-    """Every leaf's egonet holds the hub, whose edges must not all be walked."""
+def test_egonets_of_a_star_do_not_visit_all_edges_of_the_hub(monkeypatch):
+    """Every leaf's egonet contains the hub; its other edges must not be visited."""
     size = 2000
     hub, leaf = torch.zeros(size - 1).long(), torch.arange(1, size)
     star = torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])])
@@ -129,7 +129,7 @@ def test_egonets_of_a_star_cost_what_they_give(monkeypatch):
     assert sum(looked_at) < 4 * (subs.num_copies + subs.num_edge_copies)
 
 
-def test_egonets_of_some_roots_are_those_of_all_picked_out():
+def test_egonets_of_some_roots_are_a_subset_of_all_egonets():
     roots = torch.tensor([2, 0])
     some = egonets(PATH, 3, 1, roots).check(PATH, 3)
     assert some.root.tolist() == [2, 0]
@@ -137,7 +137,7 @@ def test_egonets_of_some_roots_are_those_of_all_picked_out():
     assert some.hop.tolist() == [1, 0, 0, 1]
 
 
-def test_egonets_leave_their_input_alone():
+def test_egonets_do_not_modify_their_input():
     before = PATH.clone()
     egonets(PATH, 3, 2)
     assert torch.equal(PATH, before)
@@ -154,23 +154,23 @@ def test_egonets_leave_their_input_alone():
         ([[0], [1]], 3, "is a list"),
     ],
 )
-def test_egonets_of_a_malformed_graph_say_what_is_wrong(edge_index, num_nodes, message):
+def test_egonets_of_a_malformed_graph_raise_an_error(edge_index, num_nodes, message):
     with pytest.raises(GraphError, match=message):
         egonets(edge_index, num_nodes, 1)
 
 
 @pytest.mark.parametrize("num_hops", [-1, 1.5, None, True, "2"])
-def test_egonets_of_no_radius_say_what_is_wanted(num_hops):
+def test_egonets_with_a_wrong_num_hops_raise_a_clear_error(num_hops):
     with pytest.raises(OptionError, match=r"num_hops is .* whole number of at least 0"):
         EgoNets(num_hops)
     with pytest.raises(OptionError, match="num_hops is"):
         egonets(PATH, 3, num_hops)
 
 
-def test_egonets_too_large_for_their_keys_say_so(monkeypatch):
-    monkeypatch.setattr(reach, "LARGEST", 9 * 3)
+def test_egonets_raise_when_keys_would_overflow(monkeypatch):
+    monkeypatch.setattr(reach, "INT64_MAX", 9 * 3)
     egonets(PATH, 3, 1)
-    monkeypatch.setattr(reach, "LARGEST", 9 * 2)
+    monkeypatch.setattr(reach, "INT64_MAX", 9 * 2)
     with pytest.raises(GraphError, match="too large for 5 hops; use at most 1"):
         egonets(PATH, 3, 5)
 
@@ -179,6 +179,6 @@ def test_egonets_too_large_for_their_keys_say_so(monkeypatch):
     "roots",
     [torch.tensor([0, 0]), torch.tensor([3]), torch.tensor([0.0]), [0, 1]],
 )
-def test_egonets_of_wrong_roots_say_what_is_wanted(roots):
+def test_egonets_of_wrong_roots_raise_a_clear_error(roots):
     with pytest.raises(GraphError, match="roots"):
         egonets(PATH, 3, 1, roots)

@@ -22,6 +22,6 @@ def test_rooted_from_pyg_equals_our_egonets(num_hops):
         assert torch.equal(getattr(theirs, name), getattr(ours, name)), name
 
 
-def test_rooted_from_pyg_wants_rooted_subgraphs():
+def test_rooted_from_pyg_rejects_plain_data():
     with pytest.raises(SubgraphError, match="apply PyG's RootedEgoNets first"):
         rooted_from_pyg(small_graphs()["path"])

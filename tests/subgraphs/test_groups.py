@@ -1,4 +1,4 @@
-"""Groups of copies and edge copies against plain Python."""
+"""Compare groups of copies and edge copies with plain Python loops."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_every_axis(graph: tuple[torch.Tensor, int]) -> None:
         assert members(subs.by(axis), len(named)) == wanted
 
 
-def test_a_record_of_unknown_size_says_so() -> None:
+def test_grouping_without_num_nodes_raises() -> None:
     subs = EgoNets(1)(torch.tensor([[0], [1]]), 2)
     fields = (subs.root, subs.node, subs.subgraph, subs.hop, subs.edge_index, subs.edge)
     with pytest.raises(SubgraphError, match="num_nodes"):

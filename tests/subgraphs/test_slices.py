@@ -10,7 +10,7 @@ from tests.strategies import graphs
 
 
 @given(graphs(), st.integers(1, 40), st.integers(0, 3))
-def test_slices_put_together_are_the_whole(graph, max_copies, num_hops):
+def test_concatenated_slices_equal_the_whole(graph, max_copies, num_hops):
     edge_index, num_nodes = graph
     whole = EgoNets(num_hops)(edge_index, num_nodes)
     copies = subgraphs = 0
@@ -42,13 +42,13 @@ def test_slices_put_together_are_the_whole(graph, max_copies, num_hops):
     assert torch.equal(torch.cat(ends, dim=1), whole.edge_index)
 
 
-def test_slices_want_at_least_one_copy():
+def test_slices_require_at_least_one_copy():
     whole = EgoNets(1)(torch.tensor([[0], [1]]), 2)
     with pytest.raises(OptionError, match="max_copies is 0"):
         list(slices(whole, 0))
 
 
-def test_a_subgraph_that_is_larger_comes_alone():
+def test_a_subgraph_larger_than_max_copies_is_a_slice_by_itself():
     """The hub of a star, with a copy of every leaf, between single nodes."""
     star = torch.tensor([[0, 1, 2], [3, 3, 3]])
     parts = list(slices(EgoNets(1)(star, 5), 2))

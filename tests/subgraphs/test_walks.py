@@ -39,7 +39,7 @@ def test_random_walks_step_along_edges_only(graph, length, p, q, seed):
 
 @settings(max_examples=100, deadline=None)
 @given(graph=graphs(), repeats=st.integers(1, 3), q=st.sampled_from([1.0, 2.0]))
-def test_walk_subgraphs_keep_every_sentence_of_the_record(graph, repeats, q):
+def test_walk_subgraphs_pass_check(graph, repeats, q):
     subs = walk_subgraphs(*graph, length=3, repeats=repeats, q=q, generator=seeded())
     subs.check(*graph)
     assert subs.num_subgraphs == graph[1]
@@ -54,7 +54,7 @@ def test_walk_subgraphs_of_corner_cases_pass_check(corner_case):
         subs.check(*graph)
 
 
-def test_walk_subgraphs_beyond_max_hops_are_not_reached():
+def test_walk_subgraphs_mark_copies_beyond_max_hops():
     cycle = torch.stack([torch.arange(8), torch.arange(1, 9) % 8])
     subs = walk_subgraphs(cycle, 8, length=4, repeats=1, max_hops=2)
     assert subs.check(cycle, 8).hop.reshape(8, 5).eq(-1).sum(dim=1).tolist() == [2] * 8
@@ -97,10 +97,10 @@ def exact_transitions(adjacency, p, q):
 
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.25, 1.0), (4.0, 0.5), (0.5, 3.0)])
 @pytest.mark.parametrize("duplicate", [False, True])
-@pytest.mark.parametrize(("long_row", "trials"), [(64, 64), (0, 64), (0, 2)])
-def test_random_walks_follow_p_and_q(p, q, duplicate, long_row, trials, monkeypatch):
+@pytest.mark.parametrize(("high_degree", "trials"), [(64, 64), (0, 64), (0, 2)])
+def test_random_walks_follow_p_and_q(p, q, duplicate, high_degree, trials, monkeypatch):
     """Chi-square of second-order transitions against the exact probabilities."""
-    monkeypatch.setattr(node2vec, "LONG_ROW", long_row)
+    monkeypatch.setattr(node2vec, "HIGH_DEGREE", high_degree)
     monkeypatch.setattr(node2vec, "MAX_TRIALS", trials)
     edges = [(0, 1), (0, 2), (1, 2), (1, 3), (3, 4), (4, 0), (2, 5)]
     edges += [(0, 1)] if duplicate else []
@@ -127,7 +127,7 @@ def test_random_walks_follow_p_and_q(p, q, duplicate, long_row, trials, monkeypa
     ("option", "value"),
     [("length", -1), ("repeats", 0), ("p", 0.0), ("q", -1.0), ("p", float("nan"))],
 )
-def test_random_walks_of_a_wrong_option_say_what_is_wanted(option, value):
+def test_random_walks_with_a_wrong_option_raise_a_clear_error(option, value):
     with pytest.raises(OptionError, match=f"{option} is {value}; give"):
         RandomWalks(**{option: value})
     options = {"length": 2, "repeats": 1} | {option: value}
@@ -135,7 +135,7 @@ def test_random_walks_of_a_wrong_option_say_what_is_wanted(option, value):
         walk_subgraphs(torch.empty(2, 0).long(), 1, **options)
 
 
-def test_random_walks_from_a_hub_do_not_look_at_all_its_edges(monkeypatch):
+def test_random_walks_from_a_hub_do_not_weigh_all_its_edges(monkeypatch):
     size = 3000
     hub, leaf = torch.zeros(size - 1).long(), torch.arange(1, size)
     star = torch.stack([torch.cat([hub, leaf]), torch.cat([leaf, hub])])
@@ -151,7 +151,7 @@ def test_random_walks_from_a_hub_do_not_look_at_all_its_edges(monkeypatch):
     assert sum(looked_at) < 100 * size
 
 
-def test_walk_subgraphs_take_all_their_repeats():
+def test_walk_subgraphs_use_all_repeats():
     clique = torch.combinations(torch.arange(30)).t()
     clique = torch.cat([clique, clique.flip(0)], dim=1)
     once, often = (
@@ -164,9 +164,9 @@ def test_walk_subgraphs_take_all_their_repeats():
 
 @pytest.mark.parametrize(
     ("start", "p", "message"),
-    [([9], 1.0, "start must hold nodes in"), ([0], 0.0, "p is 0.0; give a positive")],
+    [([9], 1.0, "start must contain nodes"), ([0], 0.0, "p is 0.0; give a positive")],
 )
-def test_random_walks_of_wrong_input_say_what_is_wanted(start, p, message):
+def test_random_walks_with_wrong_input_raise_a_clear_error(start, p, message):
     path = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(GnnakError, match=message):
         random_walks(path, 2, torch.tensor(start), 2, p)

@@ -1,4 +1,4 @@
-"""Families of graphs that are hard to tell apart, built and not read."""
+"""Constructions of non-isomorphic graphs that WL tests can hardly distinguish."""
 
 from gnnak.graphs.families.cfi import cfi_pair
 from gnnak.graphs.families.circulant import CSL_SKIPS, circulant, csl

@@ -1,4 +1,4 @@
-"""Pairs of Cai, Fürer and Immerman: alike to k-WL, for any k, over the right base."""
+"""Cai-Fürer-Immerman (CFI) pairs: for any k, some pair is indistinguishable to k-WL."""
 
 from itertools import combinations
 
@@ -11,17 +11,18 @@ Node = tuple[object, ...]
 
 
 def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
-    r"""The two graphs $A$ and $B$ over a cubic base graph, as the paper builds them.
+    r"""Build the CFI graphs $A$ and $B$ over a cubic base graph, as in the paper.
 
     Each base node $u$ becomes a gadget $X_3$ of ten nodes: a pair $a_{u,v}$, $b_{u,v}$
     for each neighbour $v$, and a middle node $m_S$ for each even set $S$ of neighbours,
     joined to $a_{u,v}$ if $v \in S$ and to $b_{u,v}$ if not. For an edge $(u, v)$, $A$
-    joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to $b_{v,u}$; $B$ crosses one such edge.
+    joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to $b_{v,u}$. $B$ is the same, except for
+    one edge $(u, v)$ where it joins $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
 
-    $A$ and $B$ are not isomorphic, and k-WL needs k above the size of the base's
-    smallest separator to tell them apart. If the base has girth at least 5,
-    Subgraph-1-WL with t-hop egonets cannot for t <= 4, even with an exact HASH
-    (Theorem 4).
+    $A$ and $B$ are not isomorphic, and k-WL can distinguish them only if k is larger
+    than the smallest separator of the base graph. If the base graph has girth at
+    least 5, Subgraph-1-WL with t-hop egonets, t <= 4, cannot distinguish them, even if
+    its HASH tests isomorphism exactly (Theorem 4).
 
     Args:
         base: A simple, undirected, connected graph with all degrees 3.
@@ -32,12 +33,14 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     """
     if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
         raise GraphError(
-            "the base graph must be simple and undirected, but it has directions, "
+            "the base graph must be simple and undirected, but it is directed or has "
             "parallel edges or self loops; give an nx.Graph without self loops."
         )
     wrong = [node for node, degree in base.degree if degree != 3]
     if wrong or not base or not nx.is_connected(base):
-        found = f"node {wrong[0]!r} is not" if wrong else "it is empty or in parts"
+        found = "it is empty or disconnected"
+        if wrong:
+            found = f"node {wrong[0]!r} does not have degree 3"
         raise GraphError(
             f"the base graph must be connected and cubic, but {found}; give another."
         )
@@ -46,6 +49,7 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
+    """Build the CFI graph in which the base edge `crossed`, if any, is crossed."""
     edges: list[tuple[Node, Node]] = []
     for u in base:
         for chosen in _even_sets(list(base[u])):
@@ -63,4 +67,5 @@ def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
 
 
 def _even_sets(neighbors: list[object]) -> list[tuple[object, ...]]:
+    """Return all subsets of three neighbours with 0 or 2 elements."""
     return [(), *combinations(neighbors, 2)]

@@ -1,4 +1,4 @@
-"""Circulant graphs: the nodes of a cycle, each joined to those some steps away."""
+"""Circulant graphs: each node of a cycle is joined to nodes at fixed distances."""
 
 from collections.abc import Iterable, Sequence
 from math import gcd
@@ -7,13 +7,13 @@ from gnnak.errors import OptionError
 from gnnak.graphs.named import Graph, undirected
 
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
-"""Skips of the ten graphs on 41 nodes, one of each isomorphism class."""
+"""Skips of the ten graphs of CSL (circular skip links): one per isomorphism class."""
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Join every node to the nodes `step` farther on, for each of `steps`.
+    """Join every node `i` to node `i + step` modulo `num_nodes`, for each step.
 
-    Vertex-transitive, so all nodes look alike and 1-WL gives them one colour.
+    The graph is vertex-transitive, so 1-WL gives all nodes the same colour.
 
     >>> edge_index, num_nodes = circulant(5, [1, 2])
     >>> edge_index.size(1), num_nodes
@@ -29,17 +29,22 @@ def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
 
 
 def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
-    """Circular skip links: a cycle, and a second one that skips `skip` nodes a step.
+    """Build circular skip link (CSL) graphs, one for each of `skips`.
 
-    All are 4-regular: 1-WL (and 2-WL) tells no pair apart. The ten default graphs on
-    41 nodes are pairwise non-isomorphic; 3-WL tells all of them apart. Subgraph-1-WL*
-    with 1-hop egonets only sees triangles, which skip 2 alone has; its other pairs need
-    larger egonets.
+    Each is the circulant graph with steps 1 and `skip`. All are 4-regular, so neither
+    1-WL nor 2-WL distinguishes any two of them. The ten default graphs on 41 nodes are
+    pairwise non-isomorphic, and 3-WL distinguishes all of them. Subgraph-1-WL* with
+    1-hop egonets can only detect triangles, and only the graph with skip 2 has any; all
+    other pairs need larger egonets.
+
+    Args:
+        num_nodes: Number of nodes of each graph.
+        skips: The skips; each must be coprime to `num_nodes`.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:
             raise OptionError(
-                f"skip is {skip}; give a number between 2 and {num_nodes - 2} without "
-                f"a common divisor with num_nodes = {num_nodes}."
+                f"skip is {skip}; give a number between 2 and {num_nodes - 2} that "
+                f"is coprime to num_nodes = {num_nodes}."
             )
     return [circulant(num_nodes, [1, skip]) for skip in skips]

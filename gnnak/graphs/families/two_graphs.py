@@ -1,10 +1,11 @@
-"""Regular two-graphs on 26 points, and the strongly regular graphs inside them.
+"""Regular two-graphs on 26 points, and the strongly regular graphs in them.
 
-A *Seidel matrix* has 0 on the diagonal, -1 for joined and +1 for other pairs. Changing
-the sign of some rows and the same columns is *switching*; all matrices reached that way
-are one *two-graph*. It is regular if the matrix has two eigenvalues only. There are
-four regular two-graphs on 26 points: two hold the Latin square graphs of order 5 with a
-point added, two the block graphs of the Steiner triple systems on 13 points.
+The *Seidel matrix* of a graph has 0 on the diagonal, -1 for adjacent nodes and +1 for
+other pairs. *Switching* a set of nodes flips the sign of their rows and columns. A
+*two-graph* is the set of all graphs that switching turns into each other; it is
+*regular* if the Seidel matrix has exactly two eigenvalues. There are four regular
+two-graphs on 26 points: two contain a Latin square graph of order 5 plus an isolated
+point, two contain the block graph of a Steiner triple system on 13 points.
 """
 
 from itertools import combinations, product
@@ -16,24 +17,26 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Shifted by 0 to 12 they hold each pair once: differences 1, 3, 4 and 2, 5, 6."""
+"""Shifted by 0 to 12 modulo 13, these blocks contain every pair of points once, because
+their differences are 1, 3, 4 and 2, 5, 6."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A Latin square of order 5 with a 2x2 subsquare, which the cyclic one has not."""
+"""A Latin square of order 5 with a 2x2 subsquare; the cyclic square has none."""
 
 
 def latin_squares() -> list[Matrix]:
-    """The two Latin squares of order 5 that are not rearrangements of each other."""
+    """Return one Latin square of order 5 of each of the two main classes."""
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
     return [cyclic, second]
 
 
 def triple_systems() -> list[list[Block]]:
-    """The two Steiner triple systems on 13 points: 26 triples, each pair in one.
+    """Return the two Steiner triple systems on 13 points.
 
-    The second is the first with one quadrilateral of four triples on six points
-    exchanged for the other four triples that hold the same pairs.
+    Each has 26 triples, and every pair of points is in exactly one of them. The second
+    is the first with four triples on six points (a quadrilateral, or Pasch
+    configuration) replaced by the four other triples that cover the same pairs.
     """
     first = [
         frozenset((point + shift) % 13 for point in base)
@@ -44,13 +47,13 @@ def triple_systems() -> list[list[Block]]:
         points = frozenset.union(*four)
         if len(points) == 6:
             exchanged = [points - block for block in four]
-            kept = [block for block in first if block not in four]
-            return [first, kept + exchanged]
+            others = [block for block in first if block not in four]
+            return [first, others + exchanged]
     raise AssertionError("the cyclic triple system has quadrilaterals")
 
 
 def regular_two_graphs() -> list[Matrix]:
-    """A Seidel matrix of each of the four regular two-graphs on 26 points.
+    """Return a Seidel matrix of each of the four regular two-graphs on 26 points.
 
     >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
     [True, True, True, True]
@@ -68,18 +71,19 @@ def regular_two_graphs() -> list[Matrix]:
 
 
 def _seidel(joined: NDArray[np.bool_]) -> Matrix:
+    """Return the Seidel matrix of a boolean adjacency matrix."""
     matrix = np.where(joined, -1, 1)
     np.fill_diagonal(matrix, 0)
     return matrix.astype(np.int64)
 
 
 def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Switch a Seidel matrix: row and column `i` are multiplied by `signs[i]`."""
+    """Switch a Seidel matrix: multiply row and column `i` by `signs[i]`."""
     return matrix * np.outer(signs, signs)
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Switch each point off its neighbours and remove it: one matrix for each point."""
+    """Return, for each point, the matrix switched to isolate it, without the point."""
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -90,10 +94,16 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """All ways of switching after which every row sums to `value`, an eigenvalue.
+    """Return every switching of the matrix after which all rows sum to `value`.
 
-    They are the eigenvectors with entries +1 and -1. Such a vector is fixed by as many
-    of its entries as the eigenspace has dimensions, so all are tried.
+    The signs of these switchings are the eigenvectors of the eigenvalue `value` whose
+    entries are all +1 or -1. An eigenvector is determined by as many of its entries as
+    the eigenspace has dimensions, so all sign patterns of those entries are tried; the
+    first is fixed to +1, because opposite signs give the same switching.
+
+    Args:
+        matrix: A Seidel matrix.
+        value: The row sum, an eigenvalue of the matrix.
     """
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
@@ -109,7 +119,7 @@ def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
 
 
 def _independent_rows(space: NDArray[np.float64]) -> list[int]:
-    """The first rows of `space` that span its row space."""
+    """Return the first rows of `space` that are a basis of its row space."""
     chosen: list[int] = []
     for row in range(len(space)):
         if np.linalg.matrix_rank(space[[*chosen, row]], tol=1e-6) > len(chosen):

@@ -1,4 +1,4 @@
-"""From files and from other libraries' graphs into a `GraphStore`, and back."""
+"""Convert files and other libraries' graphs to a `GraphStore`, and back."""
 
 from gnnak.graphs.readers.graph6 import (
     format_graph6,

@@ -1,4 +1,4 @@
-"""Between the arrays of a file and the tensors of a store."""
+"""Convert numpy arrays of a file to tensors, and back."""
 
 import numpy as np
 import torch
@@ -10,37 +10,42 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """A tensor of its own with the numbers of `array`.
+    """Copy an array to a tensor; integers and bools become int64.
+
+    Floating-point numbers keep their dtype.
 
     Args:
-        key: How a sentence calls the array.
-        array: Bools or whole numbers, which become int64, or other real numbers,
-            which keep their type.
-        whole: Refuse all but whole numbers.
+        key: Name of the array in error messages.
+        array: Integers, bools or floating-point numbers of up to 64 bits.
+        whole: Accept integers only.
 
     Raises:
-        GraphError: If the array holds something else.
+        GraphError: If the array has another dtype, or an integer exceeds int64.
 
     >>> to_tensor("x", np.array([[3], [1]], np.uint8), whole=False)
     tensor([[3],
             [1]])
     """
     if whole and array.dtype.kind not in "iu":
-        raise GraphError(f"{key} has dtype {array.dtype}; write whole numbers.")
+        raise GraphError(f"{key} has dtype {array.dtype}; write integers.")
     if array.dtype.kind == "f" and array.dtype.itemsize <= 8:
         return torch.from_numpy(array.astype(array.dtype.newbyteorder("=")))
     if array.dtype.kind not in "iub":
         raise GraphError(f"{key} has dtype {array.dtype}; write numbers.")
     if array.dtype.kind == "u" and array.size and array.max() > LARGEST:
-        raise GraphError(f"{key} holds {array.max()}, too large for int64.")
+        raise GraphError(f"{key} contains {array.max()}, too large for int64.")
     return torch.from_numpy(array.astype(np.int64))
 
 
 def to_array(key: str, tensor: Tensor) -> np.ndarray:
-    """The numbers of `tensor`, whole ones in as few bytes as they need.
+    """Copy a tensor to an array; integers get the smallest dtype that fits.
+
+    Args:
+        key: Name of the tensor in error messages.
+        tensor: The tensor, on any device.
 
     Raises:
-        GraphError: If numpy has no such type.
+        GraphError: If the tensor is bfloat16 or complex.
 
     >>> to_array("x", torch.tensor([3, 300])).dtype
     dtype('uint16')
@@ -57,10 +62,10 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """One bool; false if the key is absent.
+    """Convert an array with one bool to a Python bool; None gives False.
 
     Raises:
-        GraphError: If the array is not one bool.
+        GraphError: If the array is anything but one bool.
     """
     if array is None:
         return False
@@ -73,10 +78,10 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """The strings of an array.
+    """Convert a one-dimensional array of strings to a tuple.
 
     Raises:
-        GraphError: If the array is not one row of strings.
+        GraphError: If the array has another dtype or shape.
     """
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(

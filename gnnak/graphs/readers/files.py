@@ -1,4 +1,4 @@
-"""Whole files in and out, with every failure a sentence."""
+"""Read and write whole files, with `FileFormatError` on failure."""
 
 import os
 import secrets
@@ -7,11 +7,11 @@ from pathlib import Path
 from gnnak.errors import FileFormatError
 
 FilePath = str | os.PathLike[str]
-"""Where a file is."""
+"""Path of a file or folder."""
 
 
 def read_bytes(path: FilePath) -> bytes:
-    """Return what the file holds.
+    """Return the content of a file.
 
     Raises:
         FileFormatError: If there is no such file, or it cannot be read.
@@ -28,10 +28,10 @@ def read_bytes(path: FilePath) -> bytes:
 
 
 def make_folder(path: FilePath) -> Path:
-    """Make a folder, and those it lies in, unless it is there; return its path.
+    """Create a folder and its parents if they do not exist; return its path.
 
     Raises:
-        FileFormatError: If it cannot be made.
+        FileFormatError: If it cannot be created.
     """
     where = Path(path)
     try:
@@ -44,9 +44,10 @@ def make_folder(path: FilePath) -> Path:
 
 
 def write_bytes(path: FilePath, content: bytes) -> None:
-    """Write a whole file or nothing: readers never see half of it.
+    """Write a file atomically: readers see the old content or all of the new one.
 
-    The content goes to a new file beside `path`, which then takes its place.
+    The content is written to a temporary file in the same folder, which is then
+    renamed to `path`.
 
     Raises:
         FileFormatError: If the folder does not exist or cannot be written to.

@@ -1,9 +1,10 @@
-r"""The graph6 format: one simple undirected graph a line, in printable characters.
+r"""The graph6 format: one simple undirected graph per line, in printable characters.
 
-A line is $N(n)$, the number of nodes, then the upper triangle of the adjacency matrix
-column by column, $(0,1), (0,2), (1,2), (0,3), \ldots$, six bits a character, padded
-with zeros, 63 added to each six bits. $N(n)$ is one character up to 62, else `~` and
-three, or `~~` and six. Brendan McKay's description is the reference:
+A line starts with $N(n)$, the number of nodes. The bits of the upper triangle of the
+adjacency matrix follow, column by column, $(0,1), (0,2), (1,2), (0,3), \ldots$, padded
+with zeros to a multiple of six. Each six bits plus 63 are one character. $N(n)$ is one
+character for n <= 62, else `~` and three characters, or `~~` and six characters. The
+reference is Brendan McKay's description:
 https://users.cecs.anu.edu.au/~bdm/data/formats.txt
 """
 
@@ -11,8 +12,8 @@ import numpy as np
 import torch
 
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs.mirror import mirrored, unmirrored
 from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
+from gnnak.graphs.reverse_edges import with_reverse_edges, without_reverse_edges
 from gnnak.graphs.store import GraphStore
 
 HEADER = b">>graph6<<"
@@ -20,26 +21,26 @@ OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
 
 
 def read_graph6(path: FilePath) -> GraphStore:
-    """Read a graph6 file: one graph a line, blank lines and the header skipped.
+    """Read a graph6 file: one graph per line; skips blank lines and the header.
 
     Raises:
-        FileFormatError: If the file is missing or a line is not graph6; the sentence
+        FileFormatError: If the file is missing or a line is not graph6; the message
             names the file and the line.
     """
     return parse_graph6(read_bytes(path), name=str(path))
 
 
 def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
-    """Read graph6 from a string: one graph a line, blank lines and header skipped.
+    """Parse graph6: one graph per line; skips blank lines and the header.
 
-    Both directions of every edge come out, the mirror right behind its edge.
+    The store has both directions of every edge, the reverse directly after the edge.
 
     Args:
         text: The lines.
-        name: How a sentence calls the text.
+        name: Name of the text in error messages.
 
     Raises:
-        FileFormatError: If a line is not graph6; the sentence names the line.
+        FileFormatError: If a line is not graph6; the message names the line.
 
     >>> parse_graph6("Bw").edge_index
     tensor([[0, 1, 0, 2, 1, 2],
@@ -65,11 +66,11 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
         torch.tensor(counts, dtype=torch.long),
         torch.from_numpy(np.concatenate(edges, axis=1)),
     )
-    return mirrored(store)
+    return with_reverse_edges(store)
 
 
 def format_graph6(store: GraphStore) -> str:
-    r"""The graphs of a store as graph6, one a line; features are left out.
+    r"""Format the graphs of a store as graph6, one per line, without features.
 
     Raises:
         GraphError: If a graph is not simple and undirected.
@@ -78,9 +79,11 @@ def format_graph6(store: GraphStore) -> str:
     'Bw\n?\n@\n'
     """
     bare = GraphStore(store.num_nodes, store.num_edges, store.edge_index).check()
-    once = unmirrored(bare.to("cpu"))
+    once = without_reverse_edges(bare.to("cpu"))
     if once is None:
-        raise GraphError("an edge has no mirror; graph6 holds undirected graphs only.")
+        raise GraphError(
+            "an edge has no reverse edge; graph6 is for undirected graphs only."
+        )
     sizes = once.num_nodes.tolist()
     columns = np.split(once.edge_index.numpy(), once.edge_ptr[1:-1].tolist(), axis=1)
     lines = []
@@ -89,7 +92,7 @@ def format_graph6(store: GraphStore) -> str:
         place = high * (high - 1) // 2 + low
         if (low == high).any() or np.unique(place).size != place.size:
             raise GraphError(
-                f"graph {graph} has a self loop or an edge twice; graph6 holds simple "
+                f"graph {graph} has a self loop or an edge twice; graph6 is for simple "
                 "graphs only."
             )
         lines.append(_encode(size, place) + "\n")
@@ -97,7 +100,7 @@ def format_graph6(store: GraphStore) -> str:
 
 
 def write_graph6(path: FilePath, store: GraphStore) -> None:
-    """Write the graphs of a store as a graph6 file; features are left out.
+    """Write the graphs of a store to a graph6 file, without features.
 
     Raises:
         GraphError: If a graph is not simple and undirected.
@@ -107,7 +110,7 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Number of nodes and edges [2, e] of one line; `ValueError` says what is wrong."""
+    """Decode one line to the number of nodes and edges [2, e]; raise `ValueError`."""
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)
@@ -121,8 +124,8 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
     pairs = size * (size - 1) // 2
     if rest.size != -(-pairs // 6):
         raise ValueError(
-            f"{size} nodes need {-(-pairs // 6)} characters behind their number, got "
-            f"{rest.size}; the line is cut or damaged"
+            f"{size} nodes need {-(-pairs // 6)} characters after their number, got "
+            f"{rest.size}; the line is truncated or damaged"
         )
     bits = np.unpackbits(rest[:, None], axis=1)[:, 2:].reshape(-1)
     place = np.flatnonzero(bits)
@@ -132,12 +135,12 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 
 
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
-    """The number of nodes and the six-bit values behind it."""
+    """Return the number of nodes and the six-bit values that follow it."""
     start, stop = (0, 1) if six[0] < 63 else (1, 4)
     if six[:2].tolist() == [63, 63]:
         start, stop = 2, 8
     if six.size < stop:
-        raise ValueError("the number of nodes is cut off; the line is truncated")
+        raise ValueError("the number of nodes is incomplete; the line is truncated")
     size = 0
     for digit in six[start:stop].tolist():
         size = size * 64 + digit
@@ -145,7 +148,7 @@ def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def _ends(place: np.ndarray) -> np.ndarray:
-    """The two ends, low and high, of places in the upper triangle, [2, e]."""
+    """Convert bit positions in the upper triangle to edges (low, high), [2, e]."""
     high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > place
     high += high * (high + 1) // 2 <= place
@@ -153,7 +156,7 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """One line from the number of nodes and the places of edges."""
+    """Encode one line from the number of nodes and the bit positions of the edges."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     number = "".join(
         chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))

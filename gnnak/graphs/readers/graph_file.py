@@ -1,4 +1,4 @@
-"""What one file of a data set holds: graphs, and how to split them."""
+"""The content of a data set file: graphs and their splits."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """The graphs of a file, their splits, and names of categories."""
+    """The graphs of a data set file, their splits, and the names of categories."""
 
     store: GraphStore
     """The graphs; may be empty."""
     split: Tensor | None = None
     """[g], int64: 0 train, 1 validation, 2 test; None if the file has no split."""
     folds: Tensor | None = None
-    """[k, g], int64, one row a fold: 0 train, 1 test, -1 not used; None if none."""
+    """[k, g], int64, one row per fold: 0 train, 1 test, -1 not used; None if the file
+    has no folds."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What categories are called: `names["atom_names"][3]` is atom type 3."""
+    """Names of categories: `names["atom_names"][3]` is the name of atom type 3."""
 
     def indices(self, part: Part) -> Tensor:
-        """Positions of the graphs in one part of the split, increasing.
+        """Return the positions of the graphs in one part of the split, sorted.
 
         Args:
-            part: train, validation or test.
+            part: `train`, `validation` or `test`.
 
         Raises:
             GraphError: If there is no split.
@@ -45,10 +46,10 @@ class GraphFile:
         return (self.split == PARTS.index(part)).nonzero().flatten()
 
     def fold(self, index: int) -> tuple[Tensor, Tensor]:
-        """Positions of the training and of the test graphs of one fold.
+        """Return the positions of the training graphs and of the test graphs of a fold.
 
         Raises:
-            GraphError: If there is no such fold.
+            GraphError: If the fold does not exist.
         """
         count = 0 if self.folds is None else self.folds.size(0)
         if self.folds is None or not 0 <= index < count:
@@ -57,10 +58,10 @@ class GraphFile:
         return train.flatten(), test.flatten()
 
     def check(self) -> GraphFile:
-        """Verify every sentence of the fields above and return the file.
+        """Check that every field is as documented above and return the file.
 
         Raises:
-            GraphError: In one sentence, the first thing that is wrong.
+            GraphError: Names the first field that is wrong.
         """
         self.store.check()
         size = len(self.store)
@@ -80,15 +81,18 @@ class GraphFile:
                 )
         for key in self.names:
             if not key.endswith("_names"):
-                raise GraphError(f"names has a key {key!r}; let it end in '_names'.")
+                raise GraphError(
+                    f"names has the key {key!r}; keys must end in '_names'."
+                )
         return self
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
+    """Raise `GraphError` unless `value` is an int64 tensor of codes low..high."""
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]
     if wrong.numel():
         raise GraphError(
-            f"{name} holds {int(wrong[0])}; only {low} to {high} have a meaning."
+            f"{name} holds {int(wrong[0])}; only {low} to {high} are valid codes."
         )

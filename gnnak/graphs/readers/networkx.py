@@ -1,4 +1,4 @@
-"""networkx graphs into a store, and back."""
+"""Convert networkx graphs to a store, and back."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
 
 Names = str | Sequence[str]
-"""One attribute, or several side by side."""
+"""The name of one attribute, or of several whose columns are concatenated."""
 
 
 def from_networkx(
@@ -20,20 +20,20 @@ def from_networkx(
     node_attr: Names | None = None,
     edge_attr: Names | None = None,
 ) -> GraphStore:
-    """A store with networkx graphs; nodes keep the order they are iterated in.
+    """Convert networkx graphs to a store; nodes are numbered in iteration order.
 
-    Every edge of an undirected graph gets its mirror right behind it; a directed one
-    keeps its edges as they are. Parallel edges stay parallel, a self loop stays one.
+    In undirected graphs, every edge is followed by its reverse edge; directed graphs
+    get no reverse edges. Parallel edges remain, and self loops are stored once.
 
     Args:
-        graphs: Graphs of any kind, with any hashable nodes.
-        node_attr: Attributes of the nodes that make the columns of `x`, each a number
-            or a list of numbers; no `x` if not given.
-        edge_attr: Attributes of the edges that make the columns of `edge_attr`.
+        graphs: Directed or undirected graphs or multigraphs, with any hashable nodes.
+        node_attr: Names of the node attributes that become the columns of `x`; each is
+            a number or a list of numbers. If None, the store has no `x`.
+        edge_attr: Names of the edge attributes that become the columns of `edge_attr`.
 
     Raises:
-        GraphError: If something is not a graph, or an attribute is missing or not a
-            number; the sentence names the graph.
+        GraphError: If an item is not a graph, or an attribute is missing or not a
+            number; the message names the graph.
 
     >>> from_networkx([nx.path_graph("abc"), nx.DiGraph([(1, 0)])]).edge_index
     tensor([[0, 1, 1, 2, 0],
@@ -53,14 +53,14 @@ def from_networkx(
         _table([row for raw in raws for row in raw.node_rows], node_attr),
         _table([row for raw in raws for row in raw.edge_rows], edge_attr),
     )
-    return mirrored(store.check(), torch.tensor(directed, dtype=torch.bool))
+    return with_reverse_edges(store.check(), torch.tensor(directed, dtype=torch.bool))
 
 
 def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
-    """One graph of a store, every directed edge kept; node `i` is the `i`-th node.
+    """Convert one graph of a store to a directed multigraph with nodes 0..n-1.
 
-    Features become the attributes `x` and `edge_attr`, as lists. For an undirected
-    graph, take `nx.Graph(to_networkx(store, index))`.
+    Features become the attributes `x` and `edge_attr`, as lists. To get an undirected
+    graph, use `nx.Graph(to_networkx(store, index))`.
 
     >>> to_networkx(from_networkx([nx.path_graph(3)]), 0).edges()
     OutMultiEdgeDataView([(0, 1), (1, 0), (1, 2), (2, 1)])
@@ -79,7 +79,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Raw(NamedTuple):
-    """One graph in Python lists: every edge once, a row of numbers for each item."""
+    """One networkx graph as Python lists, each edge once, with rows of attributes."""
 
     size: int
     directed: bool
@@ -109,7 +109,7 @@ def _one(
 def _row(
     number: int, what: str, data: Mapping[str, Any], names: Names | None
 ) -> list[float]:
-    """The numbers of one node or edge, attribute by attribute."""
+    """Concatenate the attribute values of one node or edge."""
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
@@ -122,7 +122,7 @@ def _row(
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """[rows, c]: int64 if all are whole numbers or bools, else float32."""
+    """Convert rows to a tensor [rows, c]: int64 if integers or bools, else float32."""
     if names is None:
         return None
     if not rows:
@@ -131,7 +131,7 @@ def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
         table = torch.tensor(rows)
     except (TypeError, ValueError, RuntimeError) as error:
         raise GraphError(
-            f"the attributes {names!r} are not numbers, equally many each: {error}."
+            f"the attributes {names!r} are not numbers or differ in length: {error}."
         ) from error
     if table.is_complex():
         raise GraphError(f"the attributes {names!r} are complex; give real numbers.")

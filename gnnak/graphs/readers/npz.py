@@ -1,17 +1,17 @@
-"""The npz layout: a data set in a few plain arrays, without pickles.
+"""The npz layout: a data set as a few numpy arrays, without pickles.
 
 ==========================  ======================================================
-`num_nodes`, `num_edges`    [g], whole numbers; every undirected edge counts once
-`edge_index`                [2, e], counted from 0 inside each graph; a self loop,
-                            too, is written once
-`x`                         [n, c]; absent = one constant feature
-`edge_attr`                 [e, c]; absent = none
-`y`                         [g, ...], or [n, ...] with `node_targets`; absent = none
-`node_targets`              true if `y` has one row for every node; absent = false
-`directed`                  true if edges have no mirrors; absent = false
-`split`                     [g]: 0 train, 1 validation, 2 test; absent = none
-`folds`                     [k, g]: 0 train, 1 test, -1 not used; absent = none
-`*_names`                   what categories are called; absent = none
+`num_nodes`, `num_edges`    [g], integers; each undirected edge is counted once
+`edge_index`                [2, e], one direction of each undirected edge; nodes are
+                            numbered from 0 in each graph
+`x`                         [n, c]; if absent, one constant feature
+`edge_attr`                 [e, c]; optional
+`y`                         [g, ...], or [n, ...] with `node_targets`; optional
+`node_targets`              true if `y` has one row per node; if absent, false
+`directed`                  true if edges are directed; if absent, false
+`split`                     [g]: 0 train, 1 validation, 2 test; optional
+`folds`                     [k, g]: 0 train, 1 test, -1 not used; optional
+`*_names`                   names of categories; optional
 ==========================  ======================================================
 """
 
@@ -25,10 +25,10 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
-from gnnak.graphs.mirror import mirrored, unmirrored
 from gnnak.graphs.readers.arrays import to_array, to_flag, to_names, to_tensor
 from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
 from gnnak.graphs.readers.graph_file import GraphFile
+from gnnak.graphs.reverse_edges import with_reverse_edges, without_reverse_edges
 from gnnak.graphs.store import GraphStore
 
 COUNTS = ("num_nodes", "num_edges", "edge_index", "split", "folds")
@@ -37,19 +37,20 @@ FLAGS = ("node_targets", "directed")
 
 
 def read_npz(path: FilePath, allow_no_edges: bool = False) -> GraphFile:
-    """Read a data set in the npz layout; both directions of every edge come out.
+    """Read a data set in the npz layout, and add reverse edges unless directed.
 
-    Whole numbers and bools become int64; other numbers keep their type. The mirror of
-    an edge stands right behind it; a graph without `x` gets one column of zeros.
+    Integers and bools become int64; floating-point numbers keep their dtype. A reverse
+    edge comes directly after its edge. Without `x` in the file, `x` is one column of
+    zeros.
 
     Args:
         path: The file.
-        allow_no_edges: Read a file without edges as graphs without edges, rather than
-            refuse it.
+        allow_no_edges: Whether a file without the keys `num_edges` and `edge_index` is
+            read as graphs without edges, instead of raising an error.
 
     Raises:
         FileFormatError: If the file is missing, damaged or not in this layout; the
-            sentence names the file and the key.
+            message names the file and the key.
     """
     arrays = _load(path)
     try:
@@ -57,27 +58,27 @@ def read_npz(path: FilePath, allow_no_edges: bool = False) -> GraphFile:
         file.check()
     except GraphError as error:
         raise FileFormatError(f"{path}: {error}") from error
-    return file if directed else replace(file, store=mirrored(file.store))
+    return file if directed else replace(file, store=with_reverse_edges(file.store))
 
 
 def write_npz(path: FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout; `read_npz` is the inverse.
 
-    If every edge has a mirror with the same attributes, edges are written once, and
-    may come back in another order; else all are written, as `directed`. Whole numbers
-    are written in as few bytes as they need and come back as int64. The file is there
-    as a whole or not at all.
+    If every edge has a reverse edge with the same attributes, one direction is written,
+    and reading may give the edges in another order; otherwise all edges are written,
+    with `directed` set. Integers are written in the smallest dtype that fits and read
+    as int64. The file is written atomically.
 
     Args:
-        path: The file; one that is there is replaced.
+        path: The file; an existing file is replaced.
         file: The graphs and their splits.
 
     Raises:
-        GraphError: If `file` is not sound.
+        GraphError: If `file.check()` fails.
         FileFormatError: If the file cannot be written.
     """
     store = file.check().store
-    once = unmirrored(store)
+    once = without_reverse_edges(store)
     arrays = {key: np.array(value) for key, value in file.names.items()}
     for key in ("num_nodes", "num_edges", "edge_index", *VALUES):
         value = getattr(store if once is None else once, key)
@@ -96,13 +97,13 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 
 
 def _load(path: FilePath) -> dict[str, np.ndarray]:
-    """Every array of the file, by key."""
+    """Read all arrays of the file, by key."""
     content = io.BytesIO(read_bytes(path))
     opened = _try(
         f"{path} is not an npz file", lambda: np.load(content, allow_pickle=False)
     )
     if not isinstance(opened, np.lib.npyio.NpzFile):
-        raise FileFormatError(f"{path} holds one array; give an npz file.")
+        raise FileFormatError(f"{path} contains a single array; give an npz file.")
     arrays = {}
     for key in opened.files:
         if key not in (*COUNTS, *VALUES, *FLAGS) and not key.endswith("_names"):
@@ -117,9 +118,10 @@ def _load(path: FilePath) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
+    """Call `action`; turn any exception into a `FileFormatError`."""
     try:
         return action()
-    except Exception as error:  # damaged bytes make zipfile and numpy raise anything
+    except Exception as error:  # zipfile and numpy raise many types on damaged files
         reason = " ".join(str(error).split()).rstrip(".")
         raise FileFormatError(f"{what}: {reason or type(error).__name__}.") from error
 
@@ -127,7 +129,7 @@ def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool
 ) -> tuple[GraphFile, bool]:
-    """The file with every edge as written, and whether edges are directed."""
+    """Build the `GraphFile` without reverse edges; return it and `directed`."""
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)
@@ -156,7 +158,7 @@ def _assemble(
 
 
 def _constant(num_nodes: int) -> Tensor:
-    """[n, 1] zeros: the feature of nodes that have none."""
+    """Return zeros [n, 1], the features of nodes without features."""
     try:
         return torch.from_numpy(np.zeros((num_nodes, 1), np.int64))
     except (MemoryError, ValueError) as error:

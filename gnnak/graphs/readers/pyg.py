@@ -1,4 +1,4 @@
-"""PyG `Data` objects into a store, and back."""
+"""Convert PyG `Data` objects to a store, and back."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
-    """A store with the `x`, `edge_index`, `edge_attr` and `y` of PyG graphs.
+    """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
-    `x` [n] and `edge_attr` [e] become one column; `y` may be a number. All else is left
-    out: `pos`, `edge_weight`, masks and whatever else a `Data` holds.
+    One-dimensional `x` [n] and `edge_attr` [e] become one column; `y` may be a number.
+    All other attributes (`pos`, `edge_weight`, masks, ...) are dropped.
 
     Args:
-        data_list: Graphs that agree on which fields they have, on widths and on
-            dtypes; a `Dataset` will do. Without `edge_index` a graph has no edges.
-        node_targets: Whether `y` has one row for every node, rather than one row, or
-            one number, for the graph.
+        data_list: A list or PyG `Dataset` of graphs with the same fields, numbers of
+            columns and dtypes. A graph without `edge_index` has no edges.
+        node_targets: Whether `y` has one row per node, instead of one row or one number
+            per graph.
 
     Raises:
-        GraphError: If a graph is malformed or unlike the first; the sentence names it.
+        GraphError: If a graph is malformed or differs from the first; the message names
+            it.
 
     >>> from torch_geometric.data import Data
     >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -55,7 +56,7 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
 
 
 def to_pyg(store: GraphStore) -> list[Data]:
-    """Every graph of a store as a PyG `Data`; the inverse of `from_pyg`.
+    """Convert every graph of a store to a PyG `Data`; the inverse of `from_pyg`.
 
     >>> from gnnak.graphs.readers.graph6 import parse_graph6
     >>> to_pyg(parse_graph6("A_"))
@@ -77,7 +78,7 @@ def to_pyg(store: GraphStore) -> list[Data]:
 def _collect(
     data_list: Iterable[Data], node_targets: bool
 ) -> tuple[list[int], dict[str, list[Tensor | None]]]:
-    """Number of nodes of every graph, and each field of every graph."""
+    """Return the number of nodes of every graph and, by name, each field's values."""
     from torch_geometric.data import Data  # takes seconds to import
 
     if isinstance(data_list, Data):
@@ -99,7 +100,7 @@ def _collect(
 
 
 def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
-    """Number of nodes and checked fields of one graph."""
+    """Return the number of nodes and the checked fields of one graph."""
     size = _num_nodes(data)
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
@@ -121,21 +122,22 @@ def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]
 
 
 def _columns(value: Tensor | None) -> Tensor | None:
-    """A vector as one column; anything else as it is."""
+    """Return a vector as one column, and anything else unchanged."""
     vector = isinstance(value, Tensor) and value.dim() == 1
     return value[:, None] if vector else value  # type: ignore[index]
 
 
 def _num_nodes(data: Data) -> int:
-    """What the graph says, never what its edges happen to touch."""
+    """Return `num_nodes` or the rows of `x`; never guess from the largest edge end."""
     if "num_nodes" in data and data["num_nodes"] is not None:
         return int(data["num_nodes"])
     if not isinstance(data.x, Tensor) or data.x.dim() == 0:
-        raise GraphError("neither x nor num_nodes tells its size; set num_nodes.")
+        raise GraphError("it has neither num_nodes nor x; set num_nodes.")
     return data.x.size(0)
 
 
 def _join(name: str, values: list[Tensor | None]) -> Tensor | None:
+    """Concatenate a field over all graphs; None if the graphs do not have it."""
     if values[0] is None:
         return None
     axis = 1 if name == "edge_index" else 0

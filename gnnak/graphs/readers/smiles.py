@@ -1,4 +1,4 @@
-"""SMILES strings into a store of molecules, with the features OGB gives them."""
+"""Convert SMILES strings to graphs with the features of OGB's molecules."""
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gnnak.errors import GraphError, MissingPackageError
-from gnnak.graphs.mirror import mirrored
+from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
 
 CHIRALITY = (
@@ -21,11 +21,11 @@ BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
 
 Feature = tuple[str, int, Callable[[Any], int]]
-"""Name, number of categories, and the category of an atom or a bond."""
+"""Name, number of categories, and a function from an atom or bond to its category."""
 
 
 def _among(known: Sequence[object], value: object) -> int:
-    """Position of `value`, or one past the end if it is not known."""
+    """Return the position of `value` in `known`, or `len(known)` if it is missing."""
     return known.index(value) if value in known else len(known)
 
 
@@ -40,28 +40,30 @@ ATOM_FEATURES: tuple[Feature, ...] = (
     ("aromatic", 2, lambda a: int(a.GetIsAromatic())),
     ("in a ring", 2, lambda a: int(a.IsInRing())),
 )
-"""The columns of `x`; the last category of the first seven stands for all others."""
+"""The columns of `x`. In the first seven, the last category means any other value."""
 
 BOND_FEATURES: tuple[Feature, ...] = (
     ("type", 5, lambda b: _among(BOND_TYPE, str(b.GetBondType()))),
     ("stereo", 7, lambda b: _among(STEREO, str(b.GetStereo()))),
     ("conjugated", 2, lambda b: int(b.GetIsConjugated())),
 )
-"""The columns of `edge_attr`; the last of the first two stands for all others."""
+"""The columns of `edge_attr`. In the first two, the last category means any other
+value."""
 
 
 def from_smiles(smiles: Iterable[str]) -> GraphStore:
-    """Molecules as graphs: atoms are nodes, bonds are edges both ways, no hydrogens.
+    """Convert molecules to graphs: atoms become nodes, bonds edges in both directions.
 
-    Features are categorical, [n, 9] and [e, 3], in the order of `ATOM_FEATURES` and
-    `BOND_FEATURES`: the convention of the Open Graph Benchmark (Hu et al. 2020), so
-    that a model trained on its molecules can read these. Needs rdkit.
+    Hydrogens are implicit: they are not nodes. Node features [n, 9] and edge features
+    [e, 3] are categorical, with the columns `ATOM_FEATURES` and `BOND_FEATURES`. They
+    follow the Open Graph Benchmark (Hu et al. 2020), so models trained on its molecules
+    can be applied. Needs rdkit.
 
     Args:
-        smiles: One string a molecule.
+        smiles: One SMILES string per molecule.
 
     Raises:
-        GraphError: If a string is not a molecule; the sentence names its line.
+        GraphError: If a string is not a molecule; the message names its line.
         MissingPackageError: If rdkit is not installed.
     """
     if isinstance(smiles, str):
@@ -80,7 +82,7 @@ def from_smiles(smiles: Iterable[str]) -> GraphStore:
         _table(atoms, ATOM_FEATURES),
         _table(bonds, BOND_FEATURES),
     )
-    return mirrored(once)
+    return with_reverse_edges(once)
 
 
 def _import_rdkit(name: str) -> Any:
@@ -93,17 +95,17 @@ def _import_rdkit(name: str) -> Any:
 
 
 def _parse(chem: Any, line: int, text: object) -> Any:
-    """One rdkit molecule with at least one atom."""
+    """Parse one string to an rdkit molecule with at least one atom."""
     if not isinstance(text, str):
         kind = type(text).__name__
         raise GraphError(f"line {line} is a {kind}; give SMILES strings.")
     molecule = chem.MolFromSmiles(text)
     if molecule is None or not molecule.GetNumAtoms():
-        raise GraphError(f"line {line}, {text!r}, is not a molecule; mend the SMILES.")
+        raise GraphError(f"line {line}, {text!r}, is not a molecule; fix the SMILES.")
     return molecule
 
 
 def _table(items: list[Any], features: tuple[Feature, ...]) -> torch.Tensor:
-    """[len(items), len(features)], int64: the category of each in each feature."""
+    """Return the categories of atoms or bonds, [len(items), len(features)], int64."""
     rows = [[category(item) for _, _, category in features] for item in items]
     return torch.tensor(rows, dtype=torch.long).reshape(-1, len(features))

@@ -35,7 +35,7 @@ def test_cfi_takes_nodes_of_mixed_types():
 
 
 def test_cfi_needs_a_connected_cubic_base():
-    with pytest.raises(GraphError, match="node 0 is not"):
+    with pytest.raises(GraphError, match="node 0 does not have degree 3"):
         cfi_pair(nx.path_graph(3))
-    with pytest.raises(GraphError, match="in parts"):
+    with pytest.raises(GraphError, match="disconnected"):
         cfi_pair(nx.disjoint_union(nx.complete_graph(4), nx.complete_graph(4)))

@@ -1,4 +1,4 @@
-"""Undirected edges written once, and both directions of them."""
+"""Add or remove the reverse edge of every undirected edge."""
 
 from dataclasses import replace
 
@@ -9,41 +9,44 @@ from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.graphs.store import GraphStore
 
 
-def mirror_edges(
+def add_reverse_edges(
     edge_index: Tensor, directed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Put the mirror of every edge right behind it; a self loop stays alone.
+    """Insert the reverse edge directly after every edge, except after self loops.
 
     Args:
-        edge_index: Edges, each once, [2, e].
-        directed: Edges that stay as they are, bool [e]; none if not given.
+        edge_index: Edges in one direction, [2, e].
+        directed: Edges that get no reverse edge, bool [e]; if None, all get one.
 
     Returns:
-        The edges with their mirrors, [2, e'], and the edge each one comes from, [e'].
+        The edges with their reverse edges, [2, e'], and the position in `edge_index`
+        that each one comes from, [e'].
 
-    >>> mirror_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
+    >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
     (tensor([[0, 1, 2, 1, 2],
             [1, 0, 2, 2, 1]]), tensor([0, 0, 1, 2, 2]))
     """
-    twice = edge_index[0] != edge_index[1]
+    has_reverse = edge_index[0] != edge_index[1]
     if directed is not None:
-        twice = twice & ~directed
+        has_reverse = has_reverse & ~directed
     edge = torch.arange(edge_index.size(1), device=edge_index.device)
-    origin = edge.repeat_interleave(1 + twice.long())
-    again = torch.zeros_like(origin, dtype=torch.bool)
-    again[1:] = origin[1:] == origin[:-1]
+    origin = edge.repeat_interleave(1 + has_reverse.long())
+    is_reverse = torch.zeros_like(origin, dtype=torch.bool)
+    is_reverse[1:] = origin[1:] == origin[:-1]
     ends = edge_index.index_select(1, origin)
-    return torch.where(again, ends.flip(0), ends), origin
+    return torch.where(is_reverse, ends.flip(0), ends), origin
 
 
-def mirrored(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """The store with a mirror right behind every edge, attributes included.
+def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
+    """Return the store with a reverse edge directly after every edge.
+
+    A reverse edge has the attributes of its edge; self loops get none.
 
     Args:
-        store: Graphs with every undirected edge once.
-        directed: Edges that stay as they are, bool [e]; none if not given.
+        store: Graphs with each undirected edge in one direction.
+        directed: Edges that get no reverse edge, bool [e]; if None, all get one.
     """
-    edge_index, origin = mirror_edges(store.edge_index, directed)
+    edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
     edge_attr = store.edge_attr
     return replace(
@@ -54,23 +57,26 @@ def mirrored(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
     )
 
 
-def unmirrored(store: GraphStore) -> GraphStore | None:
-    """The store with every undirected edge once, or None if an edge has no mirror.
+def without_reverse_edges(store: GraphStore) -> GraphStore | None:
+    """Return the store with one direction of every undirected edge.
 
-    The mirror of an edge goes the other way and has the same attributes; of the two,
-    the one that stands first is kept. `mirrored` is the inverse, up to the order of
-    edges; exactly, where every mirror stands right behind its edge.
+    Two edges are the reverse of each other if they join the same nodes in opposite
+    directions with equal attributes; the first of the two remains.
+    `with_reverse_edges` is the inverse, up to the order of edges.
+
+    Returns:
+        The store, or None if an edge has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)
-    back = edge_index[0] > edge_index[1]
+    backwards = edge_index[0] > edge_index[1]
     loop = edge_index[0] == edge_index[1]
-    key = 2 * group + back
+    key = 2 * group + backwards
     counts = counts_of(key, 2 * (int(group.max()) + 1 if group.numel() else 0))
     one_way = counts[0::2] != counts[1::2]
     if (one_way.index_select(0, group) & ~loop).any():
         return None
-    # The i-th edge of a group and the i-th of its mirrors are a pair: keep the first.
+    # Pair the i-th forward with the i-th backward edge of a group; keep the first.
     edge = torch.arange(key.numel(), device=key.device)
     order = torch.argsort(key, stable=True)
     rank = torch.empty_like(edge)
@@ -94,7 +100,7 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """[e]: one number for all edges with the same two ends and attributes."""
+    """Return a group number per edge, [e]; equal ends and attributes, equal number."""
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])
     pair = ends.amin(dim=0) * size + ends.amax(dim=0)

@@ -1,56 +1,58 @@
-"""Random graphs for the counting task, drawn many at a time."""
+"""Generate the random graphs of the substructure-counting task."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gnnak.datasets.cache import Progress, silent
+from gnnak.datasets.cache import Progress, no_progress
 from gnnak.graphs import GraphFile, GraphStore
 
 SHAPES = ((10, 6), (15, 6), (20, 5), (30, 5))
-"""Numbers of nodes and degrees that the counting graphs are drawn from."""
+"""Pairs (number of nodes, degree); each graph uses one of them at random."""
 PARTS = (1500, 1000, 2500)
-"""Graphs for training, validation and test."""
+"""Number of graphs for training, validation and test."""
 ENTROPY = 0
-"""Part of every seed of this generator."""
+"""Combined with the user's seed to seed this generator."""
 
 
 def counting_graphs(
-    seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = silent
+    seed: int = 0, num_graphs: int = sum(PARTS), progress: Progress = no_progress
 ) -> GraphFile:
-    """Random d-regular graphs on n nodes with n random edges deleted, each edge once.
+    """Generate random d-regular graphs with n nodes and delete n random edges of each.
 
-    (n, d) is drawn evenly from `SHAPES` for every graph.
+    (n, d) is sampled uniformly from `SHAPES` for every graph. The graphs have one
+    direction of every edge.
 
     Args:
-        seed: Fixes the graphs.
-        num_graphs: How many; the split keeps its shares.
-        progress: Told after each graph.
+        seed: Seed of the random numbers.
+        num_graphs: Number of graphs, split in the proportions of `PARTS`.
+        progress: Called after each graph.
     """
     random = np.random.default_rng([ENTROPY, seed])
     sizes, edges = [], []
     for index, shape in enumerate(random.integers(len(SHAPES), size=num_graphs)):
         num_nodes, degree = SHAPES[shape]
         ends = regular_edges(num_nodes, degree, random)
-        kept = random.permutation(len(ends))[num_nodes:]
+        remaining = random.permutation(len(ends))[num_nodes:]
         sizes.append(num_nodes)
-        edges.append(ends[np.sort(kept)])
+        edges.append(ends[np.sort(remaining)])
         progress(index + 1, num_graphs)
     store = GraphStore(
         torch.tensor(sizes, dtype=torch.long),
         torch.tensor([len(ends) for ends in edges], dtype=torch.long),
         torch.from_numpy(np.concatenate(edges).T.copy()),
     )
-    return GraphFile(store, split=shared_out(num_graphs, PARTS, random))
+    return GraphFile(store, split=random_split(num_graphs, PARTS, random))
 
 
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """A random d-regular graph, [e, 2], each edge once from low to high.
+    """Sample a random d-regular graph: edges [e, 2], from lower to higher node.
 
-    Stubs are paired at random; those that make a loop or an edge twice are paired
-    anew, and all is drawn again where that gets stuck.
+    The pairing model: each node has `degree` stubs, and stubs are paired at random.
+    Pairs that would be a self loop or a duplicate edge are shuffled and paired again;
+    after 100 rounds without success everything starts over.
     """
     while True:
         edges: set[tuple[int, int]] = set()
@@ -68,10 +70,10 @@ def regular_edges(
                 return np.array(sorted(edges), dtype=np.int64)
 
 
-def shared_out(
+def random_split(
     num_graphs: int, parts: tuple[int, ...], random: np.random.Generator
 ) -> torch.Tensor:
-    """A random split of graphs, [g], in proportion to `parts`."""
+    """Return a random split of the graphs, [g], with proportions `parts`."""
     bounds = np.cumsum(parts) * num_graphs // sum(parts)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
     return torch.from_numpy(random.permutation(split))
