@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 # Tests that Triton's interpreter runs.
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
-	tests/fast/sampling/test_fast_draw.py tests/fast/test_padding.py
+	tests/fast/sampling/test_greedy.py tests/fast/test_padding.py
 
 .PHONY: help setup demo test lint types unit slow gpu oldest bench tables format clean
 
@@ -47,7 +47,7 @@ oldest: $(READY)  ## compile all GPU kernels with the oldest Triton that is supp
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --upgrade \
 		--target build/oldest triton==3.6.0
 	PYTHONPATH=build/oldest $(BIN)/pytest tests/fast/kernels/test_kernels_compile.py \
-		tests/fast/sampling/test_fast_draw_compile.py \
+		tests/fast/sampling/test_greedy_compile.py \
 		tests/fast/test_padding.py
 
 bench: $(READY)  ## run the benchmarks and write their records to results/

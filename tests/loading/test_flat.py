@@ -30,11 +30,11 @@ def test_tensors_of_an_item_are_all_of_its_tensors_and_those_it_keeps():
 
 def test_like_is_the_same_item_with_other_tensors():
     before = item()
-    before.subgraphs.by("node"), before.subgraphs.max_hop  # kept from now on
+    before.subgraphs.by("node"), before.subgraphs.max_hop  # cached from now on
     others = [tensor + 1 for tensor in tensors_of(before)]
     after = like(before, others)
     assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
-    kept = after.subgraphs.__dict__["_kept"]
+    kept = after.subgraphs.__dict__["_derived"]
     assert kept["max_hop"] == 1
     assert after.subgraphs.by("node").ptr is kept["by node"].ptr
     assert torch.equal(kept["by node"].ptr, before.subgraphs.by("node").ptr + 1)

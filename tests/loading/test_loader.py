@@ -21,7 +21,8 @@ from tests.training.small import triangles
 def test_loader_gives_whole_batches_and_tells_the_seconds():
     data, clock = triangles(4), Clock()
     state = torch.get_rng_state()
-    loader = Loader(data.store, BatchSampler(torch.arange(8), 3), clock)
+    sampler = BatchSampler(torch.arange(8), 3)
+    loader = Loader(data.store, sampler, lambda: clock.time("data"))
     batches = [item.batch for item in loader if item.subgraphs is None]
     assert [batch.num_graphs for batch in batches] == [3, 3, 2]
     assert clock.seconds["data"] > 0
@@ -33,7 +34,7 @@ def test_loader_gives_kept_subgraphs_with_their_batch():
     data = triangles(4)
     kept = cache_subgraphs(data.store, EgoNets(1))
     sampler = BatchSampler(torch.arange(8), 3)
-    for item in Loader(data.store, sampler, Clock(), Subgraphs(kept)):
+    for item in Loader(data.store, sampler, subgraphs=Subgraphs(kept)):
         item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
 
 

@@ -68,7 +68,7 @@ def padded_and_plain(sampled=False, extractor=NEAR):
 @pytest.mark.parametrize("sampled", [False, True])
 def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
     for item, plain in zip(*padded_and_plain(sampled), strict=True):
-        ours, theirs, real = item.subgraphs, plain.subgraphs, item.real
+        ours, theirs, real = item.subgraphs, plain.subgraphs, item.batch.real
         assert real.graphs == plain.batch.num_graphs
         sizes = [
             plain.batch.num_graphs,
@@ -78,7 +78,8 @@ def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
             theirs.num_copies,
             theirs.num_edge_copies,
         ]
-        assert real.rows.tolist() == sizes
+        assert real.counts.tolist() == sizes
+        assert ours.real is real
         named = (real.nodes, real.edges, real.subgraphs, real.copies, real.edge_copies)
         assert [int(count) for count in named] == sizes[1:]
         pairs = [(getattr(item.batch, f), getattr(plain.batch, f)) for f in BATCH]
@@ -103,7 +104,8 @@ def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
 def test_padding_names_padding_alone(sampled):
     for item in padded_and_plain(sampled)[0]:
         item.batch.check()
-        real, subs, shape = item.real, item.subgraphs, item.shape
+        item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
+        real, subs, shape = item.batch.real, item.subgraphs, item.shape
         assert real.graphs < item.batch.num_graphs == shape.graphs
         assert (item.batch.batch[real.nodes :] == shape.graphs - 1).all()
         assert item.batch.num_nodes == subs.num_nodes == shape.nodes
@@ -121,8 +123,8 @@ def test_padding_names_padding_alone(sampled):
             (subs.edge, "edge_copies", "edges"),
         ]
         for value, along, counts in spread:
-            padding = value[real.rows[ROWS.index(along)] :]
-            first, size = real.rows[ROWS.index(counts)], getattr(shape, counts)
+            padding = value[real.counts[BATCH_AXES.index(along)] :]
+            first, size = real.counts[BATCH_AXES.index(counts)], getattr(shape, counts)
             assert padding.numel()
             assert ((first <= padding) & (padding < size)).all()
             often = torch.bincount(padding - first, minlength=int(size - first))
@@ -204,5 +206,4 @@ def test_a_choice_that_keeps_every_subgraph_is_padded_like_any_other():
     assert everything.num_subgraphs == graphs.num_nodes
     window = open_window(graphs, everything, [len(store)])
     shapes = Shapes().of(window, 1, 1)
-    assert shapes[0].subgraphs != shapes[0].nodes
     assert not pad(window, shapes)[0].subgraphs.in_order

@@ -63,7 +63,7 @@ def assert_same_records(cut_out, alone, groups):
         axes = [*GROUPS]
         if isinstance(alone, SampledSubgraphs):
             axes += SAMPLED_GROUPS
-        assert set(cut_out._kept) == {"max_hop", "in_order", "centroid"} | {
+        assert set(cut_out._derived) == {"max_hop", "in_order", "centroid"} | {
             f"by {axis}" for axis in axes
         }
         assert alone.in_order or not cut_out.in_order

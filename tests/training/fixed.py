@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.optim import Adam
 
 from gnnak.fast.step.captured import CapturedStep
-from gnnak.fast.step.recorder import make_recorder
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item, Shape
@@ -16,9 +15,10 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.training.config import RunConfig
-from gnnak.training.module import GraphTask
+from gnnak.training.module import GraphTask, build_network
 from gnnak.training.optimizer import make_optimizer, make_ready
 from gnnak.training.step import make_step
+from tests.fast.recorders import make_recorder
 from tests.training.small import edge_counts, small_config
 
 MODELS = ["gin-ak+", "gin", "gin-ak+-s"]
@@ -82,7 +82,9 @@ def fixed_step(
 ) -> tuple[Step, Adam]:
     """The step of a fresh network, captured or ready to be, and its optimizer."""
     torch.manual_seed(config.train.seed)
-    task = GraphTask(config, edge_counts(8).info, capture=True).to(device).train()
+    info = edge_counts(8).info
+    network = build_network(config, info)
+    task = GraphTask(config, info, network, capture=True).to(device).train()
     there = next(task.parameters()).device
     optimizer = make_optimizer(task.network.parameters(), config.train)
     make_ready(optimizer, there, captured=True)

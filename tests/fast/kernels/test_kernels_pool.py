@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import plain
+from tests.fast.backends import path
 from tests.fast.kernels.kernel_inputs import (
     GROUPS,
     WIDTHS,
@@ -21,7 +22,6 @@ from tests.fast.layers.fused_layers import (
     inputs,
     make_layer,
     random_graph,
-    set_fused,
 )
 
 
@@ -90,8 +90,9 @@ def test_fused_encodings_take_expanded_gradients(fast, name):
     given = inputs(edge_index, nodes, options.get("hop_channels", HOPS))
     found = []
     for fused in (True, False):
-        net = set_fused(copy.deepcopy(layer), fused)
-        encodings = net.encodings_of(*given, "sum")
+        net = copy.deepcopy(layer)
+        with path(fused):
+            encodings = net.encode(*given, "sum")
         sum(values.sum() for values in encodings.values()).backward()
         found.append({k: p.grad for k, p in net.named_parameters()})
     assert_same(*found)

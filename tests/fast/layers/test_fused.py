@@ -45,7 +45,7 @@ def test_fused_layer_equals_the_general_one(fuses, name, sampled, training):
     if sampled:
         subgraphs = drawn(subgraphs, edge_index)
     assert_same(*both(layer, x, subgraphs, edge_attr))
-    assert fuses == ["GNNAK"]
+    assert layers_in(fuses) == 1
 
 
 @pytest.mark.parametrize("frozen", ["stack", "transforms", "subgraph", "context"])
@@ -58,7 +58,7 @@ def test_fused_layer_equals_the_general_one_with_some_norms_frozen(fuses, frozen
     parts[frozen].eval()
     edge_index, nodes = random_graph()
     assert_same(*both(layer, *inputs(edge_index, nodes)))
-    assert fuses == ["GNNAK"]
+    assert layers_in(fuses) == 1
 
 
 @TRAINING
@@ -68,7 +68,7 @@ def test_fused_layer_equals_the_general_one_on_corner_cases(fuses, name, trainin
     x, subgraphs, edge_attr = inputs(graph.edge_index, graph.num_nodes)
     layer = make_layer(convs=2).train(training)
     assert_same(*both(layer, x, subgraphs, edge_attr))
-    assert bool(fuses) == (subgraphs.num_copies > 1)
+    assert bool(layers_in(fuses)) == (subgraphs.num_copies > 1)
 
 
 @settings(
@@ -162,9 +162,9 @@ def test_statistics_before_pools_are_of_real_rows(fuses, monkeypatch):
     seen = []
     monkeypatch.setattr(plain_kernels, "moments_of", lambda _, real: seen.append(real))
     x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
-    real = torch.tensor(subgraphs.num_copies - 1)
-    counts = torch.tensor([1, 12, 30, 12, int(real), subgraphs.num_edge_copies])
+    real = subgraphs.num_copies - 1
+    counts = torch.tensor([1, 12, 30, 12, real, subgraphs.num_edge_copies])
     padded = replace(subgraphs, real=RealCounts(counts))
     make_layer()(x, padded, edge_attr)
     assert len(seen) == 1
-    assert seen[0] is real
+    assert int(seen[0]) == real

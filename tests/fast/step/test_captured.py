@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from gnnak.fast.step.captured import FIRST_WARM_UP, WARM_UP, CapturedStep
-from gnnak.fast.step.recorder import CallRecorder
 from gnnak.loading.flat import tensors_of
 from gnnak.loading.items import Item, Shape
-from gnnak.training.module import GraphTask
+from gnnak.training.module import GraphTask, build_network
+from tests.fast.recorders import CallRecorder
 from tests.training.fixed import MODELS, fixed_config, fixed_items, trained
 from tests.training.small import edge_counts
 
@@ -195,13 +195,13 @@ def test_captured_step_holds_nothing_of_the_shape_before_when_it_warms_up():
     assert [one() is not None for one in fixed] == [False] * 10 + [True] * 5
 
 
-def test_captured_step_lets_go_before_memory_is_given_back():
+def test_captured_step_frees_gradients_before_the_graphs():
     listener, told = Listener(), []
-    listener.forget = lambda: told.append("forget")
-    captured = CapturedStep(summed([]), listener, lambda: told.append("let go"))
+    listener.release = lambda: told.append("graphs")
+    captured = CapturedStep(summed([]), listener, lambda: told.append("gradients"))
     for item in items_of_shapes(3):
         captured(item)
-    assert told == ["let go", "forget"] * 2
+    assert told == ["gradients", "graphs"] * 2
 
 
 def test_captured_step_calls_the_step_for_items_that_are_not_padded():
@@ -242,11 +242,11 @@ def test_captured_step_refuses_an_item_that_has_derived_more_than_others():
     captured = CapturedStep(lambda item: item.subgraphs.node.sum(), Listener())
     captured(items[0])
     assert items[1].subgraphs.hop_rows(4) is not None
-    with pytest.raises(AssertionError, match="other parts"):
+    with pytest.raises(AssertionError, match="other fields"):
         captured(items[1])
 
 
-def test_captured_step_forgets_what_an_item_derived_of_itself():
+def test_captured_step_derives_values_again_for_every_item():
     derived = []
 
     def step(item: Item) -> torch.Tensor:
@@ -255,7 +255,7 @@ def test_captured_step_forgets_what_an_item_derived_of_itself():
 
     items = fixed_items(fixed_config("gin-ak+"), 6)
     for turn, item in enumerate(items):
-        item.subgraphs.__dict__.pop("_kept")
+        item.subgraphs.__dict__.pop("_derived")
         item.subgraphs.node.copy_(item.subgraphs.node.roll(turn))
     captured = CapturedStep(step, Listener())
     for item in items:
@@ -271,8 +271,9 @@ def test_captured_step_trains_as_the_step_does(model):
     assert torch.equal(one, other)
 
 
-def test_a_task_lets_go_of_its_gradients_when_training_ends():
-    task = GraphTask(fixed_config("gin"), edge_counts(8).info, capture=True)
+def test_a_task_frees_its_gradients_when_training_ends():
+    config, info = fixed_config("gin"), edge_counts(8).info
+    task = GraphTask(config, info, build_network(config, info), capture=True)
     for weight in task.parameters():
         weight.grad = torch.ones_like(weight)
     task.on_train_end()

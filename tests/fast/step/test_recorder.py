@@ -4,26 +4,17 @@ import pytest
 import torch
 
 from gnnak.fast.step.captured import CapturedStep
-from gnnak.fast.step.recorder import CallRecorder, GraphRecorder, make_recorder
+from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.loading import shapes
 from gnnak.training import keeper
 from gnnak.training.machine import Machine
 from gnnak.training.run import run
+from tests.fast.recorders import make_recorder
 from tests.gpu import needs_gpu
 from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
-
-
-def test_make_recorder_calls_where_there_is_nothing_to_capture():
-    recorder, count = make_recorder(torch.device("cpu")), torch.zeros(())
-    assert isinstance(recorder, CallRecorder)
-    assert recorder.warm_up(lambda: count.add_(1)) == 1
-    replay = recorder.record(lambda: count.add_(1))
-    assert count == 1
-    recorder.release()
-    assert replay() == 2
 
 
 def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):

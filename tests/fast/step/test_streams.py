@@ -1,4 +1,4 @@
-"""SideStreams, and Adam's step in them: side by side, the same as one after the other."""
+"""Side streams, and Adam's step on them: the same as on one stream."""
 
 import threading
 from contextlib import nullcontext
@@ -8,16 +8,17 @@ import torch
 from torch import nn
 from torch.optim import Adam
 
+from gnnak.fast.step.optimizer import WEIGHTS_PER_STREAM, step_on_streams
 from gnnak.fast.step.streams import SideStreams
-from gnnak.training.optimizer import TOGETHER, make_ready, take_step
+from gnnak.training.optimizer import make_ready
 from gnnak.training.step import backward
 from tests.gpu import needs_gpu
 
-COUNT = 2 * TOGETHER + 3
+COUNT = 2 * WEIGHTS_PER_STREAM + 3
 
 
 def some_weights(device="cpu"):
-    """Weights of several sizes, more than one lane takes."""
+    """Weights of several sizes, more than one stream updates."""
     draw = torch.Generator().manual_seed(0)
     sizes = [(1 + number % 7, 3) for number in range(COUNT)]
     return [nn.Parameter(torch.randn(s, generator=draw).to(device)) for s in sizes]
@@ -32,7 +33,7 @@ def step(optimizer, device="cpu"):
     weights = [w for group in optimizer.param_groups for w in group["params"]]
     optimizer.zero_grad()
     backward(loss_of(enumerate(weights)))
-    take_step(optimizer, torch.device(device))
+    step_on_streams(optimizer, torch.device(device))
 
 
 def groups_of(weights):
@@ -87,15 +88,15 @@ def test_backward_pass_on_a_gpu_is_in_the_thread_that_asks_for_it():
     assert seen == [threading.get_ident()]
 
 
-def test_lanes_part_where_work_is_captured(monkeypatch):
+def test_side_streams_are_active_where_work_is_captured(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert SideStreams(torch.device("cuda", 0)).active
     assert not SideStreams(torch.device("cpu")).active
 
 
-@pytest.mark.parametrize("parted", [True, False])
-def test_adam_in_lanes_moves_all_weights_once(monkeypatch, parted):
-    monkeypatch.setattr(SideStreams, "__init__", lanes_that(parted))
+@pytest.mark.parametrize("active", [True, False])
+def test_adam_on_streams_updates_all_weights_once(monkeypatch, active):
+    monkeypatch.setattr(SideStreams, "__init__", streams_that(active))
     ours, theirs = (
         Adam([{"params": []}, *groups_of(some_weights())], lr=0.01, weight_decay=0.1)
         for _ in range(2)
@@ -110,28 +111,28 @@ def test_adam_in_lanes_moves_all_weights_once(monkeypatch, parted):
         theirs.step()
         theirs.zero_grad()
     assert ours.param_groups is whole
-    assert sizes == ([32, 8, COUNT - 40] if parted else [COUNT]) * 3
+    assert sizes == [32, 8, COUNT - 40] * 3
     assert str(ours.state_dict()) == str(theirs.state_dict())
     assert str(ours.param_groups) == str(theirs.param_groups)
 
 
-def test_adam_in_lanes_keeps_its_groups_if_a_step_fails(monkeypatch):
-    monkeypatch.setattr(SideStreams, "__init__", lanes_that(parted=True))
+def test_adam_on_streams_keeps_its_groups_if_a_step_fails(monkeypatch):
+    monkeypatch.setattr(SideStreams, "__init__", streams_that(active=True))
     optimizer = Adam(groups_of(some_weights()))
     whole = optimizer.param_groups
     monkeypatch.setattr(optimizer, "step", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        take_step(optimizer, torch.device("cpu"))
+        step_on_streams(optimizer, torch.device("cpu"))
     assert optimizer.param_groups is whole
 
 
-def lanes_that(parted):
-    """How lanes begin that part, or not, without a GPU: they have no streams."""
+def streams_that(active):
+    """An `__init__` of side streams that are active or not, without a GPU."""
 
     def init(self, device):
-        self.device, self.active, self._streams = device, parted, []
-        if parted:
-            self.beside = nullcontext
+        self.device, self.active, self._streams = device, active, []
+        if active:
+            self.side_stream = nullcontext
 
     return init
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
+from gnnak.backend import PLAIN, use_backend
 from gnnak.fast import sampling as fast
-from gnnak.sampling import drop as dropping
-from gnnak.sampling import farthest, is_cover, set_cover
+from gnnak.sampling import is_cover
 from gnnak.subgraphs import egonets
 from tests.strategies import graphs
 
@@ -41,11 +41,9 @@ def entries(filling):
 
 def assert_same(drop, subs, edge_index, seed=0):
     plan = drop.plan(subs, edge_index)
-    assert fast.has_fast_sampling(plan)
+    assert fast.can_sample(plan)
     drawn = drop(subs, edge_index, seeded(seed), plan)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (farthest, set_cover, dropping):
-            patch.setattr(module, "has_fast_sampling", lambda _: False)
+    with use_backend(PLAIN):
         slow = drop(subs, edge_index, seeded(seed), plan)
     assert drawn.root.tolist() == slow.root.tolist()
     assert entries(drawn.filling) == entries(slow.filling)
@@ -98,4 +96,4 @@ def test_fast_draw_is_not_for_components_that_are_too_large(monkeypatch):
     drop = SubgraphDrop("farthest")
     plan = drop.plan(EgoNets(1)(path, 5), path)
     assert plan.largest == 3
-    assert not fast.has_fast_sampling(plan)
+    assert not fast.can_sample(plan)

@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from gnnak import EgoNets, SubgraphDrop
+from gnnak.backend import PLAIN, use_backend
 from gnnak.fast import sampling as fast
-from gnnak.sampling import drop as dropping
-from gnnak.sampling import farthest, set_cover
 from gnnak.sampling.cached_plan import cache_plans
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.gpu import needs_gpu
@@ -21,19 +20,18 @@ def some_graphs(count: int):
 @needs_gpu
 @pytest.mark.parametrize("wanted", [1, 3])
 @pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
-def test_kernels_draw_what_pytorch_does(strategy, wanted, monkeypatch):
+def test_kernels_draw_what_pytorch_does(strategy, wanted):
     pytest.importorskip("triton")
     store = store_of(list(some_graphs(500))).to("cuda")
     drop, positions = SubgraphDrop(strategy, wanted), torch.randperm(500)
     kept = cache_subgraphs(store, EgoNets(2))
     plan, subs = cache_plans(kept, drop)[positions], kept[positions]
     edge_index = store[positions].edge_index
-    assert fast.has_fast_sampling(plan)
+    assert fast.can_sample(plan)
     generator = torch.Generator("cuda")
     drawn = drop(subs, edge_index, generator.manual_seed(1), plan)
-    for module in (farthest, set_cover, dropping):
-        monkeypatch.setattr(module, "has_fast_sampling", lambda _: False)
-    slow = drop(subs, edge_index, generator.manual_seed(1))
+    with use_backend(PLAIN):
+        slow = drop(subs, edge_index, generator.manual_seed(1))
     assert torch.equal(drawn.root, slow.root)
     assert torch.equal(drawn.covered, slow.covered)
     weights = []

@@ -2,4 +2,4 @@ from tests.compiling import compiled
 
 
 def test_fast_draw_compiles_for_a_gpu(tmp_path):
-    assert len(compiled("tests.fast.sampling.compile_draw", tmp_path).split()) == 9
+    assert len(compiled("tests.fast.sampling.compile_greedy", tmp_path).split()) == 9
