@@ -167,13 +167,13 @@ def _label(record: Record) -> str:
 
 
 def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
-    """Return a row for each pair of runs that differ only in SubgraphDrop."""
     runs: dict[tuple[object, ...], dict[bool, Record]] = {}
     for record in records:
         model = record["model"].removesuffix("-s")
         same = [record[name] for name in ("target", "epochs", "seed")]
         key = (*same, model, record.get("device"))
         runs.setdefault(key, {})[record["drop"] is not None] = record
+    # One row for each pair of runs that differ only in SubgraphDrop.
     rows = []
     for (target, epochs, _, model, _), pair in runs.items():
         if len(pair) == 2:

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from gnnak.cli import datasets_run
 from gnnak.cli.program import app
-from gnnak.datasets import DATASETS, dataset_names, loaders
+from gnnak.datasets import dataset_names, loaders
 from gnnak.datasets.drawing import counting_graphs
 
 pytestmark = pytest.mark.usefixtures("no_files")
@@ -41,7 +41,7 @@ def test_describe_shows_our_figures_and_the_papers():
 
 
 def test_describe_without_names_takes_local_data_sets(monkeypatch):
-    few = {name: DATASETS[name] for name in ("exp", "csl", "zinc")}
+    few = {name: datasets_run.DATASETS[name] for name in ("exp", "csl", "zinc")}
     monkeypatch.setattr(datasets_run, "DATASETS", few)
     rows = json.loads(run("describe", "--json"))
     assert [row["name"] for row in rows] == ["csl"]
