@@ -1,49 +1,57 @@
-"""The command line: one file a command."""
+"""The command line, `gnnak`: one file per command.
+
+`train.py`, `bench.py`, ... declare the options of a command. They must not import
+PyTorch or other large packages at the top, so that `--help` answers at once. A command
+imports them when it runs, directly or through its `*_run.py` module, which does the
+work.
+"""
 
 import sys
 from typing import NoReturn
 
 from gnnak.errors import GnnakError
-from gnnak.training.stopping import Stopped, stoppable, stoppable_at_once
+from gnnak.training.stopping import Stopped, stoppable
 from gnnak.training.workers import follow_main, is_worker, main_is_gone
 
 
 def main() -> None:
-    """Run the command line; a wrong input is one line and exit code 2."""
+    """Run the command line; wrong input prints one line and exits with code 2."""
     if is_worker():
         follow_main()
     try:
         with stoppable():
-            sys.exit(_answer())
+            sys.exit(_run_command())
     except Stopped as stopped:
         _fail(str(stopped), stopped.exit_code)
 
 
-def _answer() -> int | None:
-    """Run the command; what it is not meant to do ends in a line and exit code 2."""
-    try:
-        # Here, for loading it takes seconds, in which Ctrl-C is answered, too.
-        with stoppable_at_once():
-            from gnnak.cli.program import app
+def _run_command() -> int | None:
+    """Run the command; turn an expected error into one line and exit code 2."""
+    from gnnak.cli.program import app
 
+    try:
         return app(standalone_mode=False)
     except GnnakError as error:
         _fail(str(error), 2)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except Exception as error:
-        # What typer raises for a wrong option or command knows its own sentence.
-        tell = getattr(error, "format_message", None)
-        if tell is None:
+        # Typer's errors for a wrong option or command format their own message.
+        format_message = getattr(error, "format_message", None)
+        if format_message is None:
             if is_worker() and main_is_gone(10.0):
                 sys.exit(1)
             raise
-        _fail(tell(), getattr(error, "exit_code", 2))
+        _fail(format_message(), getattr(error, "exit_code", 2))
 
 
-def _fail(sentence: str, code: int) -> NoReturn:
-    """Say what is wrong, if anything is to be said beside the help, and exit."""
-    told_by_main = is_worker() and main_is_gone(10.0)
-    if sentence.strip() and not told_by_main:
-        sys.stderr.write(f"error: {sentence}\n")
+def _fail(message: str, code: int) -> NoReturn:
+    """Print the message as an error, unless it is empty, and exit with `code`.
+
+    Typer raises an error with an empty message after it has printed the help. A worker
+    prints nothing if the main process has ended, which then printed the error.
+    """
+    printed_by_main = is_worker() and main_is_gone(10.0)
+    if message.strip() and not printed_by_main:
+        sys.stderr.write(f"error: {message}\n")
     sys.exit(code)

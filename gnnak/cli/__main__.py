@@ -1,4 +1,4 @@
-"""`python -m gnnak.cli` is `gnnak`."""
+"""Run the command line with `python -m gnnak.cli`."""
 
 from gnnak.cli import main
 

@@ -1,4 +1,4 @@
-"""gnnak evaluate: score a checkpoint."""
+"""`gnnak evaluate`: score a checkpoint."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,7 @@ from typing import Annotated
 import typer
 
 from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Plain
-from gnnak.graphs.readers.graph_file import PARTS
-from gnnak.training.checkpoint import load_checkpoint
-from gnnak.training.evaluate import evaluate as score_checkpoint
-from gnnak.training.launch import Places, find_dataset
-from gnnak.training.machine import Machine
-from gnnak.training.run import run_title
+from gnnak.training.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
 EXAMPLES = """
@@ -33,17 +28,24 @@ def evaluate(
     plain: Plain = False,
     as_json: Json = False,
 ) -> None:
-    """Score a trained network again, on any part of its data set."""
+    """Score a trained model on the training, validation or test graphs."""
+    with stoppable_at_once():
+        from gnnak.graphs.readers.graph_file import PARTS
+        from gnnak.training.checkpoint import load_checkpoint
+        from gnnak.training.evaluate import evaluate as score_checkpoint
+        from gnnak.training.launch import Places, find_dataset
+        from gnnak.training.machine import Machine
+        from gnnak.training.run import run_title
+
     check_choice("part", part, PARTS)
     machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
     found = load_checkpoint(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
     score = score_checkpoint(found, dataset, part, machine)  # type: ignore[arg-type]
+    recorded, metric = found.scores.get(part), dataset.info.metric
     if as_json:
-        told = {"part": part, "metric": dataset.info.metric, "score": score}
-        typer.echo(json.dumps(told | {"recorded": found.scores.get(part)}))
+        shown = {"part": part, "metric": metric, "score": score, "recorded": recorded}
+        typer.echo(json.dumps(shown))
         return
-    recorded = found.scores.get(part)
-    beside = "" if recorded is None else f" (when it was trained: {recorded:.4f})"
-    title = run_title(found.config)
-    typer.echo(f"{title}: {part} {dataset.info.metric} {score:.4f}{beside}")
+    before = "" if recorded is None else f" (when it was trained: {recorded:.4f})"
+    typer.echo(f"{run_title(found.config)}: {part} {metric} {score:.4f}{before}")

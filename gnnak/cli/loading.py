@@ -1,4 +1,4 @@
-"""Loading data sets behind a progress bar, for the commands that need them."""
+"""Load data sets with a progress bar."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,12 +14,14 @@ from gnnak.datasets import Dataset, Entry, Request, load_entry
 def loading(
     total: int, seed: int, data_dir: Path | None
 ) -> Iterator[Callable[[Entry], Dataset]]:
-    """Give what loads a data set, with a bar for all of them and one for each.
+    """Yield a function that loads a data set and updates the progress bars.
+
+    One bar counts the data sets, another shows the progress of the current one.
 
     Args:
-        total: How many will be loaded.
-        seed: Fixes what is generated.
-        data_dir: A folder with data files.
+        total: Number of data sets that will be loaded.
+        seed: Seed of generated data sets.
+        data_dir: Folder with data files, or None for the default places.
     """
     columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)

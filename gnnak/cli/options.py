@@ -1,34 +1,55 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+Experiment = Annotated[
+    str, typer.Argument(help="A data set (`gnnak datasets list`), or a YAML file.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set any option of the run (`gnnak train zinc --show` lists them). "
+        "May be repeated.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Where data sets lie; else GNNAK_DATA, then the cache."),
+    typer.Option(
+        help="Folder with data files; default: $GNNAK_DATA, then the cache folder."
+    ),
 ]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print JSON for machines instead of a table.")
+RunsFolder = Annotated[
+    Path, typer.Option("--runs", help="Folder for checkpoints and learning curves.")
 ]
+ResultsFolder = Annotated[
+    Path, typer.Option("--results", help="Folder with the records of all runs.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AcceleratorOption = Annotated[
     str, typer.Option("--accelerator", help="auto, cpu or gpu.")
 ]
 Recompute = Annotated[
-    bool, typer.Option("--recompute", help="Less memory in training, for more time.")
+    bool,
+    typer.Option(
+        "--recompute",
+        help="Recompute activations in the backward pass: less memory, more time.",
+    ),
 ]
 MaxCopies = Annotated[
     int | None,
-    typer.Option(min=1, help="Less memory in evaluation: node copies at a time."),
+    typer.Option(
+        min=1, help="In evaluation, process about this many node copies at a time."
+    ),
 ]
 Plain = Annotated[
     bool,
     typer.Option(
         "--plain",
-        help="No fused layers, no captured steps: slower on a GPU, the same results.",
+        help="No fused kernels, no captured CUDA graphs: slower, the same results.",
     ),
-]
-RunsFolder = Annotated[
-    Path, typer.Option("--runs", help="Checkpoints and curves go here.")
 ]

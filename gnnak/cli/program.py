@@ -1,4 +1,4 @@
-"""All commands, put together."""
+"""The typer application with all commands."""
 
 import typer
 
@@ -41,7 +41,7 @@ def _options(
         is_eager=True,
     ),
 ) -> None:
-    """Options of the program itself."""
+    """Options of `gnnak` without a command."""
 
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)

@@ -1,4 +1,4 @@
-"""`gnnak report`: everything that has been measured, as one HTML page."""
+"""`gnnak report`: all results as one HTML page."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from gnnak.cli.options import ResultsFolder
 from gnnak.errors import OptionError
-from gnnak.report.page import write_report
+from gnnak.training.stopping import stoppable_at_once
 
 EXAMPLES = """
 Examples:
@@ -16,13 +17,13 @@ Examples:
     gnnak report
 
     gnnak report --results results --out public/index.html
+
+    gnnak report --json
 """
 
 
 def report(
-    results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path(
-        "results"
-    ),
+    results: ResultsFolder = Path("results"),
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
         "report.html"
     ),
@@ -30,9 +31,9 @@ def report(
         bool, typer.Option("--json", help="Print one JSON object instead of a line.")
     ] = False,
 ) -> None:
-    """Write one HTML page: all tables beside the paper's, curves, costs, pictures.
+    """Write one HTML page: our figures and the paper's, curves, costs, pictures.
 
-    The page needs no other file and asks for nothing from elsewhere.
+    Styles and pictures are inline: the page loads no other file.
     """
     if not results.is_dir():
         raise OptionError(
@@ -40,6 +41,9 @@ def report(
         )
     if out.suffix not in (".html", ".htm"):
         raise OptionError(f"--out is {out}; end it in .html.")
+    with stoppable_at_once():
+        from gnnak.report.page import write_report
+
     with Console(stderr=True).status("writing the report"):
         write_report(results, out)
     if as_json:

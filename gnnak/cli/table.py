@@ -1,10 +1,12 @@
 """`gnnak table`: the paper's tables with our numbers, and the runs they lack."""
 
+from __future__ import annotations
+
 import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,20 +17,18 @@ from gnnak.cli.options import (
     MaxCopies,
     Plain,
     Recompute,
+    ResultsFolder,
     RunsFolder,
+    Settings,
 )
-from gnnak.cli.table_runs import run_pending
-from gnnak.report.cells import PaperTable
 from gnnak.report.formats import FORMATS, text
-from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import load_table, table_names
-from gnnak.report.pending import PendingRun, pending_runs
-from gnnak.report.statistics import read_statistics, unmeasured
-from gnnak.report.tables import FilledTable, fill_from_folder
-from gnnak.training.launch import Places
-from gnnak.training.machine import Machine
 from gnnak.training.options import parse_settings
+from gnnak.training.stopping import stoppable_at_once
 from gnnak.typing import check_choice
+
+if TYPE_CHECKING:
+    from gnnak.report.cells import PaperTable
+    from gnnak.report.tables import FilledTable
 
 EXAMPLES = """
 Examples:
@@ -44,28 +44,30 @@ Examples:
 
 
 def table(
-    name: Annotated[str | None, typer.Argument(help="None = list the tables.")] = None,
-    results: Annotated[Path, typer.Option(help="Folder of the records.")] = Path(
-        "results"
-    ),
+    name: Annotated[
+        str | None, typer.Argument(help="A table; without one, all are listed.")
+    ] = None,
+    results: ResultsFolder = Path("results"),
     shape: Annotated[
         str, typer.Option("--format", help=f"One of: {', '.join(FORMATS)}.")
     ] = "text",
-    run: Annotated[bool, typer.Option("--run", help="Run what is missing.")] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run what has no record yet.")
+    ] = False,
     only: Annotated[
-        str, typer.Option(help="With --run: cells with this in their title alone.")
+        str,
+        typer.Option(help='With --run: only cells whose "row / column" has this text.'),
     ] = "",
     seeds: Annotated[
         int | None,
-        typer.Option(min=1, help="With --run: how many seeds."),
+        typer.Option(
+            min=1, help="With --run: number of seeds.", show_default="the paper's"
+        ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=1, help="With --run: processes side by side.")
+        int, typer.Option(min=1, help="With --run: number of runs in parallel.")
     ] = 1,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Another setting in every run, as key=value."),
-    ] = None,
+    settings: Settings = None,
     data_dir: DataDir = None,
     runs_dir: RunsFolder = Path("runs"),
     accelerator: AcceleratorOption = "auto",
@@ -74,14 +76,21 @@ def table(
     plain: Plain = False,
     as_json: Json = False,
 ) -> None:
-    """Show a table of the paper, our numbers beside its own.
+    """Show a table of the paper with our numbers next to the paper's.
 
-    Numbers come from the records in the results folder. A cell that was trained for
+    Our numbers come from the records in the results folder. A cell that was trained for
     fewer epochs, seeds or folds than the paper's is shown with a footnote.
     """
     check_choice("--format", shape, FORMATS)
+    with stoppable_at_once():
+        from gnnak.cli.table_run import find_missing, run_missing
+        from gnnak.report.paper import load_table, table_names
+        from gnnak.report.tables import fill_from_folder
+        from gnnak.training.launch import Places
+        from gnnak.training.machine import Machine
+
     if name is None:
-        _list_tables(as_json)
+        _list_tables([load_table(name) for name in table_names()], as_json)
         return
     chosen = load_table(name).changed(parse_settings(settings or []))
     failures: list[str] = []
@@ -93,8 +102,10 @@ def table(
             max_copies=max_copies,
             fast=not plain,
         )
-        runs, datasets = _missing(chosen, results, seeds, only)
-        failures = run_pending(runs, datasets, places, machine, jobs)
+        runs, datasets = find_missing(chosen, results, seeds, only)
+        if not runs and not datasets:
+            typer.echo("nothing to run: no cell lacks a record.", err=True)
+        failures = run_missing(runs, datasets, places, machine, jobs)
     filled = fill_from_folder(chosen, results)
     if as_json:
         typer.echo(json.dumps(_as_dict(filled) | {"failed": failures}))
@@ -102,17 +113,6 @@ def table(
         typer.echo(_rendered(filled, shape))
     if failures:
         raise typer.Exit(1)
-
-
-def _missing(
-    chosen: PaperTable, results: Path, seeds: int | None, only: str
-) -> tuple[list[PendingRun], list[str]]:
-    runs = pending_runs(chosen, RunRecords.read(results), seeds, only)
-    missing = unmeasured(chosen, read_statistics(results))
-    datasets = [name for name in missing if only.lower() in name]
-    if not runs and not datasets:
-        typer.echo("nothing to run: no cell lacks a record.", err=True)
-    return runs, datasets
 
 
 def _rendered(filled: FilledTable, shape: str) -> str:
@@ -130,14 +130,13 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
     }
 
 
-def _list_tables(as_json: bool) -> None:
-    tables = [load_table(name) for name in table_names()]
+def _list_tables(tables: list[PaperTable], as_json: bool) -> None:
     if as_json:
-        told = [
+        shown = [
             {"name": t.name, "caption": t.caption, "cells": len(list(t.cells()))}
             for t in tables
         ]
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(shown))
         return
     width = max(len(t.name) for t in tables)
     for t in tables:

@@ -1,30 +1,33 @@
-"""gnnak train: run an experiment."""
+"""`gnnak train`: train a model on a data set."""
+
+from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import yaml
-from lightning.fabric.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 from rich.table import Table
 
 from gnnak.cli.options import (
     AcceleratorOption,
     DataDir,
+    Experiment,
     Json,
     MaxCopies,
     Plain,
     Recompute,
+    ResultsFolder,
     RunsFolder,
+    Settings,
 )
-from gnnak.training.config import RunConfig
-from gnnak.training.experiment import load_experiment
-from gnnak.training.launch import Places, run_experiment
-from gnnak.training.machine import Machine
 from gnnak.training.options import change, parse_settings
-from gnnak.training.results import Record
+from gnnak.training.stopping import stoppable_at_once
+
+if TYPE_CHECKING:
+    from gnnak.training.results import Record
 
 EXAMPLES = """
 Examples:
@@ -40,59 +43,63 @@ Examples:
 
 
 def train(
-    experiment: Annotated[
-        str,
-        typer.Argument(help="A data set (`gnnak datasets list`), or a YAML file."),
-    ],
+    experiment: Experiment,
     model: Annotated[
         str | None,
         typer.Option(
-            help="gin, gcn, pna*, ppgn, ...; -ak, -ak+, -ak+-s behind.",
+            help="gin, gcn, pna*, ppgn, ...; suffixes: -ak, -ak+, -ak+-s.",
             show_default="gin-ak+",
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Which target, where there are several.")
+        str | None, typer.Option(help="Target, for data sets that have several.")
     ] = None,
     protocol: Annotated[
         str | None, typer.Option(help="split, published or held-out.")
     ] = None,
     fold: Annotated[
-        int | None, typer.Option(min=0, help="One fold instead of all.")
+        int | None, typer.Option(min=0, help="Run this fold only, instead of all.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Fixes the run.", show_default="0")
+        int | None,
+        typer.Option(min=0, help="Seed of weights and batches.", show_default="0"),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any option; see --show."),
-    ] = None,
+    settings: Settings = None,
     data_dir: DataDir = None,
     runs: RunsFolder = Path("runs"),
-    results: Annotated[Path, typer.Option(help="Records go here.")] = Path("results"),
+    results: ResultsFolder = Path("results"),
     accelerator: AcceleratorOption = "auto",
     devices: Annotated[
-        int, typer.Option(min=1, help="GPUs, or processes on the CPU.")
+        int, typer.Option(min=1, help="Number of GPUs, or of processes on the CPU.")
     ] = 1,
-    num_nodes: Annotated[int, typer.Option(min=1, help="Machines.")] = 1,
+    num_nodes: Annotated[
+        int, typer.Option(min=1, help="Number of machines to train on.")
+    ] = 1,
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="The same bits, run after run.")
+        bool, typer.Option("--deterministic", help="Bitwise reproducible, but slower.")
     ] = False,
     recompute: Recompute = False,
     max_copies: MaxCopies = None,
     plain: Plain = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
+        bool, typer.Option("--tensorboard", help="Also log for TensorBoard.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with what is not finished.")
+        bool, typer.Option("--resume", help="Continue runs that were not finished.")
     ] = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Show the config as YAML and stop.")
+        bool, typer.Option("--show", help="Print the config as YAML and exit.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Train a model on a data set, test it, and append a record to the results."""
+    with stoppable_at_once():
+        from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+        from gnnak.training.experiment import load_experiment
+        from gnnak.training.launch import Places, run_experiment
+        from gnnak.training.machine import Machine
+
     found = load_experiment(experiment)
     named = {
         "model.name": model,
@@ -123,11 +130,10 @@ def train(
         resume,
         Console(stderr=True),
     )
-    _tell(records, config, as_json)
+    rank_zero_only(_print)(records, config.model.name, as_json)
 
 
-@rank_zero_only
-def _tell(records: list[Record], config: RunConfig, as_json: bool) -> None:
+def _print(records: list[Record], model: str, as_json: bool) -> None:
     if as_json:
         for record in records:
             typer.echo(json.dumps(record))
@@ -138,7 +144,7 @@ def _tell(records: list[Record], config: RunConfig, as_json: bool) -> None:
         fold = "" if record["fold"] is None else f", fold {record['fold']}"
         scores, seconds = record["scores"], record["seconds"]
         table.add_row(
-            f"{config.model.name}, seed {record['seed']}{fold}",
+            f"{model}, seed {record['seed']}{fold}",
             f"{scores['validation']:.4f}",
             f"{scores['test']:.4f}",
             f"{record['best_epoch'] + 1} of {record['epochs']}",

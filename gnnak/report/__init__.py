@@ -1,1 +1,1 @@
-"""Pictures and tables."""
+"""The paper's tables with our results, figures, and the HTML report."""

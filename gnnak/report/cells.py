@@ -1,4 +1,4 @@
-"""What a table is: its cells, the paper's numbers, the runs that ours come from."""
+"""A table of the paper: its cells, the paper's numbers, and the runs for ours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Style:
     """How the numbers of a cell are printed."""
 
     digits: int = 0
-    """Digits behind the point."""
+    """Digits after the decimal point."""
     percent: bool = False
-    """Whether shares are printed times a hundred."""
+    """Whether numbers are multiplied by 100."""
     suffix: str = ""
-    """What follows the number."""
+    """Text after the number, such as a percent sign."""
 
     def number(self, value: float) -> str:
-        """One number, as printed.
+        """Format one number.
 
         >>> Style(2, percent=True, suffix="%").number(1 / 15)
         '6.67%'
@@ -34,20 +34,20 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs that a cell is the mean of."""
+    """The runs whose mean is the number in a cell: all seeds and folds of a config."""
 
     experiment: str
-    """The experiment whose settings it starts from."""
+    """The experiment that the config is derived from."""
     config: RunConfig
-    """The settings; the seed and the fold in it are not read."""
+    """The config of the runs; its seed and fold are ignored."""
     epochs: int
-    """How many epochs the paper's runs have."""
+    """Number of epochs of the paper's runs."""
     runs: int
-    """How many seeds (0, 1, ...)."""
+    """Number of seeds (0, 1, ...)."""
     folds: int | None
-    """How many folds (0, 1, ...) for every seed; None for data that have none."""
+    """Number of folds (0, 1, ...) for every seed; None for data without folds."""
     measure: Measure
-    """What is read from the records."""
+    """The figure that is read from each record, such as the test score."""
 
 
 @dataclass(frozen=True)
@@ -55,36 +55,37 @@ class Fact:
     """A statistic of a data set."""
 
     dataset: str
-    """The data set."""
+    """Name of the data set."""
     statistic: str
     """`outputs`, `graphs`, `nodes` or `edges`."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what the paper prints, and where our number comes from."""
+    """One cell: the paper's number, and where our number comes from."""
 
     row: str
     """Title of the row."""
     column: str
     """Title of the column."""
     paper: str | None
-    """The paper's text; None where it has none."""
+    """The paper's number as printed there; None if the paper has none."""
     style: Style
-    """How ours is printed."""
+    """How our number is printed."""
     plan: Plan | None = None
-    """The runs; None for what the paper quotes, and for statistics."""
+    """The runs of our number; None for statistics, and for results that the paper
+    quotes from other papers."""
     fact: Fact | None = None
     """The statistic; None for results of runs."""
 
     @property
     def title(self) -> str:
-        """Row and column."""
+        """Title of the row and title of the column, as "row / column"."""
         return f"{self.row} / {self.column}"
 
     @property
     def config(self) -> RunConfig:
-        """Settings of the runs; there are some for every cell of `cells()`."""
+        """The config of the runs; only for cells that have a plan."""
         assert self.plan is not None
         return self.plan.config
 
@@ -94,18 +95,21 @@ class PaperTable:
     """One table of the paper."""
 
     name: str
-    """What it goes by here."""
+    """The name for `gnnak table`."""
     caption: str
-    """What it shows."""
+    """The caption."""
     notes: tuple[str, ...]
-    """What a reader must know to compare the figures."""
+    """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]
     """Titles of the columns."""
     rows: tuple[tuple[Cell, ...], ...]
-    """Cells, row by row, one a column."""
+    """Cells by row, one per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Every cell that is run, each once though several rows read its records."""
+        """Yield the cells with a plan, without those whose config occurred before.
+
+        Several cells can show figures of the same runs, such as time and memory.
+        """
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
             if cell.plan is not None and cell.config not in seen:
@@ -113,14 +117,18 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """The same table with other settings in every run, such as fewer epochs.
+        """Return this table with some settings of every run changed.
 
-        A note says which; epochs have their own, at the cells that are short of them.
+        A note below the table lists the changes, except `train.epochs`: cells that were
+        trained for fewer epochs have a footnote anyway.
+
+        Args:
+            settings: Values by option, such as `{"train.epochs": 3}`.
         """
-        told = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
-        note = f"Not the paper's settings: {', '.join(told)} in every run of ours."
+        listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
+        note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
-        return replace(self, rows=rows, notes=self.notes + ((note,) if told else ()))
+        return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
 
 
 def _changed(cell: Cell, settings: Mapping[str, Any]) -> Cell:

@@ -1,4 +1,4 @@
-"""What training costs, as a section of the report."""
+"""The section of the report on training costs: time and memory of an epoch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ HEADER = ["Run", "Device", "Path", "Seconds an epoch", "Peak MB", "Graphs a seco
 
 
 def costs_section(records: Sequence[Record]) -> str:
-    """The newest figures of every run, and how they grow.
+    """Return the section: the newest figures of every run, and plots of growth.
 
     Args:
-        records: Of kinds "bench" and "growth", oldest first.
+        records: Records of kinds "bench" and "growth", oldest first.
     """
     parts = []
     measured = [record for record in records if record["kind"] == "bench"]

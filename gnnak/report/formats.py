@@ -1,13 +1,14 @@
-"""A filled table as Markdown, LaTeX, CSV or plain text."""
+"""Format a table with our numbers as Markdown, LaTeX, CSV or plain text."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from gnnak.report.tables import FilledTable
+if TYPE_CHECKING:  # `gnnak table --help` lists FORMATS and must not import PyTorch.
+    from gnnak.report.tables import FilledTable
 
 Format = Literal["text", "markdown", "latex", "csv"]
 TEX = {
@@ -33,7 +34,7 @@ FIELDS = ("row", "column", "mean", "deviation", "runs", "ours", "paper", "note")
 
 
 def markdown(filled: FilledTable) -> str:
-    """A Markdown table, caption above, remarks below."""
+    """Return a Markdown table with the caption above and the remarks below."""
     header, body = filled.header, filled.body
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *body]
     table = [
@@ -45,7 +46,7 @@ def markdown(filled: FilledTable) -> str:
 
 
 def latex(filled: FilledTable) -> str:
-    """A LaTeX table; the document needs the package booktabs."""
+    """Return a LaTeX table; the document needs the package booktabs."""
     lines = [[_tex(cell) for cell in line] for line in (filled.header, *filled.body)]
     header, *body = (" & ".join(line) + r" \\" for line in lines)
     columns = "l" + "r" * len(filled.table.columns)
@@ -68,7 +69,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """One line a cell; scores are as recorded, accuracies shares of 1."""
+    """Return CSV with one line per cell; accuracies are between 0 and 1."""
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -78,12 +79,12 @@ def as_csv(filled: FilledTable) -> str:
 
 
 def text(filled: FilledTable, width: int | None = None) -> str:
-    """Aligned text, caption above, remarks below.
+    """Return aligned text with the caption above and the remarks below.
 
     Args:
         filled: The table.
-        width: Columns that fit in no more characters than these stand side by side,
-            the others in blocks below them; None = all side by side.
+        width: Maximal width in characters. Columns that do not fit continue in another
+            block of rows below; None = no limit.
     """
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -100,6 +101,7 @@ FORMATS: dict[Format, Callable[[FilledTable], str]] = {
     "latex": latex,
     "csv": as_csv,
 }
+"""The function for each output format."""
 
 
 def _tex(words: str) -> str:
@@ -116,7 +118,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Columns, but the first, in runs that fit beside the first."""
+    """Group the columns after the first into blocks that fit with it into `width`."""
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

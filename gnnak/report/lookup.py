@@ -1,4 +1,4 @@
-"""Records of runs, found by what was run."""
+"""Find the records of runs by their config."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gnnak.training.results import Record, read_records
 from gnnak.training.summary import Summary, summarise
 
 SHORT = ("train.epochs",)
+"""Options in which `RunRecords.nearest` may differ from the config searched for."""
 
 
 class RunRecords:
-    """Records of kind "run", by the settings that the runs of a cell share.
+    """Records of kind "run", indexed by their config without seed and fold.
 
-    Settings are compared as they read today: a record from before an option was there
-    counts as one that has its default. Records of settings that cannot be read any
-    more are left out.
+    An option that did not exist when a record was written counts as set to its default.
+    Records with options that no longer exist are ignored.
 
     Args:
-        records: Records, oldest first; those of other kinds are not read.
+        records: Records, oldest first; other kinds than "run" are ignored.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -43,16 +43,20 @@ class RunRecords:
 
     @classmethod
     def read(cls, folder: Path) -> RunRecords:
-        """All `runs*.jsonl` of a folder; none if there is no folder."""
+        """Read all files `runs*.jsonl` of a folder, which may be missing."""
         files = sorted(folder.glob("runs*.jsonl"))
         return cls(record for file in files for record in read_records(file))
 
     def exact(self, config: RunConfig) -> list[Record]:
-        """Records with these settings, whatever the seed and the fold."""
+        """Return the records with this config, for any seed and fold."""
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Those, or if there are none those with the most epochs of the others."""
+        """Return the records with this config, or with another number of epochs.
+
+        If no record has this config, those that differ only in the number of epochs are
+        searched, and the ones with the most epochs returned.
+        """
         if found := self.exact(config):
             return found
         others = self._short.get(config.cell(also_without=SHORT), [])
@@ -60,7 +64,7 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def summary(self, plan: Plan) -> Summary | None:
-        """What the runs of a cell come to; None if there are none."""
+        """Return mean and deviation over the runs of a cell; None if there are none."""
         records = self.nearest(plan.config)
         if not records:
             return None
@@ -80,15 +84,19 @@ class RunRecords:
 
 
 def _shared_settings(record: Record) -> str:
-    """The settings without seed and fold: what is read once for all runs of a cell."""
-    options = {room: dict(values) for room, values in record["config"].items()}
+    """Return the config of a record without seed and fold, as JSON.
+
+    It is the same text for all runs of a cell, so that their config is parsed once.
+    """
+    options = {group: dict(values) for group, values in record["config"].items()}
     for name in PER_RUN:
-        room, key = name.split(".")
-        options.get(room, {}).pop(key, None)
+        group, key = name.split(".")
+        options.get(group, {}).pop(key, None)
     return json.dumps(options, sort_keys=True)
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
+    """Return the keys of a record with and without epochs; None if it is outdated."""
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

@@ -1,4 +1,4 @@
-"""The pieces of an HTML page; whatever text goes in is escaped."""
+"""Build the elements of an HTML page; all text is escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -44,7 +44,12 @@ figure svg { display: block; height: auto; width: 100%; }
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """A whole page that asks for nothing from elsewhere."""
+    """Return a complete page that loads no other files.
+
+    Args:
+        title: Title of the page.
+        parts: HTML of the body.
+    """
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -66,56 +71,62 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def section(name: str, title: str, parts: Iterable[str]) -> str:
-    """A section that `#name` leads to."""
+    """Return a section with the anchor `#name`."""
     head = f'<section id="{escape(name)}" aria-labelledby="{escape(name)}-title">'
     heading = f'<h2 id="{escape(name)}-title">{escape(title)}</h2>'
     return "\n".join([head, heading, *parts, "</section>"])
 
 
 def heading(title: str, name: str = "") -> str:
-    """A heading inside a section, with an anchor if it has a name."""
+    """Return a heading inside a section, with the anchor `#name` if given."""
     anchor = f' id="{escape(name)}"' if name else ""
     return f"<h3{anchor}>{escape(title)}</h3>"
 
 
 def paragraph(text: str, soft: bool = False) -> str:
-    """A paragraph."""
+    """Return a paragraph, in a lighter colour if `soft`."""
     look = ' class="soft"' if soft else ""
     return f"<p{look}>{escape(text)}</p>"
 
 
 def links(targets: Iterable[tuple[str, str]]) -> str:
-    """Navigation: anchors and what they are called."""
+    """Return a navigation bar of links, from pairs of anchor and text."""
     items = [f'<li><a href="#{escape(a)}">{escape(t)}</a></li>' for a, t in targets]
     return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
 
 
 def notes(lines: Sequence[str]) -> str:
-    """A list of remarks; nothing if there are none."""
+    """Return a list of remarks, or the empty string if there are none."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f'<ul class="notes">{items}</ul>' if lines else ""
 
 
 def figure(svg: str, caption: str) -> str:
-    """A figure with its caption; `svg` is markup and goes in as it is."""
+    """Return a figure with its caption; `svg` is inserted without escaping."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def gallery(figures: Iterable[str]) -> str:
-    """Figures side by side where there is room."""
+    """Return a grid of figures, side by side if the window is wide enough."""
     return f'<div class="gallery">{"".join(figures)}</div>'
 
 
 def plain_table(
     label: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """A table of texts; the first cell of a row is its heading."""
+    """Return a table of texts; the first cell of a row is its heading.
+
+    Args:
+        label: Accessible name of the table.
+        header: Titles of the columns.
+        rows: Cells by row.
+    """
     cells = [[f"<td>{escape(cell)}</td>" for cell in row[1:]] for row in rows]
     return _table(label, header, [row[0] for row in rows], cells)
 
 
 def filled_table(filled: FilledTable) -> str:
-    """One of the paper's tables."""
+    """Return one of the paper's tables with our numbers."""
     cells = [[f"<td>{_cell(cell)}</td>" for cell in row] for row in filled.rows]
     titles = [row[0].cell.row for row in filled.rows]
     return _table(filled.table.caption, filled.header, titles, cells)

@@ -1,4 +1,4 @@
-"""One HTML page with everything that has been measured."""
+"""The report: one HTML page with all results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gnnak.report.statistics import read_statistics
 from gnnak.report.tables import FilledTable, fill_table
 from gnnak.training.results import Record, environment, read_records
 
-TITLE = "GNN-AK: our figures beside the paper's"
+TITLE = "GNN-AK: our figures and the paper's"
 CONTENTS = (
     ("tables", "Tables"),
     ("curves", "Learning curves"),
@@ -25,7 +25,10 @@ CONTENTS = (
 
 
 def report_page(results: Path) -> str:
-    """The page, from the records of a folder; it asks for nothing from elsewhere."""
+    """Return the HTML of the report, made from the records of a results folder.
+
+    Styles and figures are inline: the page loads no other file.
+    """
     runs = RunRecords.read(results)
     statistics = read_statistics(results)
     tables = [fill_table(load_table(n), runs, statistics) for n in table_names()]
@@ -52,7 +55,11 @@ def report_page(results: Path) -> str:
 
 
 def write_report(results: Path, out: Path) -> None:
-    """Write the page as one file, whole or not at all, with its folder if need be.
+    """Write the report atomically, and create its folder if needed.
+
+    Args:
+        results: Folder of the records.
+        out: File to write.
 
     Raises:
         FileFormatError: If it cannot be written.
@@ -66,7 +73,7 @@ def _header(tables: list[FilledTable], runs: list[Record]) -> str:
     cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
-    told = (
+    line = (
         f"{done} of {len(cells)} cells have a figure of ours, from {len(runs)} runs. "
         f"Made {now['time']} by gnnak {now['versions']['gnnak']}"
         f" ({now['commit'] or 'unknown commit'})."
@@ -75,7 +82,7 @@ def _header(tables: list[FilledTable], runs: list[Record]) -> str:
     parts = [
         "<header>",
         f"<h1>{markup.escape(TITLE)}</h1>",
-        markup.paragraph(told, soft=True),
+        markup.paragraph(line, soft=True),
         markup.links(targets),
         "</header>",
     ]

@@ -1,4 +1,4 @@
-"""The paper's ten tables, read from the files that hold its numbers."""
+"""Load the paper's ten tables from YAML files."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ ORDER = (
 
 
 def table_names() -> list[str]:
-    """The ten tables, in the paper's order."""
+    """Return the names of the ten tables, in the paper's order."""
     return list(ORDER)
 
 
 @cache
 def load_table(name: str) -> PaperTable:
-    """One of the paper's tables.
+    """Load one of the paper's tables.
 
     Raises:
-        OptionError: For an unknown name, naming the nearest.
+        OptionError: If the name is unknown; the message has the closest known name.
 
     >>> table = load_table("encodings")
     >>> table.rows[0][0].title, table.rows[0][0].paper
@@ -64,7 +64,12 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """A column; one shared by several tables is a name, or `from` it with more set."""
+    """Return the description of a column.
+
+    Args:
+        entry: The description; or the name of a column of `_columns.yaml`, which
+            several tables share; or a mapping with this name as `from`, and changes.
+    """
     if isinstance(entry, str):
         entry = {"from": entry}
     if "from" not in entry:
@@ -90,9 +95,14 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -
 def _plan(
     column: Mapping[str, Any], row: Mapping[str, Any], both: Mapping[str, Any]
 ) -> Plan:
+    """Return the runs of a cell, from its column, its row, and both merged.
+
+    Settings of the row override those of the column; settings that the row has under
+    `for` for this column override both.
+    """
     experiment = _experiment(both["experiment"])
-    alone = row.get("for", {}).get(column.get("from"), {})
-    settings = {**column.get("set", {}), **row.get("set", {}), **alone}
+    for_column = row.get("for", {}).get(column.get("from"), {})
+    settings = {**column.get("set", {}), **row.get("set", {}), **for_column}
     config = change(experiment.config, settings)
     return Plan(
         experiment.name,

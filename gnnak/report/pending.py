@@ -1,4 +1,4 @@
-"""Which runs a table still lacks, and the command that makes each."""
+"""Find the runs that a table lacks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gnnak.training.options import change
 
 @dataclass(frozen=True)
 class PendingRun:
-    """One run that is still to be made."""
+    """One run without a record."""
 
     title: str
-    """The cell it is for, with seed and fold."""
+    """Title of its cell, with seed and fold."""
     experiment: str
-    """The experiment."""
+    """The experiment that the config is derived from."""
     config: RunConfig
-    """Its settings, seed and fold among them."""
+    """The config, with seed and fold."""
 
     def settings(self) -> list[str]:
-        """What differs from the experiment, as `--set` takes it.
+        """Return the differences from the experiment, as arguments of `--set`.
 
         >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
         >>> PendingRun("a cell", "zinc", config).settings()
@@ -45,13 +45,13 @@ def pending_runs(
     seeds: int | None = None,
     only: str = "",
 ) -> list[PendingRun]:
-    """The runs without a record of just these settings, seed and fold.
+    """Return the runs of a table without a record of the same config, seed and fold.
 
     Args:
         table: The table.
-        records: What has been run.
-        seeds: How many seeds (0, 1, ...); None = as many as the paper's.
-        only: Leave out cells whose title does not hold this text, in any case.
+        records: The records so far.
+        seeds: Number of seeds (0, 1, ...); None = as many as the paper's.
+        only: Text that the title of a cell must contain, in upper or lower case.
     """
     return [
         run
@@ -76,6 +76,7 @@ def _of_cell(
 
 
 def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested mappings; keys are joined with dots."""
     flat: dict[str, Any] = {}
     for key, value in options.items():
         if isinstance(value, Mapping):

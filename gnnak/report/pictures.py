@@ -1,4 +1,4 @@
-"""Pictures of graphs, rooted subgraphs and learning curves."""
+"""Plot graphs, rooted subgraphs and learning curves."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,42 +17,50 @@ OUTSIDE = "#d9d9d9"
 CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 
 
-def draw_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Draw a graph on a circle, the egonet of `root` coloured by hop."""
-    drawn, far = _as_networkx(graph), _hops(graph, root, num_hops)
-    inside = [edge for edge in drawn.edges if edge[0] in far and edge[1] in far]
-    place = nx.circular_layout(drawn)
-    nx.draw_networkx_edges(drawn, place, ax=axes, edge_color=OUTSIDE)
+def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
+    """Plot a graph with its nodes on a circle; colour the egonet of `root` by hop."""
+    plotted, hops = _as_networkx(graph), _hops(graph, root, num_hops)
+    inside = [edge for edge in plotted.edges if edge[0] in hops and edge[1] in hops]
+    position = nx.circular_layout(plotted)
+    nx.draw_networkx_edges(plotted, position, ax=axes, edge_color=OUTSIDE)
     nx.draw_networkx_edges(
-        drawn, place, inside, ax=axes, width=2.0, edge_color="#555555"
+        plotted, position, inside, ax=axes, width=2.0, edge_color="#555555"
     )
-    _draw_nodes(axes, drawn, place, far)
+    _plot_nodes(axes, plotted, position, hops)
     axes.set_title(title, fontsize=10)
     axes.set_axis_off()
 
 
-def draw_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Draw the egonet of `root` alone, hop by hop on rings around it."""
-    far = _hops(graph, root, num_hops)
-    drawn = _as_networkx(graph).subgraph(far)
-    place = {}
+def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
+    """Plot only the egonet of `root`, with one ring of nodes per hop around it."""
+    hops = _hops(graph, root, num_hops)
+    plotted = _as_networkx(graph).subgraph(hops)
+    position = {}
     for hop in range(num_hops + 1):
-        ring = sorted(node for node in far if far[node] == hop)
-        slots = len(ring) + 1 - len(ring) % 2  # odd: no two opposite, across the root
+        ring = sorted(node for node in hops if hops[node] == hop)
+        # An odd number: no two nodes face each other, with an edge through the root.
+        slots = len(ring) + 1 - len(ring) % 2
         for slot, node in enumerate(ring):
-            turn = 2 * np.pi * slot / slots
-            place[node] = hop * np.array([np.cos(turn), np.sin(turn)])
-    nx.draw_networkx_edges(drawn, place, ax=axes, width=2.0, edge_color="#555555")
-    _draw_nodes(axes, drawn, place, far)
+            angle = 2 * np.pi * slot / slots
+            position[node] = hop * np.array([np.cos(angle), np.sin(angle)])
+    nx.draw_networkx_edges(plotted, position, ax=axes, width=2.0, edge_color="#555555")
+    _plot_nodes(axes, plotted, position, hops)
     axes.set_title(title, fontsize=10)
     axes.margins(0.2)
     axes.set_axis_off()
 
 
-def draw_curves(
+def plot_curves(
     axes: Axes, curves: Mapping[str, Sequence[float]], label: str, title: str
 ) -> None:
-    """Draw one learning curve a name, over epochs counted from 1."""
+    """Plot learning curves over epochs, counted from 1.
+
+    Args:
+        axes: Where to plot.
+        curves: The score by epoch, for each name in the legend.
+        label: Label of the y-axis.
+        title: Title of the plot.
+    """
     for colour, (name, values) in zip(CURVE_COLOURS, curves.items(), strict=False):
         axes.plot(range(1, len(values) + 1), values, label=name, color=colour, lw=2)
     axes.set_xlabel("epoch")
@@ -63,7 +71,7 @@ def draw_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure as a file, atomically, with its folder if it is not there."""
+    """Write a figure to a file atomically, and create its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     FigureCanvasAgg(figure)
@@ -73,24 +81,26 @@ def save(figure: Figure, path: Path) -> None:
 
 def _as_networkx(graph: Graph) -> nx.Graph:
     edge_index, num_nodes = graph
-    drawn = nx.Graph()
-    drawn.add_nodes_from(range(num_nodes))
-    drawn.add_edges_from(edge_index.t().tolist())
-    return drawn
+    converted = nx.Graph()
+    converted.add_nodes_from(range(num_nodes))
+    converted.add_edges_from(edge_index.t().tolist())
+    return converted
 
 
 def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
+    """Return the nodes of the egonet of `root`, with their distance to it."""
     subs = egonets(*graph, num_hops)
     own = subs.subgraph == root
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))
 
 
-def _draw_nodes(
-    axes: Axes, drawn: nx.Graph, place: dict[int, np.ndarray], far: dict[int, int]
+def _plot_nodes(
+    axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
 ) -> None:
+    """Plot nodes with their numbers; colour those in `hops` by distance."""
     colours = [
-        HOP_COLOURS[min(far[node], len(HOP_COLOURS) - 1)] if node in far else OUTSIDE
-        for node in drawn
+        HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
+        for node in graph
     ]
-    nx.draw_networkx_nodes(drawn, place, ax=axes, node_color=colours, node_size=230)
-    nx.draw_networkx_labels(drawn, place, ax=axes, font_size=8)
+    nx.draw_networkx_nodes(graph, position, ax=axes, node_color=colours, node_size=230)
+    nx.draw_networkx_labels(graph, position, ax=axes, font_size=8)

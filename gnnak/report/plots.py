@@ -1,4 +1,4 @@
-"""The figures of the report."""
+"""The figures of the report, as inline SVG."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gnnak.graphs.named import four_regular_pair
-from gnnak.report.pictures import draw_egonet, draw_graph
+from gnnak.report.pictures import plot_egonet, plot_graph
 from gnnak.report.svg import COLOURS, inline_svg, page_style
 from gnnak.training.results import Record
 
@@ -14,7 +14,14 @@ from gnnak.training.results import Record
 def curves_figure(
     curves: Mapping[str, Sequence[float]], title: str, label: str, log: bool
 ) -> str:
-    """Validation scores over epochs, one line a name."""
+    """Plot validation scores over epochs, with one line per name.
+
+    Args:
+        curves: The score by epoch, for each name in the legend.
+        title: Title of the figure.
+        label: Label of the y-axis.
+        log: Whether the y-axis is logarithmic, if all scores are positive.
+    """
     with page_style():
         figure, axes = _figure(7.2, 3.6)
         for place, (name, values) in enumerate(curves.items()):
@@ -30,7 +37,15 @@ def curves_figure(
 
 
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Time and memory of a training step beside full mode, by the share kept."""
+    """Plot time and memory of a training step with SubgraphDrop.
+
+    The y-axes are ratios to a step with all subgraphs; the x-axis is the share of
+    subgraphs that are sampled.
+
+    Args:
+        records: Records of `benchmarks/subgraph_drop.py`.
+        title: Title of the figure.
+    """
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
     with page_style():
         figure = Figure(figsize=(7.2, 3.2), layout="constrained")
@@ -41,35 +56,40 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
             for place, strategy in enumerate(strategies):
                 _ratio_line(axes, records, strategy, what, COLOURS[place])
             axes.axhline(1.0, color=COLOURS[-1], lw=1, ls="--")
-            axes.set(xlabel="share of subgraphs kept", title=f"{name} of a step")
+            axes.set(xlabel="share of subgraphs sampled", title=f"{name} of a step")
             axes.set_xlim(0, 1)
             axes.set_ylim(bottom=0)
         panels[0].set_ylabel("all subgraphs = 1")
         panels[0].legend(fontsize=8)
         figure.suptitle(title, fontsize=11)
-        label = f"SubgraphDrop on {title}: time and memory of a step by share kept"
+        label = f"SubgraphDrop on {title}: time and memory of a step by share sampled"
         return inline_svg(figure, label)
 
 
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
+    """Plot the line of one strategy; label each point with its minimal coverage."""
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]
     ratios = [record[what]["drop"] / record[what]["full"] for record in own]
     axes.plot(shares, ratios, "o-", color=colour, label=strategy, lw=1.6, ms=4)
     for record, share, ratio in zip(own, shares, ratios, strict=True):
-        place = (share, ratio)
-        shift = (0, 5)
-        text = str(record["min_coverage"])
+        text, point, shift = str(record["min_coverage"]), (share, ratio), (0, 5)
         axes.annotate(
-            text, place, shift, textcoords="offset points", fontsize=7, ha="center"
+            text, point, shift, textcoords="offset points", fontsize=7, ha="center"
         )
 
 
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Time and memory of training by what grows, one line a setting."""
+    """Plot time and memory of training over a growing quantity.
+
+    Args:
+        records: Records of kind "growth"; the figure has one line per combination of
+            data set, model, device and path.
+        what: What grows: nodes, hops, channels or coverage.
+    """
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
         lines.setdefault(growth_label(record), {})[record["value"]] = record
@@ -97,7 +117,7 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
 
 
 def growth_label(record: Record) -> str:
-    """What a line of such a figure stands for."""
+    """Return the legend of a record in `growth_figure`: data, model, device, path."""
     config = record["config"]
     data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
     path = "" if record["fast"] else ", plain"
@@ -113,7 +133,7 @@ def _costs(record: Record) -> dict[str, float]:
 
 
 def extraction_figure(records: Sequence[Record]) -> str:
-    """Seconds of extraction, ours and PyG's, one pair of bars a case."""
+    """Plot the seconds of extraction of gnnak and PyG, as a pair of bars per case."""
     with page_style():
         figure, axes = _figure(7.2, 0.8 + 0.62 * len(records))
         for place, (key, name) in enumerate((("gnnak", "gnnak"), ("pyg", "PyG"))):
@@ -130,17 +150,17 @@ def extraction_figure(records: Sequence[Record]) -> str:
         axes.set_xscale("log")
         axes.set(xlabel="seconds (log)", title="Extraction of egonets")
         axes.legend(fontsize=8)
-        return inline_svg(figure, "Seconds to extract egonets, gnnak beside PyG")
+        return inline_svg(figure, "Seconds to extract egonets, gnnak and PyG")
 
 
 def egonets_figure() -> str:
-    """The paper's two 4-regular graphs, and a rooted subgraph of each."""
+    """Plot the paper's two 4-regular graphs, and a rooted subgraph of each."""
     with page_style():
         figure = Figure(figsize=(7.2, 6.4), layout="constrained")
         grid = figure.subplots(2, 2)
         for row, letter, graph in zip(grid, "AB", four_regular_pair(), strict=True):
-            draw_graph(row[0], graph, 0, 1, f"4-regular graph {letter}")
-            draw_egonet(row[1], graph, 0, 1, f"rooted subgraph of node 0 in {letter}")
+            plot_graph(row[0], graph, 0, 1, f"4-regular graph {letter}")
+            plot_egonet(row[1], graph, 0, 1, f"rooted subgraph of node 0 in {letter}")
         label = "Two 4-regular graphs and the 1-hop egonet of node 0 in each"
         return inline_svg(figure, label)
 

@@ -1,4 +1,4 @@
-"""The sections of the report, each from the records of a folder."""
+"""The sections of the report; each function takes records and returns HTML."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gnnak.training.options import change
 from gnnak.training.results import Record
 
 MOST_CURVES = 6
-"""Lines in one figure, at most."""
+"""Maximal number of lines in one figure."""
 
 
 def tables_section(tables: Sequence[FilledTable]) -> str:
-    """All ten tables."""
+    """Return the section with all ten tables."""
     parts = []
     for filled in tables:
         name, caption = filled.table.name, filled.table.caption
@@ -35,7 +35,10 @@ def tables_section(tables: Sequence[FilledTable]) -> str:
 
 
 def curves_section(runs: RunRecords) -> str:
-    """Validation scores of the newest run of every setting, a figure a task."""
+    """Return the section with learning curves.
+
+    There is one figure per task, with the newest run of every config.
+    """
     tasks: dict[str, dict[str, Record]] = {}
     for record in runs.records:
         if record.get("curves", {}).get("validation"):
@@ -59,13 +62,21 @@ def curves_section(runs: RunRecords) -> str:
 
 
 def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
-    """What SubgraphDrop saves, and what it costs in error."""
+    """Return the section on SubgraphDrop: time and memory saved, and the test error.
+
+    Args:
+        steps: Records of the time and memory of training steps.
+        quality: Records of test errors with and without SubgraphDrop.
+    """
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in steps}
     groups: dict[str, list[Record]] = {}
     for record in newest.values():
         groups.setdefault(f"{record['case']}, {record['device']}", []).append(record)
-    caption = "Each point is one R, written beside it; the dashed line is full mode."
+    caption = (
+        "Each point is labelled with R, the minimal number of sampled subgraphs that "
+        "cover a node; the dashed line is training with all subgraphs."
+    )
     figures = [
         markup.figure(plots.drop_figure(records, title), f"{title}. {caption}")
         for title, records in groups.items()
@@ -81,7 +92,7 @@ def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
 
 
 def pictures_section() -> str:
-    """What a rooted subgraph is."""
+    """Return the section that shows what a rooted subgraph is."""
     caption = (
         "Message passing sees the same in both graphs, four neighbours everywhere; the "
         "egonets of node 0 differ. Colours are hops from the root."
@@ -91,7 +102,7 @@ def pictures_section() -> str:
 
 
 def extraction_section(records: Sequence[Record]) -> str:
-    """How long extraction takes."""
+    """Return the section on the time of extraction, compared with PyG."""
     newest = list({record["case"]: record for record in records}.values())
     if not newest:
         parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
@@ -111,7 +122,7 @@ def extraction_section(records: Sequence[Record]) -> str:
 
 
 def environment_section(records: Iterable[Record]) -> str:
-    """On what, with which versions and from which commit the records are."""
+    """Return the section with the devices, versions and commits of all records."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         versions = record.get("versions", {})
@@ -131,13 +142,17 @@ def environment_section(records: Iterable[Record]) -> str:
 
 
 def _task(record: Record) -> str:
+    """Return data set, target and protocol of a record."""
     data = record["config"]["data"]
     words = [data["name"], data.get("target"), data["protocol"]]
     return ", ".join(word for word in words if word and word != "split")
 
 
 def _label(record: Record) -> str:
-    """The model, and what differs from its experiment."""
+    """Return the model of a record, and in brackets what differs from its experiment.
+
+    If the config is outdated and cannot be read, the brackets have its hash.
+    """
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
     experiment = record.get("experiment") or options["data"]["name"]
@@ -148,8 +163,8 @@ def _label(record: Record) -> str:
     except GnnakError:
         return f"{name} ({record['hash']})"
     known = ("model.name=", "train.seed=", "data.")
-    told = [text for text in settings if not text.startswith(known)]
-    return f"{name} ({', '.join(told)})" if told else name
+    shown = [text for text in settings if not text.startswith(known)]
+    return f"{name} ({', '.join(shown)})" if shown else name
 
 
 def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
@@ -159,6 +174,7 @@ def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
         same = [record[name] for name in ("target", "epochs", "seed")]
         key = (*same, model, record.get("device"))
         runs.setdefault(key, {})[record["drop"] is not None] = record
+    # One row for each pair of runs that differ only in SubgraphDrop.
     rows = []
     for (target, epochs, _, model, _), pair in runs.items():
         if len(pair) == 2:

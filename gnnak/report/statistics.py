@@ -1,4 +1,4 @@
-"""Statistics of data sets: measured once, kept as records, printed from them."""
+"""Statistics of data sets: measure them, store them as records, format them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,11 +9,11 @@ from gnnak.training.results import Record, append_record, environment, read_reco
 
 FILE = "datasets.jsonl"
 STAND_INS = ("connected-legacy", "spectral-radius")
-"""Targets that the published data have in place of another one."""
+"""Targets that replace another target in the published data; they are not counted."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
-    """Load a data set, describe it, and append the record to those of the folder."""
+    """Load a data set, measure it, and append a record to the results folder."""
     entry = find_entry(name)
     description = describe_dataset(entry, load_dataset(name))
     record = {"kind": "dataset"} | description.as_dict() | environment()
@@ -25,20 +25,25 @@ def measure_dataset(name: str, results: Path) -> Record:
 
 
 def read_statistics(results: Path) -> dict[str, Record]:
-    """The newest record of every data set."""
+    """Return the newest record of every data set, by name."""
     records = read_records(results / FILE)
     return {r["name"]: r for r in records if r.get("kind") == "dataset"}
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
-    """The data sets of a table that have no record."""
+    """Return the data sets of a table that have no record.
+
+    Args:
+        table: The table.
+        known: Names of data sets that have a record.
+    """
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
 
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:
-    """One statistic as printed.
+    """Format one statistic of a data set.
 
     >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
     >>> statistic(Fact("zinc", "graphs"), Style(), record)

@@ -1,4 +1,4 @@
-"""Figures as inline SVG that takes its ink from the page around it."""
+"""Convert figures to inline SVG with the text colour of the page around it."""
 
 import html
 import io
@@ -12,10 +12,11 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 INK = "#010203"
-"""Stands for the colour of the page's text."""
+"""Placeholder that is replaced by the text colour of the page (`currentColor`)."""
 GRAPH_EDGES = "#555555"
+"""Colour of graph edges in `pictures.py`; replaced in the same way."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
-"""Read well on white and on black."""
+"""Colours of lines and bars, legible on white and on black."""
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -37,15 +38,20 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Within it, figures are drawn in the style of the page."""
+    """Set matplotlib's style to that of the page for figures made inside."""
     with matplotlib.rc_context(STYLE):
         yield
 
 
 def inline_svg(figure: Figure, label: str) -> str:
-    """The figure as an `<svg>` element, with a label for those who cannot see it.
+    """Convert a figure to an `<svg>` element.
 
-    Several such elements may stand on one page: no name in one means another's.
+    The ids inside depend on the label, so that figures with different labels can be on
+    one page.
+
+    Args:
+        figure: The figure.
+        label: Description for screen readers (`aria-label`).
     """
     FigureCanvasSVG(figure)
     out = io.StringIO()
@@ -59,11 +65,11 @@ def inline_svg(figure: Figure, label: str) -> str:
         text = text.replace(ink, "currentColor")
     head = f'<svg role="img" aria-label="{html.escape(label)}"'
     text = re.sub(r'^<svg((?: [\w:]+="[^"]*")*)>', lambda m: _head(head, m[1]), text)
-    return _without_unused_names(text)
+    return _without_unused_ids(text)
 
 
 def _head(start: str, attributes: str) -> str:
-    """The opening tag with its view box, and without sizes in points."""
+    """Return the opening tag with the view box, and without width and height."""
     box = re.search(r' viewBox="[^"]*"', attributes)
     assert box is not None
     return (
@@ -72,7 +78,8 @@ def _head(start: str, attributes: str) -> str:
     )
 
 
-def _without_unused_names(text: str) -> str:
+def _without_unused_ids(text: str) -> str:
+    """Remove the ids that nothing in the element refers to."""
     used = set(re.findall(r"#([\w.-]+)", text))
     return re.sub(
         r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text

@@ -1,4 +1,4 @@
-"""The paper's tables with our numbers in them."""
+"""Fill the paper's tables with our numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gnnak.training.results import Record
 from gnnak.training.summary import Summary
 
 MARKS = ("†", "‡", "§", "¶")
+"""Signs of footnotes."""
 LEGEND = "Ours, and in brackets the paper's; a cell without ours has not been run."
 
 
@@ -27,18 +28,18 @@ class Filled:
     ours: str = ""
     """Our number as printed; empty if there is none."""
     summary: Summary | None = None
-    """What it was made of; None for statistics and where there is none."""
+    """Mean, deviation and number of runs; None for statistics, or without runs."""
     mark: str = ""
-    """Sign of its footnote; empty if it has none."""
+    """Sign of the footnote; empty if there is none."""
 
     @property
     def text(self) -> str:
-        """Ours beside the paper's."""
+        """Our number, followed by the paper's in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
         return f"{self.ours}{self.mark} {paper}".strip()
 
     def as_dict(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the cell as a JSON object."""
         found = self.summary
         return {
             "row": self.cell.row,
@@ -59,23 +60,23 @@ class FilledTable:
     table: PaperTable
     """The table."""
     rows: tuple[tuple[Filled, ...], ...]
-    """Its cells."""
+    """Cells by row, one per column."""
     footnotes: tuple[tuple[str, str], ...]
-    """Sign and sentence of every footnote."""
+    """Sign and text of every footnote."""
 
     @property
     def header(self) -> list[str]:
-        """Titles of the columns, an empty one above those of the rows."""
+        """Titles of the columns; the first, above the titles of the rows, is empty."""
         return ["", *self.table.columns]
 
     @property
     def body(self) -> list[list[str]]:
-        """Title of the row, then its cells, as text."""
+        """Rows of text: the title of the row, then its cells."""
         return [[row[0].cell.row, *(c.text for c in row)] for row in self.rows]
 
     @property
     def remarks(self) -> list[str]:
-        """All that stands below: footnotes, the legend, what a reader must know."""
+        """The lines below the table: footnotes, the legend, the table's notes."""
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
         return [*signed, LEGEND, *self.table.notes]
 
@@ -85,7 +86,7 @@ def fill_table(
     records: RunRecords,
     statistics: Mapping[str, Record] | None = None,
 ) -> FilledTable:
-    """Look up every cell.
+    """Look up our number of every cell.
 
     Args:
         table: The table.
@@ -101,7 +102,7 @@ def fill_table(
 
 
 def fill_from_folder(table: PaperTable, results: Path) -> FilledTable:
-    """Look up every cell in the records of a folder."""
+    """Look up our number of every cell in the records of a results folder."""
     return fill_table(table, RunRecords.read(results), read_statistics(results))
 
 
@@ -111,6 +112,7 @@ def _fill(
     statistics: Mapping[str, Record],
     marks: dict[str, str],
 ) -> Filled:
+    """Look up one cell; add its footnote to `marks`, from text to sign."""
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -131,12 +133,12 @@ def _shown(cell: Cell, found: Summary) -> str:
 
 
 def _sign(place: int) -> str:
-    """The signs in turn, then each twice, and so on."""
+    """Return the sign of the footnote at an index: †, ‡, §, ¶, ††, ‡‡, ..."""
     return MARKS[place % len(MARKS)] * (place // len(MARKS) + 1)
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Every seed with every fold.
+    """Return all pairs of seed and fold; the fold is None if there are none.
 
     >>> all_pairs(2, None)
     [(0, None), (1, None)]

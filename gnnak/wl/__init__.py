@@ -1,4 +1,8 @@
-"""The WL lab: the paper's theory as programs.
+"""Weisfeiler-Leman (WL) tests: can a test, or a network, distinguish two graphs?
+
+The tests are 1-WL, k-WL, k-FWL and the paper's Subgraph-1-WL. A test assigns colours
+to nodes (or tuples of nodes) and refines them in rounds; it distinguishes two graphs if
+their multisets of colours differ.
 
 >>> import networkx as nx
 >>> from gnnak import wl

@@ -1,4 +1,4 @@
-"""All k-tuples of nodes of all graphs, and what each tuple looks like at the start."""
+"""All k-tuples of nodes of all graphs, and their initial colours."""
 
 from typing import NamedTuple
 
@@ -10,38 +10,39 @@ from gnnak.wl.union import GraphUnion
 
 
 class TupleBlocks(NamedTuple):
-    """The k-tuples of all graphs in one flat list, [t].
+    """The layout of a flat tensor, [t], with one entry per k-tuple of nodes.
 
-    Graphs of one size are stored together: a block is a [graphs, n, ..., n] array with
-    k axes of tuple entries, and the flat list is one block after the other.
+    Graphs with the same number of nodes n form a block of shape [graphs, n, ..., n]
+    with k axes for the entries of a tuple. The flat tensor is the concatenation of all
+    blocks, flattened.
     """
 
     k: int
     """Length of the tuples."""
     blocks: list[tuple[Tensor, int]]
-    """The graphs of each block and their number of nodes, n."""
+    """For each block: the indices of its graphs, and their number of nodes n."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        """Sort the graphs of a union by size."""
+        """Group the graphs of a union into blocks by their number of nodes."""
         sizes = torch.unique(union.sizes).tolist()
         return TupleBlocks(
             k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]
         )
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Cut values of all tuples, [t], into blocks [graphs, n, ..., n]."""
+        """Split a flat tensor, [t], into views of shape [graphs, n, ..., n]."""
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
         parts = flat.split([len(graphs) * n**self.k for graphs, n in self.blocks])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def graph(self) -> Tensor:
-        """[t]: the graph of each tuple."""
+        """Return the graph that each tuple belongs to, [t]."""
         parts = [graphs.repeat_interleave(n**self.k) for graphs, n in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
     def diagonal(self, union: GraphUnion) -> Tensor:
-        """[n]: the place of the tuple (v, ..., v) of every node v."""
+        """Return the flat index of the tuple (v, ..., v) of every node v, [n]."""
         first = torch.cumsum(union.sizes, 0) - union.sizes
         place = torch.zeros(union.num_nodes, dtype=torch.long)
         start = 0
@@ -54,17 +55,21 @@ class TupleBlocks(NamedTuple):
         return place
 
     def types(self, union: GraphUnion) -> Tensor:
-        """[t]: the rank of each tuple's node colours and pair colours.
+        """Return the isomorphism type of each tuple as a rank, [t].
 
-        Two tuples have the same type iff matching their entries is an isomorphism of
-        the coloured graphs on them.
+        The type consists of the colours of the tuple's nodes and of all pairs of them.
+        Two tuples have the same type iff mapping the i-th entry of one to the i-th
+        entry of the other is an isomorphism of the coloured subgraphs they induce.
         """
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
         return rank_rows(*(self._column(tables, i, j) for i, j in ends))
 
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
-        """The pair colour of entries i and j of every tuple; of a node if i = j."""
+        """Return the colour of the pair of entries (i, j) of every tuple, [t].
+
+        For i = j this is the colour of the node.
+        """
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
             num_graphs, n, _ = table.shape
@@ -78,7 +83,11 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """A [graphs, n, n] table: the pair's colour, with the node's on the diagonal."""
+    """Return a [graphs, n, n] table of pair colours, with node colours on the diagonal.
+
+    0 means no edge. On the diagonal, the node's colour is combined with the colour of
+    its self loop.
+    """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)
     place[graphs] = torch.arange(len(graphs))

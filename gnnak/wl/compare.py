@@ -1,4 +1,4 @@
-"""Run a test: does it tell graphs apart, and into which classes?"""
+"""Run a test: does it distinguish graphs, and into which classes does it sort them?"""
 
 from collections.abc import Iterable, Iterator
 
@@ -24,12 +24,12 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
 
 
 def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int]:
-    """Sort graphs into classes that `test` cannot tell apart.
+    """Sort graphs into classes; `test` cannot distinguish the graphs of one class.
 
     Args:
         test: One of `TESTS`.
         graphs: networkx graphs, PyG data, (edge_index, num_nodes) or graph6 strings.
-        **options: Fields of `Options`, as far as the test takes them.
+        **options: Fields of `Options` that the test takes.
 
     Returns:
         The class of every graph, numbered by first appearance.
@@ -46,7 +46,7 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Like `partition`, and the number of rounds until the colouring was stable."""
+    """Return the result of `partition` and the number of rounds until it was stable."""
     chosen = read_options(test, **options)
     union = read_union(graphs, chosen.labels)
     rounds = -1
@@ -58,15 +58,15 @@ def partition_with_rounds(
 
 
 def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> bool:
-    """Whether `test` tells two graphs apart.
+    """Return whether `test` distinguishes two graphs.
 
-    If it does, they are not isomorphic; if it does not, they may be.
+    If it does, they are not isomorphic; if it does not, they may or may not be.
 
     Args:
         test: One of `TESTS`.
         first: A graph.
-        second: Another.
-        **options: Fields of `Options`, as far as the test takes them.
+        second: Another graph.
+        **options: Fields of `Options` that the test takes.
 
     >>> from gnnak.wl.families import rook, shrikhande
     >>> distinguishes("3-wl", rook(), shrikhande())

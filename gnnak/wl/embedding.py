@@ -1,4 +1,4 @@
-"""Do a network's embeddings tell graphs apart?"""
+"""Do a network's graph embeddings distinguish graphs?"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,19 +10,19 @@ from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import pointers
 
 TOLERANCE = 1e-9
-"""Relative difference above which two embeddings in float64 count as different: far
-above rounding (about 1e-13), far below what a network makes of different colours."""
+"""Relative difference above which two float64 embeddings count as different: far above
+rounding errors (about 1e-13), far below the differences that other colours cause."""
 
 
 class Embedder(Protocol):
-    """A batch of graphs to one row each, [g, c], in float64."""
+    """A function from a batch of graphs to one embedding per graph, [g, c], float64."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed the graphs; `x` is [n] zeros, int64: all nodes are alike."""
+        """Embed the graphs; `x` is int64 zeros, [n]: nodes have no features."""
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
-    """The embedding of every graph, [g, c], all in one batch."""
+    """Return the embedding of every graph, [g, c], computed in one batch."""
     sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
     edges = torch.tensor([edge_index.size(1) for edge_index, _ in graphs])
     edge_index = torch.cat([edge_index for edge_index, _ in graphs], dim=1)
@@ -32,7 +32,7 @@ def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
 
 
 def different(rows: Tensor) -> Tensor:
-    """[g, g], bool: which embeddings differ by more than rounding.
+    """Return a boolean matrix, [g, g]: which embeddings differ by more than rounding.
 
     >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
     >>> different(rows)[0].tolist()
@@ -45,7 +45,7 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """How many pairs inside the groups have different embeddings."""
+    """Count the pairs of graphs of the same group that have different embeddings."""
     with torch.no_grad():
         rows = embed(embedder, [graph for group in groups for graph in group])
     parts = rows.split([len(group) for group in groups])
@@ -53,16 +53,17 @@ def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> in
 
 
 def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
-    r"""Train a network, in place, to give graphs unlike embeddings.
+    r"""Train a network, in place, to give graphs different embeddings.
 
-    Adam on $-\sum \log(|h_G - h_H|^2 + 10^{-8})$ over all pairs, with the embeddings
-    $h$ scaled to size 1. The network stays in evaluation mode, so a graph's embedding
-    depends on no other graph.
+    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs, where
+    $|\cdot|^2$ is the mean square over channels and the embeddings $h$ are scaled to a
+    mean absolute value of 1. The network stays in evaluation mode, so that batch
+    statistics do not couple the graphs.
 
     Args:
         network: A module that is an `Embedder`.
         graphs: At least two graphs.
-        steps: Number of steps.
+        steps: Number of optimiser steps.
     """
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     for _ in range(steps):

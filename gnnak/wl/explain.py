@@ -1,4 +1,4 @@
-"""Why a test tells two graphs apart: the round and the colours that decide."""
+"""Explain a verdict: the round, and the colours in it, that distinguish two graphs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,39 +18,40 @@ from gnnak.wl.union import GraphUnion
 
 @dataclass(frozen=True)
 class DecidingColor:
-    """A colour that the two graphs do not have equally often."""
+    """A colour that occurs more often in one graph than in the other."""
 
     color: int
-    """Its number in the deciding round."""
+    """The number of the colour in the deciding round."""
     counts: tuple[int, int]
-    """How often it stands in the first and in the second graph."""
+    """How often it occurs in the first and in the second graph."""
     graph: int
-    """The graph that the example is in: 0, or 1 if the first has none."""
+    """The graph of the example: 0, or 1 if the colour is not in the first graph."""
     example: tuple[int, ...]
-    """A node (or tuple of nodes) with it."""
+    """A node, or a tuple of nodes, that has the colour."""
     before: int | None
-    """Its colour a round earlier; None in round 0."""
+    """The example's colour in the round before; None in round 0."""
     sees: dict[int, int]
-    """Colours a round earlier, with their counts, among the example's neighbours
-    (1-WL) or in its egonet (Subgraph-1-WL); empty for tuples and in round 0."""
+    """Colours in the round before, with their counts: of the example's neighbours
+    (1-WL) or of its egonet (Subgraph-1-WL); empty for tuples and in round 0."""
     joined: int | None
-    """Number of joined pairs among what it sees (Subgraph-1-WL), else None."""
+    """Number of edges in the example's egonet (Subgraph-1-WL), else None."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a test sees in two graphs; `str` tells it in sentences."""
+    """Why a test does or does not distinguish two graphs; `str` returns sentences."""
 
     test: str
     """The name of the test."""
     options: Options
-    """What it was told."""
+    """The options it was run with."""
     round: int | None
-    """The first round whose colours differ; None if no round's do."""
+    """The deciding round: the first in which the graphs' colour counts differ; None if
+    there is none."""
     rounds: int
-    """Rounds until the colouring was stable."""
+    """Number of rounds until the colouring was stable."""
     colors: tuple[DecidingColor, ...]
-    """The colours that differ in the deciding round."""
+    """The colours whose counts differ in the deciding round."""
     node_colors: tuple[list[int], list[int]]
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
@@ -58,7 +59,7 @@ class Explanation:
 
     @property
     def distinguished(self) -> bool:
-        """Whether the test tells the graphs apart."""
+        """Whether the test distinguishes the graphs."""
         return self.round is not None
 
     def __str__(self) -> str:
@@ -85,13 +86,13 @@ class Explanation:
 
 
 def explain(test: str, first: Graph, second: Graph, **options: object) -> Explanation:
-    """Find the round, and the colours in it, that tell two graphs apart.
+    """Find the first round, and the colours in it, that distinguish two graphs.
 
     Args:
         test: One of `TESTS`.
         first: A graph.
-        second: Another.
-        **options: Fields of `Options`, as far as the test takes them.
+        second: Another graph.
+        **options: Fields of `Options` that the test takes.
 
     >>> import networkx as nx
     >>> print(explain("1-wl", nx.path_graph(4), nx.star_graph(3)))
@@ -136,7 +137,8 @@ def _deciding_colors(
     in_second = torch.bincount(now.color[now.graph == 1], minlength=size)
     found = []
     for color in (in_first != in_second).nonzero().flatten().tolist():
-        graph = 0 if in_first[color] else 1  # tuples are not stored in this order
+        # Tuples are sorted by graph size, so the first match may be in graph 1.
+        graph = 0 if in_first[color] else 1
         item = int(((now.color == color) & (now.graph == graph)).nonzero()[0])
         before = None if len(history) == 1 else int(history[-2].color[item])
         sees, joined = {}, None
@@ -160,7 +162,12 @@ def _deciding_colors(
 def _around(
     test: str, union: GraphUnion, options: Options, node: int
 ) -> tuple[Tensor, int | None]:
-    """The nodes that `node` sees, and how many pairs of them are joined."""
+    """Return the nodes whose colours determine the next colour of `node`.
+
+    Returns:
+        For 1-WL the neighbours, and None; for Subgraph-1-WL the nodes of the egonet,
+        and the number of its edges.
+    """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]
@@ -172,15 +179,15 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """The nodes of an item, counted from 0 in its own graph."""
+    """Return the nodes of an item (a node or a tuple), numbered within its graph."""
     graph = int(coloring.graph[item])
     size = int(union.sizes[graph])
-    place = item - int((coloring.graph == graph).nonzero()[0])
+    index = item - int((coloring.graph == graph).nonzero()[0])
     entries: list[int] = []
     items = int((coloring.graph == graph).sum())
     while items > 1 or not entries:
-        entries.append(place % size)
-        place, items = place // size, items // size
+        entries.append(index % size)
+        index, items = index // size, items // size
     return tuple(reversed(entries))
 
 

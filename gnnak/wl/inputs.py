@@ -1,4 +1,4 @@
-"""Graphs as people hold them become the one record that the tests run on."""
+"""Convert networkx, PyG and graph6 graphs into the union that the tests run on."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -20,10 +20,10 @@ Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
 
 
 class LabeledGraph(NamedTuple):
-    """One graph as directed arcs, with labels where it has some."""
+    """One graph as directed arcs, with optional labels."""
 
     edge_index: Tensor
-    """[2, e]: the arcs; an undirected edge is two."""
+    """[2, e]: the arcs; an undirected edge is two arcs."""
     num_nodes: int
     """Number of nodes, n."""
     node_labels: Sequence[Hashable] | None
@@ -33,9 +33,9 @@ class LabeledGraph(NamedTuple):
 
 
 def read_graph(graph: Graph) -> LabeledGraph:
-    """Read one graph of any kind.
+    """Convert one graph of any supported type.
 
-    Labels are the attribute `label` of networkx nodes and edges, and the rows of `x`
+    Labels are the attribute `label` of networkx nodes and edges, or the rows of `x`
     and `edge_attr` of PyG data.
 
     >>> read_graph("Bw").edge_index.tolist()
@@ -106,11 +106,12 @@ def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
 
 
 def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
-    """Read graphs into one union with one interning of all labels.
+    """Convert graphs into one union in which equal labels have equal colours.
 
     Args:
-        graphs: The graphs, of any kind, mixed or not.
-        labels: Whether node and edge labels are initial colours; else all are alike.
+        graphs: The graphs; types may be mixed.
+        labels: Whether node and edge labels are the initial colours; if not, all nodes
+            have the same colour, and so have all edges.
     """
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
@@ -129,7 +130,13 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Number the labels of all graphs by first appearance; 0 stands for no label."""
+    """Number the labels of all graphs by first appearance, in place; 0 = no label.
+
+    Args:
+        out: Zeros, one entry per node (or arc) of all graphs; filled here.
+        counts: Number of nodes (or arcs) of each graph, [g].
+        labels: The labels of each graph, or None.
+    """
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
     for index, given in enumerate(labels):
@@ -142,7 +149,10 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Refuse labels that equal themselves only: alike graphs would be told apart."""
+    """Raise `GraphError` for labels that are not compared by value, or hold NaN.
+
+    Otherwise two equal graphs with these labels would be distinguished.
+    """
     if isinstance(label, tuple):
         for entry in label:
             _check_label(index, entry)

@@ -1,8 +1,8 @@
-"""Whole tuples and multisets become small numbers, exactly.
+"""Intern tuples and multisets: replace each by its rank, without collisions.
 
-A colour is the rank of a tuple among all tuples of one call: two colours are equal if
-and only if the tuples are. Nothing is hashed and no strings are joined, so nothing can
-collide, and since ranks follow the order of the tuples, colours do not depend on how
+A colour is the rank of a tuple among all tuples of one call, so two colours are equal
+if and only if the tuples are. Nothing is hashed and no strings are joined, so there are
+no collisions. Ranks follow the order of the tuples, so colours do not depend on how
 nodes are numbered. All functions take and return int64 tensors of numbers >= 0.
 """
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from gnnak.graphs.ragged import counts_of, pointers
 
 _LIMIT = 1 << 62
-"""Keys of pairs stay below this bound, well inside int64."""
+"""Pairs are encoded as one key below this bound, so that int64 does not overflow."""
 
 
 def rank(values: Tensor) -> Tensor:
-    """Replace each number by its rank among the distinct ones: 0, 1, 2, ...
+    """Replace each number by its rank among the distinct numbers: 0, 1, 2, ...
 
     >>> rank(torch.tensor([7, 3, 7, 100]))
     tensor([1, 0, 1, 2])
@@ -60,14 +60,14 @@ def rank_rows(*columns: Tensor) -> Tensor:
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
     """Rank multisets of values; equal ranks mean equal multisets.
 
-    Each multiset is written as its sorted list of (value, how often) items. Neighbours
-    in the list are ranked in pairs, halving all lists at once, until one number is left
-    of each: about log2 of the longest list steps, over all rows together.
+    Each multiset is written as a sorted list of (value, count) items. Then adjacent
+    items of all lists are replaced by the rank of the pair, which halves the lists,
+    until each list has one item: about log2(longest list) steps.
 
     Args:
-        row: The multiset each entry belongs to, [entries].
-        value: The entry, [entries].
-        num_rows: Number of multisets; those without an entry are empty.
+        row: The multiset that each entry belongs to, [entries].
+        value: The value of each entry, [entries].
+        num_rows: Number of multisets; those without entries are empty.
 
     Returns:
         The rank of every multiset, [num_rows].
@@ -92,7 +92,7 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Sorted (row, value) entries without repeats; each value ranked with its count."""
+    """Return the distinct (row, value) entries, sorted; (value, count) as one rank."""
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -107,7 +107,15 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Pair the items at places 2i and 2i + 1 of each row; an odd last one is alone."""
+    """Replace items 2i and 2i + 1 of each row by the rank of the pair.
+
+    The last item of a row of odd length is paired with nothing.
+
+    Args:
+        row: The row of each item, ascending, [entries].
+        item: The items, [entries].
+        place: The position of each item within its row, [entries].
+    """
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)
     paired = place.index_select(0, after) % 2 == 1

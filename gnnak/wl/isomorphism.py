@@ -1,41 +1,47 @@
-"""The exact HASH: isomorphism classes of small coloured graphs.
+"""The exact HASH of Subgraph-1-WL: isomorphism classes of small coloured graphs.
 
 Individualisation and refinement, batched over all graphs of a union:
 
-1. 1-WL splits the graphs into kinds; isomorphic graphs stay together.
-2. In every graph one node of the first shared colour is singled out and 1-WL run again,
-   until no colour is shared. Two graphs that end with the same colours are isomorphic:
-   matching the colours is the isomorphism. One stands for both from here on.
-3. Graphs of one kind are split by singling out *every* node of the first shared colour;
-   each then follows its rarest outcome, again by steps 2 and 3. If that ends, it
-   decides, since the choices do not depend on the numbering of nodes.
-4. What grows too large is decided pair by pair, by a search with backtracking.
+1. 1-WL sorts the graphs into kinds; isomorphic graphs are of the same kind.
+2. Join: in every graph one node of the first shared colour is individualised and 1-WL
+   run again, until every node has a colour that no other node of the graph has. Two
+   graphs that end with the same colours are isomorphic (map nodes to nodes of the same
+   colour), so only one of them, the representative, is processed further.
+3. Split: *every* node of the first shared colour is individualised in a branch, a copy
+   of the graph. Graphs with different multisets of refined branches become different
+   kinds. Steps 2 and 3 are repeated on the branches with the rarest fingerprint. These
+   choices do not depend on the numbering of nodes, so if no shared colour is left, the
+   kinds are the isomorphism classes.
+4. If the branches grow too large, the remaining graphs are compared pair by pair, by a
+   search with backtracking.
 """
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.wl.individualise import branches, first_shared, refined, single_out
+from gnnak.wl.individualise import branches, first_shared, individualise, refined
 from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 from gnnak.wl.union import GraphUnion
 
 SEARCH_LIMIT = 100_000
-"""Nodes, over all refinements, that one comparison may take before it is given up."""
+"""Nodes that the backtracking search of one pair may refine before it is aborted."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Nodes of the branches of all graphs, and of one, before comparing pair by pair."""
+"""Nodes in the branches of all graphs, and of one graph, above which step 3 stops and
+the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
     """Return the class of every graph, [g]: equal if and only if isomorphic.
 
-    Isomorphisms respect node colours and the colours of pairs. Worst cases (graphs
-    alike to 1-WL even after many nodes are singled out) are given up with an error
-    after refining `SEARCH_LIMIT` nodes; egonets are far from them.
+    Isomorphisms preserve node colours and pair colours. The worst case is a pair of
+    graphs that 1-WL does not distinguish even after many nodes are individualised; the
+    search then stops with an error after `SEARCH_LIMIT` refined nodes. Egonets of
+    common data sets are far from this case.
 
     Raises:
-        GraphError: If two graphs were too hard to compare.
+        GraphError: If the search of a pair exceeded `SEARCH_LIMIT`.
 
     >>> from gnnak.wl.inputs import read_union
     >>> import networkx as nx
@@ -48,15 +54,15 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
     if not kind.numel():
         return kind
     kind, like, doubt = _unfold(colored, kind)
-    _merge(colored, torch.unique(like[doubt[like]]), kind)
+    _split_by_search(colored, torch.unique(like[doubt[like]]), kind)
     return rank(kind[like])
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """A graph of the union, [g], that each is isomorphic to and that stands for it.
+    """Return for every graph the index of an isomorphic graph of the union, [g].
 
-    Found by step 2 alone: fast and never given up, but some isomorphic graphs may be
-    left with representatives of their own.
+    Only step 2 is run: it is fast and never fails, but isomorphic graphs may have
+    different representatives.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -64,7 +70,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return a colour of every node, [n]: equal iff an isomorphism maps one to other.
+    """Return a class for every node, [n]: equal iff an isomorphism maps one to another.
 
     Nodes of different graphs of the union are compared as well.
     """
@@ -78,7 +84,13 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """[g]: equal for two graphs of a kind only if one path of choices fits both."""
+    """Individualise one node at a time until no colour is shared (step 2).
+
+    Returns:
+        A number for every graph, [g]. If it is equal for two graphs of the same kind,
+        they are isomorphic; isomorphic graphs may have different numbers, since the
+        individualised nodes are chosen by their index.
+    """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
     union = union.select(graphs)
@@ -91,7 +103,7 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
         cell = first_shared(union).nonzero().flatten()
         chosen = torch.full((union.num_graphs,), union.num_nodes, dtype=torch.long)
         chosen.scatter_reduce_(0, union.graph[cell], cell, "amin")
-        union, fingerprint = refined(single_out(union, chosen))
+        union, fingerprint = refined(individualise(union, chosen))
         level = torch.zeros_like(leaf)
         level[graphs] = fingerprint + 1
         leaf = rank_pairs(leaf, level)
@@ -99,11 +111,15 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Split kinds and join isomorphic graphs, level by level, within the limits.
+    """Repeat steps 2 and 3 until all graphs are decided or a limit is exceeded.
+
+    Args:
+        union: The graphs in their stable colours.
+        kind: The kind of each graph, [g].
 
     Returns:
-        Three tensors [g]: the finer kinds; a graph that each is isomorphic to and that
-        stands for it; whether graphs of its kind may still differ.
+        Three tensors [g]: the refined kinds; the representative of each graph; whether
+        the graph is undecided, that is other graphs of its kind may differ from it.
     """
     owner = like = torch.arange(union.num_graphs)
     doubt = torch.zeros_like(kind, dtype=torch.bool)
@@ -111,7 +127,7 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     while True:
         like = _join(union, owner, fingerprint, kind, like)
         alive = torch.bincount(kind[torch.unique(like)])[kind[owner]] > 1
-        union, owner = _keep(union, owner, alive & (like[owner] == owner))
+        union, owner = _filter(union, owner, alive & (like[owner] == owner))
         nodes = first_shared(union).nonzero().flatten()
         home = union.graph[nodes]
         if not nodes.numel():
@@ -125,13 +141,27 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
         rarest = _rarest(owner, fingerprint)
         fingerprint = fingerprint[rarest]
-        union, owner = _keep(union, owner, rarest)
+        union, owner = _filter(union, owner, rarest)
 
 
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, like: Tensor
 ) -> Tensor:
-    """Let the first graph of its kind with the same least leaf stand for each owner."""
+    """Update the representatives by step 2.
+
+    Two original graphs of one kind are isomorphic if their branches have the same
+    smallest leaf number; the first of them represents both.
+
+    Args:
+        union: Branches of the original graphs, [b] graphs in stable colours.
+        owner: The original graph of each branch, [b].
+        fingerprint: The fingerprint of each branch, [b].
+        kind: The kind of each original graph, [g].
+        like: The representative of each original graph so far, [g].
+
+    Returns:
+        The new representatives, [g].
+    """
     if not owner.numel():
         return like
     leaf = rank_pairs(fingerprint, _leaves(union, fingerprint))
@@ -141,18 +171,24 @@ def _join(
     both = rank_pairs(kind[owners], least[owners])
     first = torch.full((int(both.max()) + 1,), kind.numel(), dtype=torch.long)
     first.scatter_reduce_(0, both, owners, "amin")
-    stands = torch.arange(kind.numel())
-    stands[owners] = first[both]
-    return stands[like]
+    representative = torch.arange(kind.numel())
+    representative[owners] = first[both]
+    return representative[like]
 
 
-def _keep(union: GraphUnion, owner: Tensor, kept: Tensor) -> tuple[GraphUnion, Tensor]:
-    graphs = kept.nonzero().flatten()
+def _filter(
+    union: GraphUnion, owner: Tensor, mask: Tensor
+) -> tuple[GraphUnion, Tensor]:
+    """Return the branches selected by a boolean mask, and their owners."""
+    graphs = mask.nonzero().flatten()
     return union.select(graphs), owner[graphs]
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """[b], bool: the branches with their owner's rarest (then least) fingerprint."""
+    """Return a boolean mask, [b]: the branches with the rarest fingerprint per owner.
+
+    If several fingerprints are equally rare, the smallest is taken.
+    """
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
     both = rank_pairs(owner, fingerprint)
@@ -161,25 +197,32 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
     return often == least.scatter_reduce_(0, owner, often, "amin")[owner]
 
 
-def _merge(union: GraphUnion, rivals: Tensor, settled: Tensor) -> None:
-    """Compare rivals that share a number in `settled`; unlike ones get a new one."""
-    fresh = int(settled.max()) + 1
+def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
+    """Compare undecided graphs of one kind pair by pair; update `kind` in place.
+
+    Args:
+        union: All graphs in their stable colours.
+        undecided: Indices of the graphs to compare.
+        kind: The kind of every graph, [g]; a graph that is isomorphic to no earlier one
+            of its kind gets a new kind.
+    """
+    fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
-    for graph in rivals.tolist():
-        others = known.setdefault(int(settled[graph]), [])
+    for graph in undecided.tolist():
+        others = known.setdefault(int(kind[graph]), [])
         for other in others:
             if _isomorphic(union.select(torch.tensor([other, graph]))):
-                settled[graph] = settled[other]
+                kind[graph] = kind[other]
                 break
         else:
             if others:
-                settled[graph] = fresh
+                kind[graph] = fresh
                 fresh += 1
             others.append(graph)
 
 
 def _isomorphic(pair: GraphUnion) -> bool:
-    """Search for an isomorphism of two graphs in stable colours, completely."""
+    """Search exhaustively for an isomorphism of two graphs in their stable colours."""
     stack, spent = [pair], 0
     while stack:
         pair = stack.pop()

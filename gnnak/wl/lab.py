@@ -1,4 +1,4 @@
-"""The lab: tests x families -> how many pairs each test tells apart."""
+"""The lab: count for every test and family how many pairs the test distinguishes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,12 +12,13 @@ from gnnak.wl.options import TESTS, read_options
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""The families of the standard table; the others take minutes with 2-FWL."""
+"""The families that `gnnak wl lab` runs by default; the others take minutes with
+2-FWL."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A test with its options, as one column of the table."""
+    """A test with its options: one row of the table for each family."""
 
     test: str
     """One of `TESTS`."""
@@ -29,13 +30,13 @@ class Contender:
 
     @property
     def label(self) -> str:
-        """The test and what it was told.
+        """The name of the test, with its options in brackets.
 
         >>> Contender("subgraph-1-wl*", {"num_hops": 2, "d2c": True}).label
         'subgraph-1-wl* (num_hops=2, d2c)'
         """
-        told = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
-        return f"{self.test} ({', '.join(told)})" if told else self.test
+        options = [k if v is True else f"{k}={v}" for k, v in self.options.items()]
+        return f"{self.test} ({', '.join(options)})" if options else self.test
 
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
@@ -50,30 +51,30 @@ LAB_CONTENDERS = (
     Contender("subgraph-1-wl", {"num_hops": 1}),
     Contender("subgraph-1-wl", {"num_hops": 2}),
 )
-"""The tests of the standard table."""
+"""The tests that `gnnak wl lab` runs by default."""
 
 
 @dataclass(frozen=True)
 class LabResult:
-    """What one test did on one family."""
+    """The result of one test, or one network, on one family."""
 
     family: str
     """Name of the family."""
     contender: str
     """The test, or the network, and its options."""
     pairs: int
-    """Pairs that are not isomorphic."""
+    """Number of pairs of graphs that are not isomorphic."""
     apart: int | None
-    """Pairs told apart; None if the test was not run."""
+    """Number of pairs distinguished; None if the test was not run."""
     rounds: int | None
     """Rounds until the colouring was stable; None for networks."""
     seconds: float
-    """Time it took."""
+    """Run time."""
     note: str = ""
-    """Why it was not run."""
+    """Why the test was not run; empty if it was."""
 
     def as_dict(self) -> dict[str, object]:
-        """The fields by name."""
+        """Return the fields by name."""
         return asdict(self)
 
 
@@ -82,12 +83,13 @@ def run_lab(
     contenders: Iterable[Contender] = LAB_CONTENDERS,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every test on every family, one result after the other.
+    """Run every test on every family; yield each result as soon as it is computed.
 
     Args:
-        families: Names of `FAMILIES`.
+        families: Keys of `FAMILIES`.
         contenders: The tests.
-        max_memory: GiB; a test that is estimated to need more is left out, with a note.
+        max_memory: Memory limit in GiB. A test that is estimated to need more is not
+            run; its result has a note.
 
     >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
     [0]
@@ -98,9 +100,10 @@ def run_lab(
         graphs = [graph for group in groups for graph in group]
         for contender in contenders:
             start = perf_counter()
-            told = {"max_memory": max_memory, **contender.options}
+            options = {"max_memory": max_memory, **contender.options}
+            test = contender.test
             try:
-                classes, rounds = partition_with_rounds(contender.test, graphs, **told)
+                classes, rounds = partition_with_rounds(test, graphs, **options)
             except GraphError as error:
                 total = pairs_apart(groups, [0] * len(graphs))[0]
                 yield LabResult(

@@ -1,4 +1,4 @@
-"""How much memory a test will need, known before it starts."""
+"""Estimate the memory of a test before it starts."""
 
 import torch
 from torch import Tensor
@@ -11,14 +11,14 @@ from gnnak.wl.union import GraphUnion
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Int64 numbers alive at once for each item that a round looks at (measured)."""
+"""Peak number of int64 values in memory per item that a round processes (measured)."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
-    """Estimate the bytes that `test` needs at its peak on `union`.
+    """Estimate the peak memory of `test` on `union`, in bytes.
 
-    An upper estimate: egonets are taken to hold every walk of `num_hops` steps, up to
-    the whole graph.
+    The estimate is an upper bound: the size of an egonet is bounded by the number of
+    walks of up to `num_hops` steps from its root, and by the size of the graph.
     """
     if test in REFINEMENTS:
         edges = torch.bincount(
@@ -33,6 +33,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
+    """Estimate the bytes of a test without subgraphs on graphs of given sizes."""
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)
@@ -42,7 +43,7 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 
 def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
-    """[n]: at least as many as the nodes of each egonet, at most the whole graph."""
+    """Return an upper bound on the number of nodes of each egonet, [n]."""
     whole = union.sizes[union.graph].double()
     source, target = union.edge_index
     ball = torch.ones(union.num_nodes, dtype=torch.double)
@@ -56,7 +57,7 @@ def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
 
 
 def check_memory(test: str, union: GraphUnion, options: Options) -> None:
-    """Raise `GraphError` with the estimate if it exceeds `options.max_memory`."""
+    """Raise `GraphError` if the test is estimated to need more than `max_memory`."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(

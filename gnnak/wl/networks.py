@@ -1,4 +1,4 @@
-"""Networks beside the tests that bound them."""
+"""Run networks, and the WL tests that bound their power, on families of graphs."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
@@ -31,18 +31,18 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""For each network the test that tells apart whatever the network can."""
+"""For each network a test that distinguishes all pairs that the network can."""
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks of the standard table."""
+"""The networks that `gnnak wl lab` runs."""
 
 TRAINING_GRAPHS = 4
-"""Graphs of a family that the trained networks are trained on."""
+"""Number of graphs of a family that networks are trained on."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """The test, with its options, that no network of some kind exceeds."""
+    """A test, with its options, that is at least as powerful as a network."""
 
     test: str
     """One of `TESTS`."""
@@ -51,7 +51,7 @@ class Bound:
 
 
 def bound_of(name: str, num_hops: int = 1) -> Bound:
-    """The test that bounds a network with `num_hops`-hop egonets.
+    """Return the test that bounds a network with `num_hops`-hop egonets.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
@@ -65,16 +65,18 @@ def bound_of(name: str, num_hops: int = 1) -> Bound:
 
 
 class PlainEmbedder(nn.Module):
-    """A network of the factory without its head, as an embedder of unlabelled graphs.
+    """A network of `build_model` without its head: it embeds unlabelled graphs.
+
+    It has random float64 weights and is in evaluation mode.
 
     Args:
         name: A key of `BOUNDS`.
-        num_hops: Radius of the egonets, for the uplifted ones.
-        num_layers: Outer layers.
-        base_layers: Layers of the base GNN inside each.
-        channels: Width of states and embeddings.
-        encodings: The encodings fused; those of the named network if not given.
-        seed: Fixes the weights.
+        num_hops: Radius of the egonets, for networks with the suffix -ak or -ak+.
+        num_layers: Number of layers.
+        base_layers: Layers of the base GNN inside each GNN-AK layer.
+        channels: Hidden channels, and channels of the embeddings.
+        encodings: The encodings to fuse; None = the default of the network.
+        seed: Seed of the weights.
     """
 
     def __init__(
@@ -107,8 +109,8 @@ class PlainEmbedder(nn.Module):
         return self.network(x, edge_index, batch=batch)
 
 
-class Told(NamedTuple):
-    """What all networks of one run are told; see `run_networks`."""
+class _Settings(NamedTuple):
+    """Arguments of `run_networks` that are the same for all networks."""
 
     num_hops: int
     steps: int
@@ -124,39 +126,42 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the test that bounds it, on every family.
 
-    Three results for each: the test, the network with random weights, and the same
-    network after `steps` steps of `push_apart` on a few graphs of the family.
+    Each network has three results per family: the bounding test, the network with
+    random weights, and the same network after `steps` steps of `push_apart` on a few
+    graphs of the family.
 
     Args:
-        families: Names of `FAMILIES`.
+        families: Keys of `FAMILIES`.
         names: Keys of `BOUNDS`.
         num_hops: Radius of the egonets.
         steps: Training steps.
-        max_memory: GiB; a test that is estimated to need more is left out, with a note.
+        max_memory: Memory limit in GiB. A test that is estimated to need more is not
+            run; its result has a note.
     """
-    names, told = list(names), Told(num_hops, steps, max_memory)
+    names, settings = list(names), _Settings(num_hops, steps, max_memory)
     for name in families:
         groups = family(name)
         for network in names:
-            yield from _results(name, groups, network, told)
+            yield from _results(name, groups, network, settings)
 
 
 def _results(
-    name: str, groups: Groups, network: str, told: Told
+    name: str, groups: Groups, network: str, settings: _Settings
 ) -> Iterator[LabResult]:
-    embedder = PlainEmbedder(network, told.num_hops)
+    """Yield the three results of one network on one family."""
+    embedder = PlainEmbedder(network, settings.num_hops)
 
     def bound() -> int:
-        test, options = astuple(bound_of(network, told.num_hops))
+        test, options = astuple(bound_of(network, settings.num_hops))
         graphs = [graph for group in groups for graph in group]
-        classes = partition(test, graphs, **options, max_memory=told.max_memory)
+        classes = partition(test, graphs, **options, max_memory=settings.max_memory)
         return pairs_apart(groups, classes)[1]
 
     def random() -> int:
         return pairs_different(embedder, groups)
 
     def trained() -> int:
-        push_apart(embedder, _few(groups), told.steps)
+        push_apart(embedder, _training_graphs(groups), settings.steps)
         return pairs_different(embedder, groups)
 
     total = pairs_apart(groups, [0] * sum(map(len, groups)))[0]
@@ -172,8 +177,8 @@ def _results(
         yield LabResult(name, contender, total, apart, None, seconds)
 
 
-def _few(groups: Groups) -> list[Graph]:
-    """At most `TRAINING_GRAPHS` graphs of the largest group, evenly spaced."""
+def _training_graphs(groups: Groups) -> list[Graph]:
+    """Return at most `TRAINING_GRAPHS` graphs of the largest group, evenly spaced."""
     largest = max(groups, key=len)
     stride = -(-len(largest) // TRAINING_GRAPHS)
     return largest[::stride]

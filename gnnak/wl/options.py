@@ -1,4 +1,4 @@
-"""Names and options of the tests, validated once."""
+"""Names of the tests, and their options with validation."""
 
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -11,12 +11,12 @@ TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl")
 """The names of all tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
-"""What can stand inside `subgraph-1-wl`."""
+"""The choices for the HASH that `subgraph-1-wl` applies to each egonet."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a test can be told; the tests without subgraphs know the last two only.
+    """The options of a test; tests without subgraphs take only the last two.
 
     >>> Options(num_hops=2, d2c=True).num_hops
     2
@@ -25,19 +25,20 @@ class Options:
     num_hops: int = 1
     """Radius of the egonets."""
     hash: str = "exact"
-    """The test inside `subgraph-1-wl`, one of `HASHES`."""
+    """The HASH that `subgraph-1-wl` applies to each egonet, one of `HASHES`."""
     d2c: bool = False
-    """Copies start with their distance to the root."""
+    """Whether the initial colours in an egonet include the distance to the centroid
+    (D2C), which is the root."""
     root_mark: bool = False
-    """The root starts with a colour of its own."""
+    """Whether the root has a distinct initial colour in its egonet."""
     centroid: bool = False
-    """Nodes also take the colour of the root's copy."""
+    """Whether a node's new colour includes its colour in its own egonet."""
     context: bool = False
-    """Nodes also take the colours of their copies in all egonets."""
+    """Whether a node's new colour includes its colours in all egonets."""
     labels: bool = True
-    """Node and edge labels are initial colours."""
+    """Whether node and edge labels are the initial colours."""
     max_memory: float = 8.0
-    """GiB a test may be estimated to need before it is refused."""
+    """Memory limit in GiB; a test that is estimated to need more is refused."""
 
     def __post_init__(self) -> None:
         check_count("num_hops", self.num_hops)
@@ -54,7 +55,7 @@ class Options:
 
 
 def known_options(test: str) -> tuple[str, ...]:
-    """The names of the options that `test` takes.
+    """Return the names of the options that `test` takes.
 
     >>> known_options("1-wl")
     ('labels', 'max_memory')
@@ -67,7 +68,7 @@ def known_options(test: str) -> tuple[str, ...]:
 
 
 def check_test(test: str) -> None:
-    """Raise `OptionError` naming the nearest test if there is none of this name.
+    """Raise `OptionError` with the closest known name if the test is unknown.
 
     >>> check_test("subgraph-1wl*")
     Traceback (most recent call last):
@@ -82,7 +83,7 @@ def check_test(test: str) -> None:
 
 
 def read_options(test: str, **options: object) -> Options:
-    """Check the options of `test` and fill in the rest.
+    """Validate the options of `test` and fill in the defaults.
 
     Raises:
         OptionError: If the test, or one of its options, is unknown or out of range.

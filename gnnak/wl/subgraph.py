@@ -1,4 +1,4 @@
-"""Subgraph-1-WL: every node takes the colour of the rooted subgraph around it."""
+"""Subgraph-1-WL: a node's new colour is a HASH of the egonet rooted at it."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -26,20 +26,23 @@ REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "2-fwl": lambda union: folklore_refinement(union, 2),
     "3-fwl": lambda union: folklore_refinement(union, 3),
 }
-"""The tests without subgraphs, each of which can also stand inside Subgraph-1-WL."""
+"""The tests without subgraphs; each can also be the HASH of Subgraph-1-WL."""
 
 
 class Reading(NamedTuple):
-    """How Subgraph-1-WL looks at an egonet; all off is the paper's definition."""
+    """Extra information in Subgraph-1-WL; all False is the paper's definition."""
 
     d2c: bool = False
-    """Copies also start with their distance to the root (D2C)."""
+    """Whether the initial colours in an egonet include the distance to the centroid
+    (D2C), which is the root."""
     root_mark: bool = False
-    """The root starts with a colour of its own."""
+    """Whether the root has a distinct initial colour in its egonet."""
     centroid: bool = False
-    """The node also takes the colour of the root's copy, as GNN-AK does."""
+    """Whether a node's new colour includes its colour in its own egonet, as the
+    centroid encoding of GNN-AK does."""
     context: bool = False
-    """The node also takes the colours of its copies in all subgraphs, as GNN-AK+."""
+    """Whether a node's new colour includes its colours in all egonets, as the context
+    encoding of GNN-AK+ does."""
 
 
 def subgraph_refinement(
@@ -49,15 +52,16 @@ def subgraph_refinement(
 
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \mathrm{HASH}(G^{(t)}[N_k(v)])\right)$$
 
-    Difference from the paper: a node keeps its own colour $c^{(t)}_v$ beside the HASH.
-    On unlabelled graphs this changes nothing; on labelled ones it makes each round a
-    refinement of the one before, so that the last round decides for all.
+    Difference from the paper: the new colour includes the old colour $c^{(t)}_v$, not
+    only the HASH. On unlabelled graphs this changes nothing; on labelled graphs it
+    makes each round a refinement of the one before, so that it suffices to compare the
+    last round.
 
     Args:
         union: The graphs.
         hash: "exact" (isomorphism of coloured graphs) or a key of `REFINEMENTS`.
         num_hops: Radius k of the egonets.
-        reading: What else is seen of an egonet.
+        reading: Extra information that a new colour includes.
     """
     items = torch.arange(union.num_nodes)
     color, roots = rank(union.node_color), items
@@ -66,10 +70,10 @@ def subgraph_refinement(
         coloring = Coloring(color, union.graph, items)
         yield coloring
         if not reading.context:
-            # A node whose colour is its alone needs no HASH any more.
-            crowded = (torch.bincount(color)[color] > 1).nonzero().flatten()
-            if crowded.numel() < roots.numel():
-                roots = crowded
+            # A colour that only one node has cannot be split: skip its egonet.
+            shared = (torch.bincount(color)[color] > 1).nonzero().flatten()
+            if shared.numel() < roots.numel():
+                roots = shared
                 subs, inside = egonet_union(union, num_hops, roots)
         start = rank_pairs(color[subs.node], _marks(subs, hash, reading))
         columns = _read(subs, inside.recolored(start), hash, reading)
@@ -81,7 +85,16 @@ def subgraph_refinement(
 def egonet_union(
     union: GraphUnion, num_hops: int, roots: Tensor
 ) -> tuple[RootedSubgraphs, GraphUnion]:
-    """The egonets of some nodes, as the record and as a union of one graph each."""
+    """Extract the egonets of some nodes.
+
+    Args:
+        union: The graphs.
+        num_hops: Radius of the egonets.
+        roots: Nodes of the union, [s].
+
+    Returns:
+        The egonets as rooted subgraphs, and as a union in which each egonet is a graph.
+    """
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
     if bool(union.forward.all()):
@@ -101,18 +114,18 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Spread a value of every egonet, [s], over the nodes, [n]; 0 without egonet."""
+    """Scatter a value per egonet, [s], plus 1 to the roots, [n]; other nodes get 0."""
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """[m]: what is added to the colour of each copy."""
+    """Return the mark that is combined with the colour of each node copy, [m]."""
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop
-    # An exact HASH that reads the root's copy is the HASH of the marked egonet.
+    # For the exact HASH, the centroid colour is the same as marking the root.
     if reading.root_mark or (reading.centroid and hash == "exact"):
         mark[subs.centroid] = 1
     return mark
@@ -121,7 +134,7 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """What a round adds to the colour of the roots, as columns [s]."""
+    """Return what a round adds to the colours of the roots, as columns [s]."""
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
         if reading.context:
@@ -141,7 +154,11 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """The fingerprint of every egonet; the costly tests see isomorphic ones once."""
+    """Return the fingerprint of every egonet, [s].
+
+    Tests other than 1-WL are costly, so they run on one representative of egonets that
+    are found to be isomorphic.
+    """
     if hash == "1-wl":
         return stable(color_refinement(inside)).fingerprints(inside.num_graphs)
     chosen, place = torch.unique(representatives(inside), return_inverse=True)

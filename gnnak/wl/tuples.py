@@ -1,9 +1,10 @@
-"""k-WL and k-FWL: colours of k-tuples of nodes, for k = 2 and 3.
+"""k-WL and k-FWL: refine colours of k-tuples of nodes, for k = 2 and 3.
 
-`k-WL` is the *oblivious* kind: it replaces one entry of a tuple at a time. So 2-WL is
-as strong as 1-WL (but for self loops, which 1-WL takes for neighbours), and (k+1)-WL as
-strong as k-FWL (the *folklore* kind, which replaces each entry by the same node at
-once).
+`k-WL` is *oblivious* k-WL: it collects the colours of the tuples with one entry
+replaced, for each entry separately. `k-FWL` is *folklore* k-WL: it collects, for each
+node, the colours of the k tuples that have one entry replaced by this node. 2-WL is as
+powerful as 1-WL (except that 1-WL does not distinguish a self loop from a neighbour of
+the same colour), and (k+1)-WL is as powerful as k-FWL.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,24 +19,24 @@ from gnnak.wl.union import GraphUnion
 
 
 def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
-    r"""Oblivious k-WL: yield the colouring of every round, the stable one last.
+    r"""Run oblivious k-WL: yield the colouring of every round, the stable one last.
 
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \{ c^{(t)}_{v[1 \leftarrow u]} \}_u, \dots,
     \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
 
-    Round 0 holds the isomorphism type of each tuple. The i-th multiset is the same
-    along axis i, so it is ranked once for each line of that axis.
+    Round 0 is the isomorphism type of each tuple. Tuples that differ only in entry i
+    have the same i-th multiset, so it is ranked once for all of them.
     """
     return _refine(union, k, _oblivious)
 
 
 def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
-    r"""Folklore k-WL: yield the colouring of every round, the stable one last.
+    r"""Run folklore k-WL: yield the colouring of every round, the stable one last.
 
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \left\{ \left( c^{(t)}_{v[1 \leftarrow u]},
     \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
 
-    Round 0 holds the isomorphism type of each tuple.
+    Round 0 is the isomorphism type of each tuple.
     """
     return _refine(union, k, _folklore)
 
@@ -43,6 +44,7 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
+    """Refine the colours of all k-tuples with `update` until they are stable."""
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
@@ -57,7 +59,7 @@ def _refine(
 
 
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """The k multisets of every tuple, ranked, as columns [t]."""
+    """Return the ranks of the k multisets of every tuple, as k columns [t]."""
     columns = []
     for axis in range(1, blocks.k + 1):
         lines = [block.movedim(axis, -1) for block in blocks.views(color)]
@@ -71,7 +73,11 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Rank the multisets along the last axis of all tables together, table by table."""
+    """Rank the multisets along the last axis; ranks are comparable across tables.
+
+    Returns:
+        For each table the ranks, flat, one per row of the last axis.
+    """
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
     width = widths.repeat_interleave(torch.tensor(heights))
@@ -81,19 +87,23 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """The multiset of every tuple, ranked; 0 where the tuple's colour is its alone."""
-    crowded = torch.bincount(color)[color] > 1
+    """Return the rank of the multiset of every tuple, as one column [t].
+
+    Tuples whose colour no other tuple has cannot be split further; they are skipped and
+    get the rank of the empty multiset.
+    """
+    shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]
     widths = []
-    views = zip(blocks.views(color), blocks.views(crowded), strict=True)
-    for block, open_tuples in views:
+    views = zip(blocks.views(color), blocks.views(shared), strict=True)
+    for block, shared_block in views:
         n = block.size(-1)
-        entries = open_tuples.nonzero()
+        entries = shared_block.nonzero()
         widths.append(torch.full((len(entries),), n))
         for axis in range(1, blocks.k + 1):
             index = [entry[:, None] for entry in entries.T]
             index[axis] = torch.arange(n)[None, :]
             columns[axis - 1].append(block[tuple(index)].flatten())
     seen = rank_rows(*(torch.cat(column) for column in columns))
-    row = crowded.nonzero().flatten().repeat_interleave(torch.cat(widths))
+    row = shared.nonzero().flatten().repeat_interleave(torch.cat(widths))
     return [rank_multisets(row, seen, color.numel())]

@@ -1,4 +1,4 @@
-"""Many coloured graphs as one: the record all tests run on."""
+"""A disjoint union of coloured graphs: the record that all tests run on."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 class GraphUnion:
     """A disjoint union of graphs with coloured nodes and coloured pairs of nodes.
 
-    One interning serves all graphs of a union, so colours are comparable across them.
-    All fields but `num_graphs` are tensors on one device; every axis may be empty.
+    Colours are comparable across the graphs of a union: equal labels have equal
+    colours. All fields but `num_graphs` are tensors on one device; every axis may be
+    empty.
     """
 
     num_graphs: int
-    """Number of graphs, g; trailing graphs without nodes count."""
+    """Number of graphs, g, including graphs without nodes."""
     graph: Tensor
-    """[n], in 0..g-1, ascending: the graph each node is in."""
+    """[n], in 0..g-1, ascending: the graph that each node belongs to."""
     node_color: Tensor
     """[n]: the initial colour of each node."""
     edge_index: Tensor
-    """[2, e]: the ordered pairs joined by an arc in either direction, each once."""
+    """[2, e]: the ordered pairs (u, v) of nodes with an arc u -> v or v -> u, without
+    duplicates."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v), interned from the labels of all arcs u -> v
-    and of all arcs v -> u; direction, labels and duplicates are in it."""
+    """[e]: the colour of each pair (u, v). It encodes the multiset of labels of the
+    arcs u -> v and that of the arcs v -> u, hence direction and multiplicity."""
     forward: Tensor
-    """[e], bool: whether there is an arc u -> v, not only v -> u."""
+    """[e], bool: whether there is an arc u -> v (False: only v -> u)."""
 
     @property
     def num_nodes(self) -> int:
@@ -45,14 +47,14 @@ class GraphUnion:
         return counts_of(self.graph, self.num_graphs)
 
     def recolored(self, node_color: Tensor) -> GraphUnion:
-        """Return this union with other node colours."""
+        """Return this union with its node colours replaced."""
         return replace(self, node_color=node_color)
 
     def select(self, graphs: Tensor) -> GraphUnion:
-        """Return the union of some of the graphs, in the given order, with repeats.
+        """Return the union of some of the graphs, in the given order.
 
         Args:
-            graphs: Graphs of this union, [h].
+            graphs: Indices of graphs of this union, [h]; repeats are allowed.
         """
         nodes, place = _members(self.graph, self.num_graphs, graphs)
         home = self.graph[self.edge_index[1]]
@@ -73,7 +75,17 @@ class GraphUnion:
 
 
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
-    """Entries of the sorted `home` for each of `graphs`, and which of them it is."""
+    """Find the entries (nodes or edges) of some graphs.
+
+    Args:
+        home: The graph of each entry, ascending.
+        size: Number of graphs.
+        graphs: Indices of graphs, [h]; repeats are allowed.
+
+    Returns:
+        The entries of `graphs[0]`, `graphs[1]`, ..., and for each the position in
+        `graphs` that it is for.
+    """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
     return entry, place
@@ -82,13 +94,13 @@ def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
 def union_of_arcs(
     sizes: Tensor, arcs: Tensor, node_label: Tensor, arc_label: Tensor
 ) -> GraphUnion:
-    """Build the union from directed, labelled arcs.
+    """Build a union from directed, labelled arcs.
 
     Args:
         sizes: Number of nodes of each graph, [g].
-        arcs: Directed arcs between nodes of the union, [2, a], repeats allowed.
-        node_label: Interned label of each node, [n].
-        arc_label: Interned label of each arc, [a].
+        arcs: Directed arcs between nodes of the union, [2, a]; repeats are allowed.
+        node_label: Label of each node as an integer, [n].
+        arc_label: Label of each arc as an integer, [a].
 
     >>> path = union_of_arcs(
     ...     torch.tensor([2]), torch.tensor([[0], [1]]), torch.zeros(2).long(),

@@ -1,4 +1,4 @@
-"""Running the program as a user does."""
+"""Fixtures that run the command line as a user does."""
 
 import functools
 import sys
@@ -14,7 +14,7 @@ load_once = functools.cache(load_dataset)
 
 @pytest.fixture
 def fails(monkeypatch, capsys):
-    """Run the program with a wrong input; returns the one line it answers with."""
+    """Run the program with wrong input, check exit code 2, return the error line."""
 
     def run(*arguments: str) -> str:
         monkeypatch.setattr(sys, "argv", ["gnnak", *arguments])
@@ -32,7 +32,7 @@ def fails(monkeypatch, capsys):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """An empty folder to train in; data sets are loaded once for all tests."""
+    """Change into an empty folder to train in; data sets are loaded only once."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(launch, "load_dataset", load_once)
@@ -41,7 +41,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_files(tmp_path, monkeypatch):
-    """No data folder, an empty cache, a wide screen."""
+    """Set no data folder, an empty cache and a wide terminal."""
     monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GNNAK_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "160")

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner, Result
 
-from gnnak.cli.bench_tables import kernels_table
+from gnnak.cli.bench_run import kernels_table
 from gnnak.cli.program import app
 
 SMALL = (

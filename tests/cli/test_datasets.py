@@ -3,6 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from gnnak.cli import datasets_run
 from gnnak.cli.program import app
 from gnnak.datasets import dataset_names, loaders
 from gnnak.datasets.counting_graphs import counting_graphs
@@ -30,7 +31,7 @@ def test_list_shows_every_data_set_and_where_it_is_from():
     assert "targets of counting: triangle" in shown
 
 
-def test_describe_shows_figures_beside_the_paper():
+def test_describe_shows_our_figures_and_the_papers():
     (row,) = json.loads(run("describe", "sr25", "--json"))
     assert (row["graphs"], row["nodes"], row["edges"]) == ("15", 25.0, 300.0)
     assert (row["paper_nodes"], row["paper_edges"]) == ("25", "300")
@@ -39,11 +40,9 @@ def test_describe_shows_figures_beside_the_paper():
     assert "164.00" in shown
 
 
-def test_describe_without_names_takes_what_is_at_hand(monkeypatch):
-    from gnnak.cli import datasets
-
-    few = {name: datasets.DATASETS[name] for name in ("exp", "csl", "zinc")}
-    monkeypatch.setattr(datasets, "DATASETS", few)
+def test_describe_without_names_takes_local_data_sets(monkeypatch):
+    few = {name: datasets_run.DATASETS[name] for name in ("exp", "csl", "zinc")}
+    monkeypatch.setattr(datasets_run, "DATASETS", few)
     rows = json.loads(run("describe", "--json"))
     assert [row["name"] for row in rows] == ["csl"]
 
@@ -58,7 +57,7 @@ def test_prepare_says_what_was_written_where(tmp_path, monkeypatch):
     assert told["cache"] == str(tmp_path / "cache")
     assert row["written"] == [str(tmp_path / "cache" / "counting-seed-3-v1.npz")]
     shown = run("prepare", "counting", "--seed", "3")
-    assert "50 graphs, generated (seed 3); nothing new to keep" in shown
+    assert "50 graphs, generated (seed 3); nothing new to cache" in shown
 
 
 @pytest.mark.parametrize("command", ["list", "describe", "prepare"])

@@ -9,7 +9,7 @@ from gnnak import __version__
 from gnnak.cli.program import app
 
 
-def test_demo_tells_two_accuracies_and_draws_a_picture(tmp_path):
+def test_demo_prints_two_accuracies_and_writes_a_picture(tmp_path):
     picture = tmp_path / "new folder" / "demo.png"
     arguments = ["demo", "--epochs", "1", "--json", "--picture", str(picture)]
     result = CliRunner().invoke(app, arguments)
@@ -48,7 +48,7 @@ def test_help_shows_examples():
     assert "gnnak demo --seed 1" in CliRunner().invoke(app, ["demo", "--help"]).stdout
 
 
-def test_program_runs_as_a_module_and_tells_its_version():
+def test_program_runs_as_a_module_and_prints_its_version():
     command = [sys.executable, "-m", "gnnak.cli", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (told.returncode, told.stdout) == (0, f"gnnak {__version__}\n")

@@ -22,7 +22,7 @@ def best(place) -> Path:
 
 
 def rewrite(best: Path, **changes) -> str:
-    """The checkpoint with some of its entries others; None = without them."""
+    """Write the checkpoint with some entries replaced; None removes an entry."""
     content = torch.load(best, weights_only=True) | changes
     missing = [key for key, value in changes.items() if value is None]
     kept = {key: value for key, value in content.items() if key not in missing}
@@ -31,7 +31,7 @@ def rewrite(best: Path, **changes) -> str:
     return str(path)
 
 
-def test_evaluate_tells_the_score_of_the_record(best, place):
+def test_evaluate_prints_the_score_of_the_record(best, place):
     (record,) = records(place)
     for part in ("test", "validation"):
         told = json.loads(evaluate(str(best), "--part", part, "--json"))

@@ -1,4 +1,4 @@
-"""Signals sent to the program: how it ends, and what is left."""
+"""Signals sent to the program: its exit code, message, and remaining files."""
 
 import os
 import signal
@@ -22,12 +22,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen:
-    """Start the program in a session of its own, as a terminal would."""
-    kept = {k: v for k, v in os.environ.items() if k != MAIN}
+    """Start the program in a new session, as a terminal would."""
+    environment = {k: v for k, v in os.environ.items() if k != MAIN}
     return subprocess.Popen(
         [sys.executable, "-m", "gnnak.cli", *arguments],
         cwd=folder,
-        env=kept | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env=environment | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -47,7 +47,7 @@ def last_checkpoints(folder: Path) -> list[Path]:
 
 
 def members(session: int) -> list[int]:
-    """The live processes of a session; what is dead and not yet buried is not one."""
+    """Return the live processes of a session, without zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -60,7 +60,7 @@ def members(session: int) -> list[int]:
 
 
 def end(process: subprocess.Popen) -> tuple[str, str]:
-    """What it said; whatever is left of its session is killed."""
+    """Wait for the end, return stdout and stderr, kill what is left of the session."""
     try:
         return process.communicate(timeout=120)
     finally:

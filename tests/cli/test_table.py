@@ -4,7 +4,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import table_runs
+from gnnak.cli import table_run
 from gnnak.cli.program import app
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
@@ -22,7 +22,7 @@ def told(*arguments: str, code: int = 0) -> str:
 
 @pytest.fixture
 def training(monkeypatch):
-    """A training that only writes records; one model always fails."""
+    """Replace training by writing a record; one model always fails."""
     configs = []
 
     def run_experiment(runs, experiment, places, machine, resume):
@@ -34,7 +34,7 @@ def training(monkeypatch):
         data = {"seed": config.train.seed, "fold": config.data.fold}
         write_records(results, [run_record(config, test=0.125, **data)])
 
-    monkeypatch.setattr(table_runs, "run_experiment", run_experiment)
+    monkeypatch.setattr(table_run, "run_experiment", run_experiment)
     return configs
 
 
@@ -51,7 +51,7 @@ def test_table_shows_the_papers_numbers_where_nothing_was_run(shape, tmp_path):
     assert "OOM" in shown
 
 
-def test_table_runs_what_is_missing_and_goes_on_after_a_failure(tmp_path, training):
+def test_table_run_what_is_missing_and_goes_on_after_a_failure(tmp_path, training):
     arguments = ["encodings", "--run", "--only", "zinc", "--seeds", "2"]
     arguments += ["--set", "train.epochs=3", "--results", str(tmp_path)]
     result = CliRunner().invoke(app, ["table", *arguments])
@@ -88,11 +88,11 @@ def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
         def communicate(self):
             return "", "error: no.\n"
 
-    monkeypatch.setattr(table_runs.subprocess, "Popen", Program)
+    monkeypatch.setattr(table_run.subprocess, "Popen", Program)
     runs = pending_runs(load_table("encodings"), RunRecords([]), only="full / zinc")
     places = Places(tmp_path / "data", tmp_path / "runs", tmp_path)
     machine = Machine("cpu", recompute=True, max_copies=9, fast=False)
-    failed = table_runs.run_pending(runs, [], places, machine, jobs=2)
+    failed = table_run.run_missing(runs, [], places, machine, jobs=2)
     assert failed == ["Full / ZINC-12K (MAE), seed 2"]
     end = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
     end += ["--accelerator", "cpu", "--resume", "--data-dir", str(tmp_path / "data")]

@@ -10,14 +10,14 @@ from tests.cli.training import records, train
 
 
 def files(folder: Path) -> list[str]:
-    """Names of what lies in the only run folder."""
+    """Return the names of the files in the only run folder."""
     (run,) = (folder / "runs").iterdir()
     return sorted(path.name for path in run.iterdir())
 
 
 @pytest.fixture
 def unfinished(place, monkeypatch):
-    """A run that broke off when its record was to be written."""
+    """Train a run that fails when its record is written."""
     with monkeypatch.context() as patch:
         patch.setattr("gnnak.training.launch.append_record", full_disk)
         result = train("triangles")
@@ -27,7 +27,7 @@ def unfinished(place, monkeypatch):
 
 
 def full_disk(*_):
-    raise TrainingError("no room.")
+    raise TrainingError("the disk is full.")
 
 
 def test_train_writes_one_record_and_a_folder_without_last_checkpoint(place):
@@ -66,7 +66,7 @@ def test_train_follows_the_file_where_no_option_says_otherwise(place):
     assert "seed: 6\n" in shown.stdout
 
 
-def test_train_runs_all_folds_or_the_one_asked_for(place):
+def test_train_runs_all_folds_or_the_given_one(place):
     one = ("--set", "train.epochs=1", "--model", "gin")
     assert train("csl", *one).exit_code == 0
     assert [record["fold"] for record in records(place)] == [0, 1, 2, 3, 4]

@@ -15,10 +15,10 @@ ZINC = {
 
 
 def write(folder, **changes):
-    """Write a small ZINC with some arrays others; None = without them."""
+    """Write a small ZINC with some arrays replaced; None removes an array."""
     arrays = (ZINC | changes).items()
-    kept = {key: value for key, value in arrays if value is not None}
-    np.savez(folder / "zinc12k.npz", **kept)
+    written = {key: value for key, value in arrays if value is not None}
+    np.savez(folder / "zinc12k.npz", **written)
 
 
 @pytest.mark.parametrize(

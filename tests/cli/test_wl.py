@@ -70,7 +70,7 @@ def test_compare_reads_many_graphs_of_one_file(tmp_path):
     assert told["tests"][0]["classes"] == [0, 1, 0]
 
 
-def test_explain_tells_the_round_and_draws(files, tmp_path):
+def test_explain_prints_the_round_and_plots(files, tmp_path):
     picture = tmp_path / "new" / "colours.svg"
     result = run("explain", *files, "--picture", picture)
     assert result.exit_code == 0

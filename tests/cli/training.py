@@ -1,4 +1,4 @@
-"""Running `gnnak train` in seconds."""
+"""Run `gnnak train` with a small network, in seconds."""
 
 import json
 from pathlib import Path
@@ -19,6 +19,6 @@ def train(*arguments: str) -> Result:
 
 
 def records(folder: Path) -> list[dict]:
-    """What stands in the results of this folder."""
+    """Read the records in the results of a folder."""
     lines = (folder / "results" / "runs.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]

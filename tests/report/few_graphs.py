@@ -1,4 +1,4 @@
-"""A few small graphs in the place of every data set, with its features and task."""
+"""Replace every data set by a few small graphs with the same features and task."""
 
 from dataclasses import replace
 from functools import cache
@@ -23,13 +23,13 @@ FEATURES: dict[str, tuple[Features, Features | None]] = {
     "properties": (Continuous(2), None),
     "mutag": (Categorical((7,)), Categorical((4,))),
 }
-"""What the real data sets have; one constant node feature where nothing is said."""
+"""Features of the real data sets; others have one constant node feature."""
 COUNT = 8
 
 
 @cache
 def few_graphs(name: str) -> Dataset:
-    """Eight graphs of five to eight nodes that can stand for the data set."""
+    """Return eight graphs of five to eight nodes that can replace the data set."""
     info = DATASETS[name].info
     nodes, edges = FEATURES.get(name, (Categorical((1,)), None))
     info = replace(info, node_features=nodes, edge_features=edges, source="made up")

@@ -1,4 +1,4 @@
-"""Records as training writes them, with figures made up by hand."""
+"""Records as training writes them, with invented figures."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from gnnak.training.results import Record, append_record
 
 
 def run_record(config: RunConfig, seed=0, fold=None, test=0.5, **more) -> Record:
-    """The record of one run; `more` takes the place of what stands here."""
+    """Return the record of one run; `more` overrides its entries."""
     config = change(config, {"train.seed": seed, "data.fold": fold})
     record = {
         "kind": "run",
@@ -39,7 +39,7 @@ def run_record(config: RunConfig, seed=0, fold=None, test=0.5, **more) -> Record
 
 
 def write_records(folder: Path, records, name="runs.jsonl") -> Path:
-    """The folder, with the records in it."""
+    """Write records to a file of a folder; return the folder."""
     for record in records:
         append_record(folder / name, record)
     return folder

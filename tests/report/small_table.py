@@ -1,4 +1,4 @@
-"""A table of two rows and two columns, with records by hand."""
+"""A table with two rows and two columns, and records for it."""
 
 from gnnak.report.cells import Cell, PaperTable, Plan, Style
 from gnnak.report.lookup import RunRecords
@@ -39,5 +39,5 @@ RECORDS = [
 
 
 def records(*more) -> RunRecords:
-    """Those runs, and more."""
+    """Return `RECORDS` and more records as `RunRecords`."""
     return RunRecords([*RECORDS, *more])

@@ -11,7 +11,7 @@ DATASETS = dataset_names()
 
 
 def leaves(options, record, prefix=""):
-    """Every option of a file, with the default that it takes the place of."""
+    """Yield every option of a file, with the default that it overrides."""
     names = {field.name for field in fields(record)}
     for key, value in options.items():
         assert key in names, prefix + key

@@ -1,4 +1,4 @@
-"""Every cell of every table of the paper, those it calls OOM included, is run."""
+"""Run every cell of every table, including those that are OOM in the paper."""
 
 import math
 
@@ -13,7 +13,7 @@ from tests.report.few_graphs import few_graphs
 
 
 def every_cell() -> dict[str, tuple[str, RunConfig]]:
-    """One title for each config, and the config."""
+    """Yield one title for each config, and the config."""
     found = {}
     for table in table_names():
         for cell in load_table(table).cells():

@@ -6,7 +6,7 @@ from tests.report.small_table import GOOD, IMAGES, SMALL, records
 FILLED = fill_table(SMALL, records())
 
 
-def test_markdown_has_ours_beside_the_papers_and_blanks_where_there_is_neither():
+def test_markdown_has_our_numbers_and_the_papers_and_blanks_without_both():
     assert markdown(FILLED) == (
         "**A & B**\n"
         "\n"

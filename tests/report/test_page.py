@@ -36,7 +36,7 @@ def quality_record(drop: str | None, error: float) -> Record:
 
 @pytest.fixture
 def results(tmp_path) -> Path:
-    """A folder with a little of everything, some of it meant to break a page."""
+    """Write a folder with records of every kind, some with HTML in their texts."""
     folder = tmp_path / "results"
     config = change(RunConfig(), {"train.epochs": 2})
     runs = [run_record(config, seed, test=0.25 + seed, device=EVIL) for seed in (0, 1)]
@@ -50,7 +50,7 @@ def results(tmp_path) -> Path:
 
 
 class Checker(HTMLParser):
-    """Notes what a page holds, and fails if its elements are not nested."""
+    """Collects tags and ids of a page; fails if its elements are not nested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def test_write_report_leaves_one_file(results, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_chromium_opens_the_page_without_a_word(results, tmp_path):
+def test_chromium_opens_the_page_without_console_messages(results, tmp_path):
     out = tmp_path / "report.html"
     write_report(results, out)
     options = [

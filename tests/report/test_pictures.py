@@ -2,7 +2,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from gnnak.graphs.named import four_regular_pair
-from gnnak.report.pictures import draw_curves, draw_egonet, draw_graph, save
+from gnnak.report.pictures import plot_curves, plot_egonet, plot_graph, save
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
@@ -10,9 +10,9 @@ def test_save_writes_a_whole_file_or_none(tmp_path, suffix):
     figure = Figure()
     graph = four_regular_pair()[0]
     first, second, third = figure.subplots(1, 3)
-    draw_graph(first, graph, 0, 2, "graph")
-    draw_egonet(second, graph, 0, 2, "egonet")
-    draw_curves(third, {"a": [0.1, 0.2], "b": [0.3]}, "loss", "curves")
+    plot_graph(first, graph, 0, 2, "graph")
+    plot_egonet(second, graph, 0, 2, "egonet")
+    plot_curves(third, {"a": [0.1, 0.2], "b": [0.3]}, "loss", "curves")
     path = tmp_path / f"picture.{suffix}"
     save(figure, path)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]

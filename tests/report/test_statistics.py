@@ -12,17 +12,17 @@ from tests.report.hand_records import write_records
 MUTAG = {"graphs": "188", "nodes": 17.93, "edges": 19.79, "outputs": 2}
 
 
-def test_measure_dataset_appends_what_describe_tells(tmp_path):
+def test_measure_dataset_appends_its_description(tmp_path):
     record = measure_dataset("csl", tmp_path)
     assert read_statistics(tmp_path)["csl"] == record
     assert (record["graphs"], record["nodes"], record["edges"]) == ("150", 41.0, 164.0)
 
 
-def test_measure_dataset_counts_the_targets_that_are_asked_for(tmp_path, data_dir):
+def test_measure_dataset_does_not_count_stand_in_targets(tmp_path, data_dir):
     assert measure_dataset("counting", tmp_path)["outputs"] == 4
 
 
-def test_statistics_are_printed_beside_the_papers(tmp_path):
+def test_statistics_are_printed_with_the_papers(tmp_path):
     old = MUTAG | {"kind": "dataset", "name": "mutag", "nodes": 0.0}
     new = MUTAG | {"kind": "dataset", "name": "mutag"}
     known = read_statistics(write_records(tmp_path, [old, new], FILE))

@@ -3,7 +3,7 @@ from matplotlib.figure import Figure
 from gnnak.report.svg import INK, inline_svg, page_style
 
 
-def drawing(label):
+def svg_of(label):
     with page_style():
         figure = Figure(figsize=(2, 1))
         figure.subplots().plot([1, 2], [3, 4], "o-", label="a < b")
@@ -11,7 +11,7 @@ def drawing(label):
 
 
 def test_inline_svg_takes_its_ink_from_the_page_and_is_labelled():
-    svg = drawing('a "label" & more')
+    svg = svg_of('a "label" & more')
     assert svg.startswith('<svg role="img" aria-label="a &quot;label&quot; &amp; more"')
     assert svg.endswith("</svg>")
     assert "currentColor" in svg
@@ -19,9 +19,9 @@ def test_inline_svg_takes_its_ink_from_the_page_and_is_labelled():
     assert "metadata" not in svg
 
 
-def test_inline_svg_is_the_same_again_and_shares_no_name_with_another():
-    first, second = drawing("one"), drawing("two")
-    assert drawing("one") == first
+def test_inline_svg_is_reproducible_and_shares_no_id_with_another():
+    first, second = svg_of("one"), svg_of("two")
+    assert svg_of("one") == first
     names = [
         {part.split('"')[0] for part in svg.split(' id="')[1:]}
         for svg in (first, second)

@@ -1,4 +1,4 @@
-"""Slow, plain forms of the tests, by dictionaries of tuples; and random graphs."""
+"""Slow reference implementations of the tests with dictionaries; random graphs."""
 
 from collections import Counter
 from itertools import combinations, product
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 @st.composite
 def graphs(draw, max_nodes=7, directed=False, labeled=False, loops=True):
-    """A random networkx graph; with labels, two kinds of nodes and of edges.
+    """Generate a networkx graph; with `labeled`, nodes and edges have two labels.
 
-    Directed graphs have self loops, unless these are not wanted.
+    Directed graphs have self loops if `loops` is true.
     """
     size = draw(st.integers(1, max_nodes))
     nodes = range(size)
@@ -31,7 +31,7 @@ def graphs(draw, max_nodes=7, directed=False, labeled=False, loops=True):
 
 @st.composite
 def relabeled_pairs(draw, **options):
-    """A random graph and the same with its nodes in another order."""
+    """Generate a graph and the same graph with its nodes permuted."""
     graph = draw(graphs(**options))
     order = draw(st.permutations(list(graph)))
     other = type(graph)()
@@ -42,15 +42,15 @@ def relabeled_pairs(draw, **options):
 
 
 def refine(sets, start, step):
-    """Refine colours of the items of several graphs together until none splits.
+    """Refine the colours of the items of several graphs until they are stable.
 
     Args:
-        sets: The items of each graph.
-        start: First colour of an item.
-        step: From (item, colours) to whatever the next colour is made of.
+        sets: The items (nodes or tuples) of each graph.
+        start: Function from an item to its initial colour.
+        step: Function from (item, colours) to what its next colour is made of.
 
     Returns:
-        For each graph the multiset of its stable colours.
+        The multiset of stable colours of each graph.
     """
     color = _intern({item: start(item) for items in sets for item in items})
     while True:
@@ -103,7 +103,10 @@ def plain_k_wl(graphs, k, folklore):
 
 
 def plain_subgraph_1_wl(graphs, num_hops, root_mark=False):
-    """Subgraph-1-WL with VF2++ as exact HASH: representatives found so far."""
+    """Run Subgraph-1-WL with an exact HASH: the index of an isomorphic egonet.
+
+    Isomorphism is decided by networkx' VF2++.
+    """
     sets = [[(g, v) for v in graph] for g, graph in enumerate(graphs)]
 
     def step_with(known):
@@ -137,5 +140,5 @@ def classes(marks):
 
 
 def finer(fine, coarse):
-    """Whether graphs in one class of `fine` are always in one class of `coarse`."""
+    """Return whether each class of `fine` is contained in one class of `coarse`."""
     return len(set(zip(fine, coarse, strict=True))) == len(set(fine))

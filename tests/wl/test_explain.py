@@ -3,8 +3,8 @@ import pytest
 
 from gnnak.graphs.named import four_regular_pair
 from gnnak.wl import TESTS, distinguishes, explain
-from gnnak.wl.drawing import draw
 from gnnak.wl.families import rook, shrikhande
+from gnnak.wl.plotting import plot_explanation
 
 
 def test_explain_a_path_and_a_star_by_hand():
@@ -51,7 +51,7 @@ def test_explain_agrees_with_distinguishes(test):
         assert explain(test, *pair).distinguished == distinguishes(test, *pair)
 
 
-def test_explain_of_graphs_that_are_not_told_apart():
+def test_explain_of_graphs_that_are_not_distinguished():
     found = explain("3-wl", rook(), shrikhande())
     assert found.round is None
     assert found.colors == ()
@@ -63,16 +63,16 @@ def test_explain_of_graphs_of_different_size_and_of_no_nodes():
     assert explain("1-wl", nx.path_graph(2), nx.path_graph(3)).round == 0
 
 
-def test_draw_gives_every_node_its_colour(tmp_path):
-    figure = draw(explain("subgraph-1-wl*", *four_regular_pair()))
+def test_plot_gives_every_node_its_colour(tmp_path):
+    figure = plot_explanation(explain("subgraph-1-wl*", *four_regular_pair()))
     shown = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert len(shown) == 16
     figure.savefig(tmp_path / "colours.png")
     assert (tmp_path / "colours.png").stat().st_size > 10_000
 
 
-def test_draw_of_many_colours_and_of_an_empty_graph():
-    many = draw(explain("1-wl", nx.path_graph(60), nx.Graph()))
+def test_plot_of_many_colours_and_of_an_empty_graph():
+    many = plot_explanation(explain("1-wl", nx.path_graph(60), nx.Graph()))
     assert [axes.get_title() for axes in many.axes] == [
         "first: 60 nodes, 30 colours",
         "second: 0 nodes, 0 colours",

@@ -12,7 +12,7 @@ from gnnak.wl.families.registry import FAMILIES, family
 from gnnak.wl.families.unlike import classes
 
 
-def test_circulants_regular_pairs_and_cycles_are_unlike_and_alike_to_1_wl():
+def test_1_wl_distinguishes_no_circulants_regular_pairs_or_cycles():
     groups = [circulants(12), list(regular_pair(12, 3, seed=1)), cycle_and_two(9)]
     for group in groups:
         assert len(set(classes(group))) == len(group)
@@ -21,7 +21,7 @@ def test_circulants_regular_pairs_and_cycles_are_unlike_and_alike_to_1_wl():
         regular_pair(4, 3, seed=0)
 
 
-def test_trees_are_all_told_apart_by_1_wl():
+def test_1_wl_distinguishes_all_trees():
     assert [len(trees(n)) for n in (7, 8, 9, 10)] == [11, 23, 47, 106]
     assert len(set(partition("1-wl", trees(9)))) == 47
 

@@ -18,7 +18,7 @@ from tests.wl.plain import classes, graphs, relabeled_pairs
 
 
 def truth(many, label=None):
-    """Classes by VF2++."""
+    """Return the isomorphism classes that networkx' VF2++ finds."""
     known, found = [], []
     for graph in many:
         for index, other in enumerate(known):
@@ -73,7 +73,7 @@ def test_isomorphism_classes_join_relabelled_graphs(pair):
 
 
 @pytest.mark.usefixtures("either_way")
-def test_isomorphism_classes_find_strongly_regular_graphs_unlike():
+def test_isomorphism_classes_separate_strongly_regular_graphs():
     many = [rook(), shrikhande(), rook()]
     assert classes(isomorphism_classes(read_union(many)).tolist()) == [0, 1, 0]
 

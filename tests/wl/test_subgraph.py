@@ -24,7 +24,7 @@ READINGS = [
 
 
 def all_options():
-    """Every test with every kind of options."""
+    """Yield every test with all combinations of options to check."""
     for test in TESTS:
         if not test.startswith("subgraph"):
             yield test, {}

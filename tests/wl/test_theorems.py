@@ -1,4 +1,4 @@
-"""The paper's theorems, corollaries and propositions, run."""
+"""Check the paper's theorems, corollaries and propositions by running the tests."""
 
 from collections import Counter
 from itertools import combinations
@@ -23,7 +23,7 @@ BASES = {
 
 
 def isomorphic(first, second):
-    """The truth, by VF2++."""
+    """Return whether two graphs are isomorphic, by networkx' VF2++."""
     both = []
     for edge_index, num_nodes in (first, second):
         graph = nx.empty_graph(num_nodes)
@@ -110,7 +110,7 @@ def test_theorem_4_cfi_pairs_are_not_isomorphic_and_defeat_3_wl():
 
 
 def _parity(first, second):
-    """How many base edges of the pair are crossed in one graph only, modulo 2.
+    """Count the base edges that are crossed in only one graph of the pair, modulo 2.
 
     A CFI graph is determined up to isomorphism by this parity (Cai, Fürer and
     Immerman, Lemma 6.2), so 1 means not isomorphic.
@@ -120,7 +120,7 @@ def _parity(first, second):
 
 
 def egonet_classes(many, num_hops):
-    """For each graph the multiset of its egonets up to isomorphism, by VF2++."""
+    """Return for each graph the multiset of isomorphism classes of its egonets."""
     known, found = [], []
     for graph in many:
         counts = Counter()
@@ -137,7 +137,7 @@ def egonet_classes(many, num_hops):
 
 @settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=7), graphs(max_nodes=7))
-def test_proposition_1_unlike_egonets_are_enough(first, second):
+def test_proposition_1_different_egonets_are_enough(first, second):
     for num_hops in (1, 2):
         one, other = egonet_classes([first, second], num_hops)
         if one != other:
@@ -146,7 +146,7 @@ def test_proposition_1_unlike_egonets_are_enough(first, second):
 
 @settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=7), graphs(max_nodes=7))
-def test_proposition_1_with_a_hash_that_tells_the_egonets_apart(first, second):
+def test_proposition_1_with_a_hash_that_distinguishes_the_egonets(first, second):
     egos = [nx.ego_graph(graph, node) for graph in (first, second) for node in graph]
     for hash in ("1-wl", "3-wl"):
         found = partition(hash, egos)

@@ -1,11 +1,11 @@
-"""`gnnak wl`: what a test or a network can tell apart, before anything is trained."""
+"""`gnnak wl`: which graphs a test or a network can distinguish, without training."""
 
 import typer
 
 from gnnak.cli.wl import compare, explain, lab
 
 app = typer.Typer(
-    help="Tests of the Weisfeiler-Leman kind, on named families and on your graphs.",
+    help="Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
     epilog=lab.EXAMPLES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""`gnnak wl compare`: which tests tell the graphs of some files apart."""
+"""`gnnak wl compare`: which tests distinguish the graphs of some files."""
 
 import json
 from pathlib import Path
@@ -9,25 +9,21 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from gnnak.cli.wl.shared import (
+from gnnak.cli.choices import WL_TESTS
+from gnnak.cli.options import Json
+from gnnak.cli.wl.options import (
     D2C,
     Centroid,
     Context,
     Hash,
     Hops,
-    Json,
     Mark,
     Memory,
     Tests,
     given,
-    options_for,
-    read_files,
 )
-from gnnak.errors import GraphError, OptionError
-from gnnak.graphs.named import Graph
-from gnnak.wl.compare import partition_with_rounds
-from gnnak.wl.families.registry import pairs_apart
-from gnnak.wl.options import TESTS, known_options
+from gnnak.errors import GraphError
+from gnnak.training.stopping import stoppable_at_once
 
 EXAMPLES = """
 Examples:
@@ -41,7 +37,9 @@ Examples:
 
 
 def compare(
-    files: Annotated[list[Path], typer.Argument(help="graph6 files, two graphs up.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="graph6 files with two graphs or more.")
+    ],
     test: Tests = None,
     num_hops: Hops = None,
     hash_name: Hash = None,
@@ -52,11 +50,11 @@ def compare(
     max_memory: Memory = 8.0,
     as_json: Json = False,
 ) -> None:
-    """Tell which tests tell graphs apart, and into which classes they sort them.
+    """Show which tests distinguish the graphs, and the classes that each test finds.
 
-    All tests are run if none is named; an option goes to the tests that take it.
+    Without --test all tests are run; each takes those of the options that it knows.
     """
-    told = given(
+    options = given(
         max_memory=max_memory,
         num_hops=num_hops,
         hash=hash_name,
@@ -65,16 +63,19 @@ def compare(
         centroid=centroid,
         context=context,
     )
-    tests = test or list(TESTS)
-    _check_used(tests, told)
+    tests = test or list(WL_TESTS)
+    with stoppable_at_once():
+        from gnnak.cli.wl.run import compare_graphs, options_by_test, read_files
+
+    chosen = options_by_test(tests, options)
     named = read_files(files)
     if len(named) < 2:
         raise GraphError(f"{files[0]} holds one graph; give two graphs to compare.")
-    chosen = {name: options_for(name, told) for name in tests}
+    graphs, only_test = list(named.values()), len(tests) == 1
     rows = []
     console = Console(stderr=True)
     for name in track(tests, "comparing", console=console, transient=True):
-        rows.append(_row(name, list(named.values()), chosen[name], len(tests) == 1))
+        rows.append(compare_graphs(name, graphs, chosen[name], only_test))
     if as_json:
         typer.echo(json.dumps({"graphs": list(named), "tests": rows}))
         return
@@ -82,28 +83,3 @@ def compare(
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row.values()))
     Console().print(table)
-
-
-def _check_used(tests: list[str], told: dict[str, object]) -> None:
-    for option in told:
-        if not any(option in known_options(test) for test in tests):
-            raise OptionError(
-                f"--{option.replace('_', '-')} means nothing to {', '.join(tests)}; "
-                "drop it or name another --test."
-            )
-
-
-def _row(
-    test: str, graphs: list[Graph], options: dict[str, object], alone: bool
-) -> dict[str, object]:
-    """What one test found; if it is one of several, graphs may be too large for it."""
-    pairs = len(graphs) * (len(graphs) - 1) // 2
-    row: dict[str, object] = {"test": test, "pairs": pairs}
-    try:
-        classes, rounds = partition_with_rounds(test, graphs, **options)
-    except GraphError as error:
-        if alone:
-            raise
-        return {**row, "apart": None, "rounds": None, "classes": str(error)}
-    apart = pairs_apart([graphs], classes)[1]
-    return {**row, "apart": apart, "rounds": rounds, "classes": classes}

@@ -1,29 +1,25 @@
-"""`gnnak wl explain`: the round and the colours that tell two graphs apart."""
+"""`gnnak wl explain`: the round and the colours that distinguish two graphs."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from gnnak import wl
-from gnnak.cli.wl.shared import (
+from gnnak.cli.choices import WL_TESTS
+from gnnak.cli.wl.options import (
     D2C,
     Centroid,
     Context,
     Hash,
     Hops,
-    Json,
     Mark,
     Memory,
     given,
-    read_files,
 )
-from gnnak.errors import FileFormatError, GraphError, OptionError
-from gnnak.report.pictures import save
-from gnnak.wl.drawing import draw
+from gnnak.errors import GraphError, OptionError
+from gnnak.training.stopping import stoppable_at_once
 
 EXAMPLES = """
 Examples:
@@ -38,9 +34,9 @@ Examples:
 
 def explain(
     first: Annotated[Path, typer.Argument(help="A graph6 file with one graph.")],
-    second: Annotated[Path, typer.Argument(help="Another.")],
+    second: Annotated[Path, typer.Argument(help="A graph6 file with one graph.")],
     test: Annotated[
-        str, typer.Option(help=f"One of: {', '.join(wl.TESTS)}.")
+        str, typer.Option(help=f"One of: {', '.join(WL_TESTS)}.")
     ] = "subgraph-1-wl*",
     num_hops: Hops = None,
     hash_name: Hash = None,
@@ -50,14 +46,16 @@ def explain(
     context: Context = False,
     max_memory: Memory = 8.0,
     picture: Annotated[
-        Path | None, typer.Option(help="Where to draw both graphs, coloured.")
+        Path | None, typer.Option(help="Plot both graphs, coloured, into this file.")
     ] = None,
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
 ) -> None:
-    """Tell in which round, and by which colours, a test tells two graphs apart."""
+    """Show in which round, and by which colours, a test distinguishes two graphs."""
     if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
-    told = given(
+    options = given(
         num_hops=num_hops,
         hash=hash_name,
         d2c=d2c,
@@ -66,6 +64,10 @@ def explain(
         context=context,
         max_memory=max_memory,
     )
+    with stoppable_at_once():
+        from gnnak import wl
+        from gnnak.cli.wl.run import explanation_as_dict, read_files, save_picture
+
     named = read_files([first, second])
     if len(named) != 2:
         raise GraphError(
@@ -73,33 +75,12 @@ def explain(
         )
     console = Console(stderr=True)
     with console.status(f"running {test}"):
-        found = wl.explain(test, *named.values(), **told)
+        found = wl.explain(test, *named.values(), **options)
     if picture is not None:
-        _save(found, picture)
+        save_picture(found, picture)
     if as_json:
-        typer.echo(json.dumps(_as_dict(found)))
+        typer.echo(json.dumps(explanation_as_dict(found)))
         return
     Console(highlight=False).print(str(found), markup=False)
     if picture is not None:
         typer.echo(f"Picture: {picture}")
-
-
-def _save(found: wl.Explanation, picture: Path) -> None:
-    try:
-        save(draw(found), picture)
-    except OSError as error:
-        raise FileFormatError(
-            f"{picture} cannot be written ({error.strerror}); name another file."
-        ) from None
-
-
-def _as_dict(found: wl.Explanation) -> dict[str, object]:
-    return {
-        "test": found.test,
-        "options": asdict(found.options),
-        "distinguished": found.distinguished,
-        "round": found.round,
-        "rounds": found.rounds,
-        "colors": [asdict(color) for color in found.colors],
-        "node_colors": found.node_colors,
-    }

@@ -1,21 +1,25 @@
-"""`gnnak wl lab`: tests and networks on hard families, as one table."""
+"""`gnnak wl lab`: run tests and networks on hard families of graphs."""
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from itertools import chain
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gnnak.cli.wl.shared import Json, Memory, Tests
+from gnnak.cli.choices import WL_FAMILIES
+from gnnak.cli.options import Json
+from gnnak.cli.wl.options import Memory, Tests
+from gnnak.training.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
-from gnnak.wl.families.registry import FAMILIES
-from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, LabResult, run_lab
-from gnnak.wl.networks import LAB_NETWORKS, run_networks
-from gnnak.wl.options import check_test
+
+if TYPE_CHECKING:
+    from gnnak.wl.lab import LabResult
 
 EXAMPLES = """
 Examples:
@@ -31,24 +35,31 @@ Examples:
 def lab(
     family: Annotated[
         list[str] | None,
-        typer.Option(help=f"May be repeated. One of: {', '.join(FAMILIES)}."),
+        typer.Option(help=f"May be repeated. One of: {', '.join(WL_FAMILIES)}."),
     ] = None,
     test: Tests = None,
     networks: Annotated[bool, typer.Option(help="Run networks as well.")] = True,
-    num_hops: Annotated[int, typer.Option(help="Radius for the networks.")] = 1,
+    num_hops: Annotated[
+        int, typer.Option(help="Radius of the egonets, for networks.")
+    ] = 1,
     max_memory: Memory = 2.0,
     as_json: Json = False,
 ) -> None:
-    """Run tests, and networks beside the tests that bound them, on hard families.
+    """Run tests, and networks with the tests that bound them, on hard families.
 
-    For each: the pairs that are not isomorphic, how many of them are told apart, the
-    rounds until the colouring was stable, and the time.
+    For each it shows the number of non-isomorphic pairs, how many of them it
+    distinguishes, the rounds until the colouring was stable, and the time.
     """
     for name in family or ():
-        check_choice("--family", name, FAMILIES)
+        check_choice("--family", name, WL_FAMILIES)
+    check_count("--num-hops", num_hops)
+    with stoppable_at_once():
+        from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
+        from gnnak.wl.networks import LAB_NETWORKS, run_networks
+        from gnnak.wl.options import check_test
+
     for name in test or ():
         check_test(name)
-    check_count("--num-hops", num_hops)
     families = tuple(family or LAB_FAMILIES)
     contenders = [c for c in LAB_CONTENDERS if not test or c.test in test]
     results = run_lab(families, contenders, max_memory)
@@ -69,6 +80,7 @@ def lab(
 
 
 def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
+    """Return all results; show a progress bar while they are computed."""
     columns = (TextColumn("{task.description:44}"), BarColumn(), TimeElapsedColumn())
     found = []
     console = Console(stderr=True)
@@ -76,19 +88,20 @@ def _collect(results: Iterable[LabResult], total: int) -> list[LabResult]:
         task = progress.add_task("building", total=total)
         for result in results:
             found.append(result)
-            told = f"{result.family}: {result.contender}"
-            progress.update(task, advance=1, description=told[:44])
+            title = f"{result.family}: {result.contender}"
+            progress.update(task, advance=1, description=title[:44])
     return found
 
 
 def _print_notes(console: Console, rows: list[LabResult]) -> None:
     for row in rows:
         if row.note:
-            told = f"{row.family}, {row.contender}: {row.note}"
-            console.print(told, markup=False, highlight=False)
+            line = f"{row.family}, {row.contender}: {row.note}"
+            console.print(line, markup=False, highlight=False)
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
+    """Return a table of results with one section per family."""
     table = Table("family", kind, title=title)
     for name in ("pairs", "told apart", "rounds", "seconds"):
         table.add_column(name, justify="right")

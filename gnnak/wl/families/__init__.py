@@ -1,4 +1,4 @@
-"""Graphs that are hard to tell apart, built here, with what is known of them."""
+"""Families of non-isomorphic graphs that are hard to distinguish."""
 
 from gnnak.graphs.families import (
     cfi_pair,

@@ -1,4 +1,4 @@
-"""All circulant graphs of one size, one of each isomorphism class."""
+"""All circulant graphs of one size, one per isomorphism class."""
 
 from itertools import combinations
 from math import gcd
@@ -9,10 +9,11 @@ from gnnak.wl.families.unlike import unlike
 
 
 def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
-    """All connected circulant graphs with `num_steps` steps, one of each class.
+    """Return all connected circulant graphs with `num_steps` steps, up to isomorphism.
 
-    With `num_steps` below half of the nodes all are regular of the same degree, so 1-WL
-    tells no pair apart.
+    In a circulant graph, node i is adjacent to the nodes i ± s (modulo `num_nodes`) for
+    each step s. All steps are below half of the nodes, so all graphs are regular of
+    degree 2 `num_steps`, and 1-WL distinguishes no pair.
 
     >>> len(circulants(13))
     3

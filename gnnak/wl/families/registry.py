@@ -1,4 +1,4 @@
-"""Families by name, as groups of graphs that are pairwise not isomorphic."""
+"""Families by name: groups of pairwise non-isomorphic graphs."""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -17,9 +17,10 @@ from gnnak.wl.families.small import (
 )
 
 Groups = list[list[Graph]]
-"""Graphs to be told apart from the others of their group."""
+"""Groups of graphs; a test should distinguish the graphs within each group."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
+"""Nodes and degree of the pairs of random regular graphs."""
 
 
 def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
@@ -43,7 +44,7 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "cfi-dodecahedron": _cfi(nx.dodecahedral_graph),
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""How each family is built; see the functions for what is known of it."""
+"""Functions that build each family; their docstrings say which tests succeed."""
 
 
 def family(name: str) -> Groups:
@@ -57,7 +58,7 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Of all pairs inside the groups, how many there are, how many have two classes.
+    """Count the pairs within groups, and those of them in different classes.
 
     Args:
         groups: The graphs.

@@ -1,4 +1,4 @@
-"""Every small graph, every small tree: where a test can be counted out in full."""
+"""All small connected graphs, all small trees, and pairs of regular graphs."""
 
 from functools import lru_cache
 
@@ -20,19 +20,20 @@ def _connected(num_nodes: int) -> tuple[Graph, ...]:
     new = num_nodes - 1
     for edge_index, _ in _connected(num_nodes - 1):
         for mask in range(1, 1 << new):
-            beside = torch.tensor([node for node in range(new) if mask >> node & 1])
-            spokes = torch.stack([beside, torch.full_like(beside, new)])
+            nodes = torch.tensor([node for node in range(new) if mask >> node & 1])
+            spokes = torch.stack([nodes, torch.full_like(nodes, new)])
             ends = torch.cat([edge_index, spokes, spokes.flip(0)], dim=1)
             grown.append((ends, num_nodes))
     return tuple(unlike(grown))
 
 
 def connected_graphs(num_nodes: int) -> list[Graph]:
-    """All connected graphs with `num_nodes` nodes, one of each isomorphism class.
+    """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
 
-    There are 1, 1, 2, 6, 21, 112 and 853 of them with 1 to 7 nodes, 996 in all. Each
-    is one node joined to a connected graph that is one smaller, since a connected graph
-    has a node whose removal leaves it connected. 2-FWL tells all 996 apart.
+    There are 1, 1, 2, 6, 21, 112 and 853 of them with 1 to 7 nodes, 996 in total. They
+    are built by adding one node in all possible ways to each connected graph with one
+    node less; this finds all, since every connected graph has a node whose removal
+    leaves it connected. 2-FWL distinguishes all 996.
 
     >>> [len(connected_graphs(n)) for n in range(1, 6)]
     [1, 1, 2, 6, 21]
@@ -41,9 +42,10 @@ def connected_graphs(num_nodes: int) -> list[Graph]:
 
 
 def trees(num_nodes: int) -> list[Graph]:
-    """All trees with `num_nodes` nodes, one of each isomorphism class.
+    """Return all trees with `num_nodes` nodes, one per isomorphism class.
 
-    There are 11, 23, 47 and 106 of them with 7 to 10 nodes; 1-WL tells all trees apart.
+    There are 11, 23, 47 and 106 of them with 7 to 10 nodes. 1-WL distinguishes all
+    trees.
 
     >>> len(trees(7))
     11
@@ -54,11 +56,11 @@ def trees(num_nodes: int) -> list[Graph]:
 
 
 def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
-    """The cycle with `num_nodes` nodes, and two cycles with as many nodes together.
+    """Return a cycle with `num_nodes` nodes, and two disjoint cycles with half each.
 
-    Both are 2-regular, so 1-WL does not tell them apart; 3-WL does (it sees whether a
-    graph is connected). Subgraph-1-WL* does as soon as an egonet closes one of the
-    smaller cycles, that is with `num_hops` of at least floor(length / 2).
+    Both graphs are 2-regular, so 1-WL does not distinguish them; 3-WL does, since it
+    detects connectivity. Subgraph-1-WL* does if an egonet contains the whole of a
+    shorter cycle, that is if `num_hops` is at least floor(length of the cycle / 2).
 
     >>> (_, n), (two, _) = cycle_and_two(7)
     >>> n, two.max().item()
@@ -74,23 +76,26 @@ def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
 
 
 def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
-    """Two random regular graphs that are not isomorphic.
+    """Sample two random regular graphs that are not isomorphic.
 
-    1-WL tells no such pair apart; 3-WL and Subgraph-1-WL* tell most.
+    1-WL does not distinguish them; 3-WL and Subgraph-1-WL* distinguish most pairs.
 
     Args:
-        num_nodes: Number of nodes of each.
+        num_nodes: Number of nodes of each graph.
         degree: Degree of every node, at least 3; `num_nodes * degree` must be even.
-        seed: Fixes the draw.
+        seed: Seed of the samples.
+
+    Raises:
+        OptionError: If all of 30 samples were isomorphic.
     """
     check_count("degree", degree, least=3)
-    drawn: list[Graph] = []
+    found: list[Graph] = []
     for attempt in range(30):
         graph = nx.random_regular_graph(degree, num_nodes, seed=1000 * seed + attempt)
-        drawn = unlike([*drawn, (read_graph(graph).edge_index, num_nodes)])
-        if len(drawn) == 2:
-            return drawn[0], drawn[1]
+        found = unlike([*found, (read_graph(graph).edge_index, num_nodes)])
+        if len(found) == 2:
+            return found[0], found[1]
     raise OptionError(
-        f"all {degree}-regular graphs drawn on {num_nodes} nodes were isomorphic; "
+        f"all {degree}-regular graphs sampled on {num_nodes} nodes were isomorphic; "
         "raise num_nodes."
     )

@@ -1,4 +1,4 @@
-"""One graph of each isomorphism class."""
+"""Remove isomorphic duplicates from a list of graphs."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,19 @@ from gnnak.wl.isomorphism import isomorphism_classes
 
 
 def unlike(graphs: Sequence[Graph]) -> list[Graph]:
-    """Keep the first graph of each isomorphism class, in the order given.
+    """Return the first graph of each isomorphism class, in the given order.
 
     >>> from gnnak.graphs.named import undirected
     >>> path, same = undirected([(0, 1), (1, 2)], 3), undirected([(0, 1), (0, 2)], 3)
     >>> len(unlike([path, same]))
     1
     """
-    kept: dict[int, Graph] = {}
-    for graph, kind in zip(graphs, classes(graphs), strict=True):
-        kept.setdefault(kind, graph)
-    return list(kept.values())
+    first: dict[int, Graph] = {}
+    for graph, number in zip(graphs, classes(graphs), strict=True):
+        first.setdefault(number, graph)
+    return list(first.values())
 
 
 def classes(graphs: Sequence[Graph]) -> list[int]:
-    """The isomorphism class of every graph, as numbers."""
+    """Return the isomorphism class of every graph, as a number."""
     return isomorphism_classes(read_union(graphs)).tolist()

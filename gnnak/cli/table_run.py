@@ -1,4 +1,4 @@
-"""Runs that a table lacks, one after the other or side by side."""
+"""The work of `gnnak table --run`: run what a table lacks, in parallel if wanted."""
 
 import subprocess
 import sys
@@ -6,45 +6,68 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gnnak.report.pending import PendingRun
-from gnnak.report.statistics import measure_dataset
+from gnnak.report.cells import PaperTable
+from gnnak.report.lookup import RunRecords
+from gnnak.report.pending import PendingRun, pending_runs
+from gnnak.report.statistics import measure_dataset, read_statistics, unmeasured
 from gnnak.training.launch import Places, run_experiment
 from gnnak.training.machine import Machine
 
 Job = tuple[str, Callable[[], object]]
-"""What it is called, and what makes it."""
+"""A title, and the function that does the job."""
 _RUNNING: set[subprocess.Popen] = set()
+"""Child processes that have not ended."""
 
 
-def run_pending(
+def find_missing(
+    table: PaperTable, results: Path, seeds: int | None, only: str
+) -> tuple[list[PendingRun], list[str]]:
+    """Find what a table needs and no record in the results folder provides.
+
+    Args:
+        table: The table.
+        results: Folder of the records.
+        seeds: Number of seeds; None = as many as the paper's.
+        only: Text that the title of a cell, or the name of a data set, must contain.
+
+    Returns:
+        The runs without a record, and the data sets that have not been measured.
+    """
+    runs = pending_runs(table, RunRecords.read(results), seeds, only)
+    missing = unmeasured(table, read_statistics(results))
+    return runs, [name for name in missing if only.lower() in name]
+
+
+def run_missing(
     runs: list[PendingRun],
     datasets: list[str],
     places: Places,
     machine: Machine,
     jobs: int,
 ) -> list[str]:
-    """Make all of them; a failure is told and the rest go on.
+    """Run everything; print failures and continue with the rest.
 
     Args:
         runs: Runs that have no record.
         datasets: Data sets that have not been measured.
         places: Where data, runs and results are.
         machine: Devices and memory of each run.
-        jobs: How many runs at a time, each in a process of its own if several.
+        jobs: Number of runs in parallel; if more than 1, each is a child process.
 
     Returns:
-        What failed, as titles.
+        Titles of the jobs that failed.
     """
     work: list[Job] = [
         (f"data set {name}", partial(measure_dataset, name, places.results))
         for name in datasets
     ]
-    make = run_cell if jobs == 1 else run_as_command
-    work += [(run.title, partial(make, run, places, machine)) for run in runs]
+    run_one = run_here if jobs == 1 else run_in_child_process
+    work += [(run.title, partial(run_one, run, places, machine)) for run in runs]
     console, failed = Console(stderr=True), []
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -54,24 +77,24 @@ def run_pending(
                 progress.update(task, advance=1, description=title[-60:])
                 if error is not None:
                     failed.append(title)
-                    told = f"failed: {title}: {error}"
-                    console.print(told, markup=False, highlight=False, soft_wrap=True)
+                    line = f"failed: {title}: {error}"
+                    console.print(line, markup=False, highlight=False, soft_wrap=True)
     return failed
 
 
-def run_cell(run: PendingRun, places: Places, machine: Machine) -> None:
-    """Make one run in this process; its record is appended to the results folder.
+def run_here(run: PendingRun, places: Places, machine: Machine) -> None:
+    """Train one run in this process and append its record to the results folder.
 
-    A run that was begun earlier and not finished is gone on with.
+    A run that was interrupted earlier is resumed from its checkpoint.
     """
     run_experiment([run.config], run.experiment, places, machine, resume=True)
 
 
-def run_as_command(run: PendingRun, places: Places, machine: Machine) -> None:
-    """Make one run in a process of its own.
+def run_in_child_process(run: PendingRun, places: Places, machine: Machine) -> None:
+    """Train one run with `gnnak train` in a child process.
 
     Raises:
-        RuntimeError: With the last line that it said, if it failed.
+        RuntimeError: If it failed, with what it wrote to stderr.
     """
     command = [sys.executable, "-m", "gnnak.cli", "train", run.experiment]
     for setting in run.settings():
@@ -89,35 +112,38 @@ def run_as_command(run: PendingRun, places: Places, machine: Machine) -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         _RUNNING.add(process)
-        _, said = process.communicate()
+        _, stderr = process.communicate()
         _RUNNING.discard(process)
     if process.returncode:
-        raise RuntimeError(said or f"exit code {process.returncode}")
+        raise RuntimeError(stderr or f"exit code {process.returncode}")
 
 
 def _outcomes(work: Iterable[Job], jobs: int) -> Generator[tuple[str, str | None]]:
-    """Title and failure of each piece of work, as they end."""
+    """Yield the title of each job when it ends, and its error or None."""
     if jobs == 1:
-        for title, make in work:
-            yield title, _tried(make)
+        for title, job in work:
+            yield title, _error_of(job)
         return
     with ThreadPoolExecutor(jobs) as pool:
-        titles = {pool.submit(_tried, make): title for title, make in work}
+        titles = {pool.submit(_error_of, job): title for title, job in work}
         try:
             for done in as_completed(titles):
                 yield titles[done], done.result()
         except BaseException:
-            # Stopped: what runs is stopped, too, and can be gone on with.
+            # Interrupted: terminate the child processes, whose runs can be resumed.
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(_RUNNING):
                 process.terminate()
             raise
 
 
-def _tried(make: Callable[[], object]) -> str | None:
-    """What went wrong, in a line; the error itself would keep its tensors."""
+def _error_of(job: Callable[[], object]) -> str | None:
+    """Run a job; return the last line of its error, or None.
+
+    The text is returned, not the exception: its traceback would keep tensors alive.
+    """
     try:
-        make()
+        job()
     except Exception as error:
         lines = str(error).strip().splitlines()
         return lines[-1] if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""A picture of two graphs, coloured by the stable colouring."""
+"""Plot two graphs with each node in its stable colour."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_NODES = 500
-"""Larger graphs are not drawn: nothing could be seen."""
+"""Larger graphs are left out of the plot, where they would be illegible."""
 
 
-def draw(explanation: Explanation) -> Figure:
-    """Draw both graphs side by side, each node in its stable colour.
+def plot_explanation(explanation: Explanation) -> Figure:
+    """Plot both graphs side by side, each node in its stable colour.
 
-    The same colour in both graphs is the same colour of the test; its number stands in
-    the node. Layout is fixed, so that the same graphs give the same picture.
+    A colour of the test has the same shade in both graphs, and its number is written
+    into the node. The layout has a fixed seed, so the same graphs give the same plot.
 
     >>> from gnnak.wl import explain
-    >>> figure = draw(explain("1-wl", "Bw", "Bg"))
+    >>> figure = plot_explanation(explain("1-wl", "Bw", "Bg"))
     >>> [axes.get_title() for axes in figure.axes]
     ['first: 3 nodes, 1 colour', 'second: 3 nodes, 2 colours']
     """
     figure = Figure(figsize=(10, 5.4), layout="constrained")
     used = sorted({c for colors in explanation.node_colors for c in colors})
-    shade = {color: place for place, color in enumerate(used)}
+    shade = {color: index for index, color in enumerate(used)}
     for index, name in enumerate(("first", "second")):
         axes = figure.add_subplot(1, 2, index + 1)
         graph = explanation.graphs[index]
@@ -38,25 +38,25 @@ def draw(explanation: Explanation) -> Figure:
         nodes = _count(graph.num_nodes, "node")
         axes.set_title(f"{name}: {nodes}, {_count(len(set(colors)), 'colour')}")
         axes.set_axis_off()
-        drawn = nx.Graph(graph.edge_index.T.tolist())
-        drawn.add_nodes_from(range(graph.num_nodes))
+        plotted = nx.Graph(graph.edge_index.T.tolist())
+        plotted.add_nodes_from(range(graph.num_nodes))
         if graph.num_nodes <= MAX_NODES:
-            _draw_graph(axes, drawn, colors, [shade[c] for c in colors], len(used))
+            _plot_graph(axes, plotted, colors, [shade[c] for c in colors], len(used))
     verdict = "told apart" if explanation.distinguished else "not told apart"
     figure.suptitle(f"{explanation.test}: {verdict}")
     return figure
 
 
-def _draw_graph(
+def _plot_graph(
     axes: Axes, graph: nx.Graph, colors: list[int], shades: list[int], num_shades: int
 ) -> None:
-    place = nx.spring_layout(graph, seed=0, iterations=200)
+    position = nx.spring_layout(graph, seed=0, iterations=200)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
     top = 20 if num_shades <= 20 else num_shades
     for u, v in graph.edges:
-        (x, y), (z, w) = place[u], place[v]
+        (x, y), (z, w) = position[u], position[v]
         axes.plot([x, z], [y, w], color="0.7", linewidth=1, zorder=1)
-    for node, (x, y) in place.items():
+    for node, (x, y) in position.items():
         shown = palette((shades[node] + 0.5) / top)
         axes.scatter(x, y, s=180, color=shown, edgecolors="0.2", zorder=2)
         axes.annotate(

@@ -1,0 +1,136 @@
+"""The work of `gnnak bench`: measure runs, record them, print tables."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.table import Table
+
+from gnnak.training.config import RunConfig
+from gnnak.training.launch import Places, find_dataset
+from gnnak.training.machine import Machine
+from gnnak.training.measure.bench import BenchOptions, bench, bench_both
+from gnnak.training.measure.growth import check_growing, grow
+from gnnak.training.measure.phases import PHASES
+from gnnak.training.measure.stopwatch import Tell
+from gnnak.training.results import Record, append_record
+
+
+def measure(
+    config: RunConfig,
+    places: Places,
+    machine: Machine,
+    options: BenchOptions,
+    growing: str | None,
+    compare: bool,
+    path: Path | None,
+    tell: Tell,
+) -> list[Record]:
+    """Measure one run, both paths of it, or one run per value of a range.
+
+    Args:
+        config: The run.
+        places: Where the data set is.
+        machine: Device and memory.
+        options: How much is measured.
+        growing: The key of `RANGES` to run through, or None.
+        compare: Whether to measure both the fast and the plain path.
+        path: File that each record is appended to as soon as it is measured, or None.
+        tell: Called with a text about the progress.
+    """
+    records = []
+    for record in _measured(config, places, machine, options, growing, compare, tell):
+        if path is not None:
+            append_record(path, record)
+        records.append(record)
+    return records
+
+
+def _measured(
+    config: RunConfig,
+    places: Places,
+    machine: Machine,
+    options: BenchOptions,
+    growing: str | None,
+    compare: bool,
+    tell: Tell,
+) -> Iterable[Record]:
+    """Return the records; where there are several, each is measured on iteration."""
+    if growing is not None:
+        check_growing(growing, config)  # type: ignore[arg-type]
+        load = partial(find_dataset, config, places)
+        return grow(growing, config, load, machine, options, tell)  # type: ignore[arg-type]
+    dataset = find_dataset(config, places)
+    if compare:
+        return bench_both(config, dataset, machine, options, tell)
+    return [bench(config, dataset, machine, options, tell)]
+
+
+def _seconds(phase: str) -> Callable[[Record], str]:
+    return lambda record: _optional(record["seconds"].get(phase), ".3f")
+
+
+ROWS: dict[str, Callable[[Record], str]] = {
+    "seconds an epoch": _seconds("epoch"),
+    **{f"  {phase}, step by step": _seconds(phase) for phase in PHASES},
+    "seconds of evaluation": _seconds("evaluation"),
+    "graphs a second": lambda r: f"{r['graphs_per_second']:,.0f}",
+    "peak memory, MB": lambda r: _optional(r["peak_memory_mb"], ",.0f"),
+    "kernels' share": lambda r: _optional((r["kernels"] or {}).get("share"), ".0%"),
+    "plain / fast": lambda r: _optional(r["ratio"], ".2f"),
+}
+"""Rows of the table of costs: from a record to the text of its cell."""
+
+
+def costs_table(records: Sequence[Record]) -> Table:
+    """Return a table with a column per record, without rows that are empty in all."""
+    first = records[0]
+    data, model = (first["config"][part]["name"] for part in ("data", "model"))
+    if first.get("what") == "nodes":
+        data = "4-regular graphs"
+    table = Table("", title=f"{data}, {model}, {first['device']}")
+    for record in records:
+        table.add_column(_column(record), justify="right", no_wrap=True)
+    for name, text_of in ROWS.items():
+        cells = [text_of(record) for record in records]
+        if any(cells):
+            table.add_row(name, *cells)
+    return table
+
+
+def footer(record: Record) -> str:
+    """Return the line below the table: parameters, scaling, a warning about ratios."""
+    measured, total = record["graphs"], record["graphs_an_epoch"]
+    line = f"{record['parameters']:,} weights"
+    if measured != total:
+        line += f"; scaled from {measured:,} to {total:,} graphs"
+    if record["ratio"] is not None and record["accelerator"] != "cuda":
+        line += "; without a GPU both paths are the same, and their ratio is noise"
+    return line
+
+
+def kernels_table(record: Record) -> Table:
+    """Return a table of the GPU kernels that take the most time in a step."""
+    kernels = record["kernels"]
+    table = Table("kernel", title=f"Kernels of a step, {_column(record)}")
+    table.add_column("calls", justify="right")
+    table.add_column("µs", justify="right")
+    for kernel in kernels["top"]:
+        name, calls = kernel["name"], kernel["calls"]
+        table.add_row(name, f"{calls:g}", f"{kernel['microseconds']:,.0f}")
+    others = kernels["microseconds"] - sum(k["microseconds"] for k in kernels["top"])
+    left = kernels["calls"] - sum(k["calls"] for k in kernels["top"])
+    table.add_row("all others", f"{left:g}", f"{others:,.0f}")
+    return table
+
+
+def _column(record: Record) -> str:
+    """Return the heading of the column of a record."""
+    if record["kind"] == "growth":
+        return f"{record['what']} {record['value']}"
+    return "fast" if record["fast"] else "plain"
+
+
+def _optional(value: float | None, form: str) -> str:
+    """Format a number; None becomes the empty string."""
+    return "" if value is None else format(value, form)

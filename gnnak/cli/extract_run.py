@@ -1,0 +1,89 @@
+"""The work of `gnnak extract`: extract subgraphs and summarise their sizes."""
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from gnnak.datasets import Dataset
+from gnnak.datasets.sizes import CHUNK, SubgraphSizes, subgraph_sizes
+from gnnak.errors import GraphError
+from gnnak.subgraphs.extractors import Extractor
+
+
+def measure(
+    dataset: Dataset, extractor: Extractor, sample: int, seed: int
+) -> SubgraphSizes:
+    """Extract the rooted subgraphs of a data set, chunk by chunk, and measure them.
+
+    Args:
+        dataset: The data set.
+        extractor: Egonets or random walks.
+        sample: Number of graphs to measure, chosen at random if there are more.
+        seed: Seed of the sample and of random walks.
+    """
+    graphs = _sampled(len(dataset.store), sample, seed)
+    if not len(graphs):
+        raise GraphError(f"{dataset.info.name} has no graphs; there is nothing to do.")
+    generator = torch.Generator().manual_seed(seed)
+    store = dataset.store.subset(graphs)
+    chunks = subgraph_sizes(store, extractor, generator)
+    total, console = -(-len(store) // CHUNK), Console(stderr=True)
+    bar = track(
+        chunks,
+        "extracting",
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    found = list(bar)
+    return SubgraphSizes(
+        torch.cat([chunk.nodes for chunk in found]),
+        torch.cat([chunk.copies for chunk in found]),
+        torch.cat([chunk.edge_copies for chunk in found]),
+    )
+
+
+def summary(
+    sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
+) -> dict[str, object]:
+    """Summarise the sizes, and estimate the size and memory of a training batch.
+
+    Args:
+        sizes: Sizes per graph.
+        batch_size: Graphs in a batch.
+        num_layers: GNN-AK layers of the model.
+        channels: Hidden channels of the model.
+    """
+    copies, edges = (
+        float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
+    )
+    return {
+        "sampled": len(sizes.nodes),
+        "nodes": _statistics(sizes.nodes),
+        "node_copies": _statistics(sizes.copies),
+        "edge_copies": _statistics(sizes.edge_copies),
+        "batch_size": batch_size,
+        "batch_node_copies": round(batch_size * copies),
+        "batch_edge_copies": round(batch_size * edges),
+        "num_layers": num_layers,
+        "channels": channels,
+        "training_bytes": round(sizes.training_bytes(batch_size, num_layers, channels)),
+    }
+
+
+def _sampled(total: int, sample: int, seed: int) -> Tensor:
+    """Return the indices of all graphs, or of `sample` random ones, ascending."""
+    if total <= sample:
+        return torch.arange(total)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(total, generator=generator)[:sample].sort().values
+
+
+def _statistics(values: Tensor) -> dict[str, float]:
+    return {
+        "mean": round(float(values.double().mean()), 2),
+        "median": float(values.double().median()),
+        "max": float(values.max()),
+    }
