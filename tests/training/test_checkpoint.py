@@ -12,7 +12,7 @@ from gnnak.errors import CheckpointError, FileFormatError
 from gnnak.nn.features import Continuous
 from gnnak.training.checkpoint import Checkpoint, load_checkpoint, read_tensors
 from gnnak.training.evaluate import evaluate
-from gnnak.training.module import build_network, norms_in_training
+from gnnak.training.module import batch_statistics, build_network
 from tests.training.small import small_config, triangles
 
 
@@ -102,18 +102,18 @@ def test_evaluate_refuses_graphs_with_other_features(checkpoint):
         evaluate(checkpoint, other)
 
 
-def test_norms_in_training_use_the_batch_and_remember_nothing():
+def test_batch_statistics_use_the_batch_and_remember_nothing():
     network = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.9)).eval()
     x = torch.tensor([[1.0, 4.0], [3.0, 8.0]])
     before = {
         k: v.clone() for k, v in network.state_dict().items() if "tracked" not in k
     }
-    with norms_in_training(network):
+    with batch_statistics(network):
         out = network(x)
     torch.testing.assert_close(out, torch.tensor([[-1.0, -1.0], [1.0, 1.0]]))
     assert not network[0].training
     assert network[0].momentum == 0.1
     for name, value in before.items():
         assert torch.equal(network.state_dict()[name], value)
-    with norms_in_training(network, wanted=False):
+    with batch_statistics(network, wanted=False):
         torch.testing.assert_close(network(x), x / (1 + 1e-5) ** 0.5)

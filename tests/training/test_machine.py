@@ -2,10 +2,13 @@ import logging
 
 import pytest
 
+from gnnak.backend import use_backend
 from gnnak.errors import MissingPackageError, OptionError
+from gnnak.fast import make_backend
 from gnnak.training import machine
 from gnnak.training.machine import Machine, make_trainer, quiet_lightning
-from tests.training.small import small_config
+from gnnak.training.module import build_network
+from tests.training.small import small_config, triangles
 
 
 @pytest.mark.parametrize(
@@ -52,9 +55,16 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     config = small_config(train__precision=precision)
-    assert Machine(**options).captures(config) is captures
-    waiting = small_config(train__precision=precision, model__name="gat-ak+")
-    assert not Machine(**options).captures(waiting)
+    assert is_captured_by(Machine(**options), config) is captures
+    synchronising = small_config(train__precision=precision, model__name="gat-ak+")
+    assert not is_captured_by(Machine(**options), synchronising)
+
+
+def is_captured_by(machine, config):
+    """Whether a run is captured where the fast backend is there."""
+    network = build_network(config, triangles().info)
+    with use_backend(make_backend()):
+        return machine.captures(network, config.train.precision)
 
 
 @pytest.mark.parametrize(
@@ -75,11 +85,11 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(
 def test_machine_captures_gcn_where_it_is_fused(options, captures, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    monkeypatch.setattr("gnnak.training.machine.has_triton", lambda: True)
+    monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: True)
     config = small_config(**({"model__name": "gcn-ak+"} | options))
-    assert Machine().captures(config) is captures
-    monkeypatch.setattr("gnnak.training.machine.has_triton", lambda: False)
-    assert not Machine().captures(config)
+    assert is_captured_by(Machine(), config) is captures
+    monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: False)
+    assert not is_captured_by(Machine(), config)
 
 
 def test_make_trainer_leaves_clipping_to_captured_steps(tmp_path):

@@ -157,7 +157,7 @@ def test_kernels_are_listed_in_a_training_of_their_own(captures, epochs, monkeyp
         profiled.append((gauges.kernels.steps, gauges.watch.training))
 
     monkeypatch.setattr(bench_module, "_rehearse", on_a_cpu)
-    gpu = SimpleNamespace(is_gpu=True, captures=lambda _: captures)
+    gpu = SimpleNamespace(is_gpu=True, captures=lambda *_: captures)
     found = with_kernels(record, small_config(), triangles(), gpu, ONCE)
     # A CPU has no kernels to list, but its steps are profiled, and none is timed.
     assert profiled == [(2, [])]
