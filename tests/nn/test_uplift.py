@@ -112,10 +112,15 @@ def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
     assert without == []
 
 
-@pytest.mark.parametrize("departures", [PAPER, PUBLISHED])
-def test_gnnak_compiled_equals_eager(departures):
+@pytest.mark.parametrize(
+    "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("departures", [PAPER, PUBLISHED], ids=["paper", "published"])
+def test_gnnak_compiled_equals_eager(departures, backend):
     layer = make_layer(departures=departures).train()
-    compiled = torch.compile(copy.deepcopy(layer), dynamic=True, fullgraph=True)
+    compiled = torch.compile(
+        copy.deepcopy(layer), dynamic=True, fullgraph=True, backend=backend
+    )
     for seed, num_nodes in ((0, 7), (1, 9)):
         x, edge_index, edge_attr = graph(seed, num_nodes)
         subs = egonets(edge_index, x.size(0), 2)
