@@ -95,6 +95,7 @@ def test_counting_is_generated_once_for_all_targets(monkeypatch):
         assert ratio[found.store.y > 0].std() < 1e-4
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("no_data")
 def test_properties_are_read_from_the_cache_and_over_the_train_maximum(monkeypatch):
     calls = []

@@ -112,6 +112,7 @@ def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
     assert without == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
 )

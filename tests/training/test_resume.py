@@ -29,6 +29,7 @@ def run_to_the_end(folder: Path, devices: int, resume: str, options: dict) -> di
     return json.loads((folder / "record.json").read_text())
 
 
+@pytest.mark.heavy
 def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
     whole = run(change(small_config(), RANDOM), triangles(), tmp_path / "whole")
     folder = tmp_path / "killed"
@@ -44,6 +45,7 @@ def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
     assert resumed["scores"] == whole["scores"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "model",
     ["gin-ak+"]

@@ -76,6 +76,7 @@ def test_isomorphism_classes_find_strongly_regular_graphs_unlike():
     assert classes(isomorphism_classes(read_union(many)).tolist()) == [0, 1, 0]
 
 
+@pytest.mark.heavy
 def test_all_connected_graphs_are_those_of_the_atlas():
     atlas = [g for g in nx.graph_atlas_g()[1:] if nx.is_connected(g)]
     built = [graph for n in range(1, 8) for graph in connected_graphs(n)]

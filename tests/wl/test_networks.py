@@ -33,6 +33,7 @@ def hard_families():
     return [[graph for group in family(name) for graph in group] for name in chosen]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("num_hops", [1, 2])
 @pytest.mark.parametrize("name", BOUNDS)
 def test_networks_never_exceed_their_bound_on_hard_families(
@@ -42,6 +43,7 @@ def test_networks_never_exceed_their_bound_on_hard_families(
         assert_never_above_bound(name, num_hops, many)
 
 
+@pytest.mark.heavy
 def test_trained_networks_never_exceed_their_bound():
     for result in run_networks(["srg16", "cycles"], num_hops=2, steps=2):
         if result.contender.endswith("bound"):

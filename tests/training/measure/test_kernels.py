@@ -59,6 +59,7 @@ def test_kernels_share_is_their_time_by_that_of_a_step():
     assert share["top"][0] == {"name": "k0", "calls": 1.0, "microseconds": 10.0}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("batch_size", "steps"), [(8, 3), (2, 10)])
 def test_kernel_times_profile_one_epoch_more_and_end_it(batch_size, steps):
     dataset, config = triangles(24), small_config(train__batch_size=batch_size)
@@ -73,6 +74,7 @@ def test_kernel_times_profile_one_epoch_more_and_end_it(batch_size, steps):
     assert trainer.global_step == trainer.num_training_batches + steps
 
 
+@pytest.mark.heavy
 def test_profiler_comes_and_goes_while_no_batch_is_made_ahead(monkeypatch):
     seen = []
 
