@@ -8,7 +8,7 @@ export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
 	tests/fast/sampling/test_greedy.py tests/fast/test_padding.py
 
-.PHONY: help setup demo test lint types unit slow gpu oldest bench tables format clean
+.PHONY: help setup demo test quick lint types unit slow gpu oldest bench tables format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,6 +25,9 @@ demo: $(READY)  ## train a GNN and its uplifted form side by side
 	$(BIN)/gnnak demo
 
 test: lint types unit  ## all checks
+
+quick: lint  ## lint, and one case of every light test that starts no program
+	$(BIN)/pytest -n 2 --quick -m 'not slow and not gpu and not heavy'
 
 lint: $(READY)  ## formatting and lint rules
 	$(BIN)/ruff check .

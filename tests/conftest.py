@@ -5,8 +5,33 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from gnnak.testing import small_graphs
+from tests.quick import first_cases, start_no_programs
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    told = "one case of every test function, none of those that start programs"
+    parser.addoption("--quick", action="store_true", help=told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        settings.register_profile("quick", max_examples=10, deadline=None)
+        settings.load_profile("quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
+    if config.getoption("quick"):
+        items[:], left_out = first_cases(items)
+        config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(autouse=True)
+def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.config.getoption("quick"):
+        start_no_programs(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

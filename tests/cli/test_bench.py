@@ -19,6 +19,7 @@ def bench(*arguments: str) -> Result:
     return result
 
 
+@pytest.mark.heavy
 def test_bench_shows_a_table_and_writes_nothing(place):
     shown = bench("--evaluation").stdout
     for line in ("seconds an epoch", "forward", "of evaluation", "graphs a second"):
@@ -36,6 +37,7 @@ def test_bench_json_is_the_record_it_writes(place):
     assert told["fast"]
 
 
+@pytest.mark.heavy
 def test_bench_plain_and_compare(place):
     assert not json.loads(bench("--json", "--plain").stdout)["fast"]
     fast, plain = map(json.loads, bench("--json", "--compare").stdout.splitlines())
@@ -43,11 +45,13 @@ def test_bench_plain_and_compare(place):
     assert fast["ratio"] > 0
 
 
+@pytest.mark.heavy
 def test_bench_compare_says_that_without_a_gpu_there_is_one_path(place):
     assert "their ratio is noise" in bench("--compare").stdout
     assert "their ratio is noise" not in bench().stdout
 
 
+@pytest.mark.heavy
 def test_bench_grow_records_a_value_a_line(place):
     shown = bench("--grow", "hops", "--record").stdout
     lines = (place / "results" / "bench.jsonl").read_text().splitlines()

@@ -9,6 +9,7 @@ from gnnak import __version__
 from gnnak.cli.program import app
 
 
+@pytest.mark.heavy
 def test_demo_prints_two_accuracies_and_writes_a_picture(tmp_path):
     picture = tmp_path / "new folder" / "demo.png"
     arguments = ["demo", "--epochs", "1", "--json", "--picture", str(picture)]

@@ -68,9 +68,9 @@ def end(process: subprocess.Popen) -> tuple[str, str]:
             os.kill(number, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_train_that_is_stopped_says_how_to_go_on(number, tmp_path):
-    process = start(tmp_path, *ENDLESS)
+def assert_stops(number: signal.Signals, tmp_path: Path, *arguments: str) -> None:
+    """Stop the program after an epoch; it says how to go on."""
+    process = start(tmp_path, *arguments)
     wait_for(lambda: last_checkpoints(tmp_path))
     process.send_signal(number)
     out, err = end(process)
@@ -83,13 +83,13 @@ def test_train_that_is_stopped_says_how_to_go_on(number, tmp_path):
     assert records(tmp_path) == []
 
 
-def test_train_that_was_stopped_is_resumed_to_its_end(tmp_path):
+def test_train_that_is_interrupted_says_how_to_go_on(tmp_path):
+    assert_stops(signal.SIGINT, tmp_path, *ENDLESS)
+
+
+def test_train_that_is_terminated_says_how_to_go_on_and_is_resumed_to_its_end(tmp_path):
     few = (*TRAIN, "--set", "train.epochs=60")
-    process = start(tmp_path, *few)
-    wait_for(lambda: last_checkpoints(tmp_path))
-    process.send_signal(signal.SIGTERM)
-    end(process)
-    assert process.returncode == 143
+    assert_stops(signal.SIGTERM, tmp_path, *few)
     process = start(tmp_path, *few, "--resume")
     end(process)
     assert process.returncode == 0

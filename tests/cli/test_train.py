@@ -75,6 +75,7 @@ def test_train_runs_all_folds_or_the_given_one(place):
     assert len({record["hash"] for record in records(place)}) == 5
 
 
+@pytest.mark.heavy
 def test_train_resume_leaves_folds_that_are_finished(place):
     one = ("--set", "train.epochs=1", "--model", "gin")
     assert train("csl", *one, "--fold", "1").exit_code == 0

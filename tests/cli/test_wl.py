@@ -85,6 +85,7 @@ def test_explain_as_json(files):
     assert len(told["node_colors"][0]) == 8
 
 
+@pytest.mark.heavy
 def test_lab_prints_a_table_and_json():
     result = run("lab", "--family", "srg16", "--test", "3-wl")
     assert result.exit_code == 0
@@ -95,6 +96,7 @@ def test_lab_prints_a_table_and_json():
     assert (row["pairs"], row["apart"], row["rounds"]) == (1, 0, 0)
 
 
+@pytest.mark.heavy
 def test_lab_says_why_a_test_or_a_bound_was_not_run():
     told = ("--test", "3-fwl", "--max-memory", "0.0004")
     result = run("lab", "--family", "srg16", *told)

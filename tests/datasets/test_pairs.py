@@ -27,6 +27,7 @@ def test_csl_graphs_are_relabelled_copies_of_ten_classes():
     assert len(set(zip(found, few.y.tolist(), strict=True))) == 10
 
 
+@pytest.mark.heavy
 def test_cfi_graphs_are_pairs_alike_to_1_wl_and_unlike():
     file = cfi_graphs(0, copies=2).check()
     graphs = split_graphs(file.store)

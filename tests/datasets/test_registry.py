@@ -8,10 +8,10 @@ from gnnak.datasets.counting_graphs import counting_graphs
 from gnnak.datasets.mixture import property_graphs
 from gnnak.datasets.pattern import pattern_graphs
 from gnnak.errors import FileFormatError, GraphError, OptionError
-from gnnak.graphs import GraphFile, GraphStore, read_graph6, write_npz
+from gnnak.graphs import GraphFile, GraphStore, write_npz
+from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.nn.features import Categorical, Continuous
-from gnnak.wl.families.unlike import classes
 
 SMALL = ("exp-like", "sr25", "csl", "cfi")
 
@@ -65,20 +65,16 @@ def test_built_data_sets_load_without_any_file(name, cache):
     assert len(found.subset(half).check().store) == len(half)
 
 
-def test_sr25_is_built_and_isomorphic_to_the_file(data_dir, monkeypatch):
-    monkeypatch.delenv("GNNAK_DATA")
-
-    def graphs(store):
-        edges = store.edge_index.split(store.num_edges.tolist(), dim=1)
-        return [(edge_index, 25) for edge_index in edges]
-
+@pytest.mark.usefixtures("no_data")
+def test_sr25_is_built_of_the_graphs_that_are_isomorphic_to_the_file():
+    """That `srg25` gives the graphs of the file, tests of the families say."""
     built = load_dataset("sr25")
     assert built.info.source == "built"
     assert built.info.batch_statistics
-    known = read_graph6(data_dir / "sr25.g6")
-    found = classes([*graphs(built.store), *graphs(known)])
-    assert sorted(found[:15]) == sorted(found[15:])
-    assert len(set(found)) == 15
+    found = built.store.edge_index.split(built.store.num_edges.tolist(), dim=1)
+    assert built.store.num_nodes.tolist() == [25] * 15
+    for edge_index, (known, _) in zip(found, srg25(), strict=True):
+        assert torch.equal(edge_index, known)
 
 
 @pytest.mark.usefixtures("no_data")
@@ -99,6 +95,7 @@ def test_counting_is_generated_once_for_all_targets(monkeypatch):
         assert ratio[found.store.y > 0].std() < 1e-4
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("no_data")
 def test_properties_are_read_from_the_cache_and_over_the_train_maximum(monkeypatch):
     calls = []

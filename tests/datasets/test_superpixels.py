@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from gnnak.datasets.superpixels import superpixel_edges
@@ -49,6 +50,7 @@ def test_superpixel_edges_of_small_graphs_are_all_pairs():
     assert built.num_edges.tolist() == [0, 0, 2, 20]
 
 
+@pytest.mark.heavy
 def test_superpixel_edges_of_real_images_are_as_many_as_known(data_dir):
     file = read_npz(data_dir / "cifar10-superpixels.npz", allow_no_edges=True)
     built = superpixel_edges(file.store.subset(slice(500)))

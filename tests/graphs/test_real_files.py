@@ -52,6 +52,7 @@ def test_read_npz_tu_folds():
     assert not set(train.tolist()) & set(test.tolist())
 
 
+@pytest.mark.heavy
 def test_write_npz_real_file_round_trip(tmp_path):
     file = read_npz(real("zinc12k.npz"))
     write_npz(tmp_path / "zinc.npz", file)

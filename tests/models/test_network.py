@@ -224,6 +224,7 @@ def test_network_runs_in_bfloat16_autocast(name):
     assert all(p.grad.isfinite().all() for p in net.parameters())
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 def test_network_compiled_gives_the_eager_result():
     net, data = small_network("gin-ak+").eval(), molecule_batch()

@@ -112,10 +112,16 @@ def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
     assert without == []
 
 
-@pytest.mark.parametrize("options", [PAPER, PUBLISHED])
-def test_gnnak_compiled_equals_eager(options):
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize("options", [PAPER, PUBLISHED], ids=["paper", "published"])
+def test_gnnak_compiled_equals_eager(options, backend):
     layer = make_layer(options=options).train()
-    compiled = torch.compile(copy.deepcopy(layer), dynamic=True, fullgraph=True)
+    compiled = torch.compile(
+        copy.deepcopy(layer), dynamic=True, fullgraph=True, backend=backend
+    )
     for seed, num_nodes in ((0, 7), (1, 9)):
         x, edge_index, edge_attr = graph(seed, num_nodes)
         subs = egonets(edge_index, x.size(0), 2)

@@ -216,6 +216,7 @@ def test_uplifted_model_pickles_whole(tmp_path):
     assert torch.equal(again(x, PATH), out)
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 def test_uplifted_model_compiled_equals_eager():
     net = uplift(pyg.GIN(4, 4, 2)).double().eval()

@@ -114,6 +114,7 @@ def test_changed_notes_what_is_not_the_papers():
     assert load_table("encodings").notes == ()
 
 
+@pytest.mark.heavy
 def test_every_cell_is_a_model_that_can_be_built():
     configs = {
         change(cell.config, {"model.channels": 8, "model.hop_channels": 4}).model

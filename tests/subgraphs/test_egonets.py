@@ -60,6 +60,7 @@ def test_egonets_of_a_path_equal_hand_written_fields():
     assert subs.centroid.tolist() == [0, 3, 6]
 
 
+@pytest.mark.heavy
 @settings(max_examples=500, deadline=None)
 @given(graph=graphs(), num_hops=st.integers(0, 4))
 def test_egonets_equal_networkx(graph, num_hops):

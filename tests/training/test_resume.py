@@ -12,9 +12,9 @@ import pytest
 
 from gnnak.training.options import change
 from gnnak.training.run import run
-from tests.training.small import edge_counts, small_config
+from tests.training.small import edge_counts, small_config, triangles
 
-RANDOM = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 30}
+RANDOM = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 15}
 
 
 def program(folder: Path, devices: int, resume: str, options: dict) -> list[str]:
@@ -29,8 +29,9 @@ def run_to_the_end(folder: Path, devices: int, resume: str, options: dict) -> di
     return json.loads((folder / "record.json").read_text())
 
 
+@pytest.mark.heavy
 def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
-    whole = run_to_the_end(tmp_path / "whole", 1, "new", RANDOM)
+    whole = run(change(small_config(), RANDOM), triangles(), tmp_path / "whole")
     folder = tmp_path / "killed"
     process = subprocess.Popen(program(folder, 1, "new", RANDOM))
     deadline = time.monotonic() + 120
@@ -44,6 +45,7 @@ def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
     assert resumed["scores"] == whole["scores"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "model",
     ["gin-ak+"]
@@ -54,7 +56,7 @@ def test_two_processes_give_what_one_gives(model, tmp_path):
         "data.name": "edges",
         "model.name": model,
         "train.batch_size": 6,
-        "train.epochs": 10,
+        "train.epochs": 4,
         "train.precision": "64",
     }
     config = change(small_config(), options)

@@ -15,6 +15,7 @@ from gnnak.training.run import run, run_title
 from tests.training.small import small_config, triangles
 
 
+@pytest.mark.heavy
 def test_run_learns_and_tells_all_about_it(tmp_path):
     config = small_config(train__epochs=12, train__learning_rate=0.02)
     record = run(config, triangles(48), tmp_path / "run")
@@ -43,6 +44,7 @@ def test_run_leaves_config_curves_and_a_checkpoint_that_scores_the_same(tmp_path
         assert evaluate(checkpoint, data, part) == record["scores"][part]
 
 
+@pytest.mark.heavy
 def test_run_with_one_seed_is_one_run_and_with_another_another(tmp_path):
     data, options = triangles(), {"model__name": "gin-ak+-s", "model__dropout": 0.2}
     losses = [
@@ -102,6 +104,7 @@ def test_run_scores_the_published_protocol_with_batch_statistics(tmp_path):
     assert run(published, data, tmp_path)["protocol"] == "published"
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 @pytest.mark.parametrize("precision", ["bf16", "64"])
 def test_run_in_another_precision(precision, tmp_path):
@@ -135,6 +138,7 @@ def test_run_title_names_what_was_chosen():
     assert run_title(config) == "triangles star gin-ak+ seed 2 fold 3"
 
 
+@pytest.mark.heavy
 def test_run_with_less_memory_is_the_same_run(tmp_path):
     config = small_config(train__precision="64", model__dropout=0.2)
     plain = run(config, triangles(), tmp_path / "plain")
@@ -144,6 +148,7 @@ def test_run_with_less_memory_is_the_same_run(tmp_path):
     assert less["scores"] == plain["scores"]
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 @pytest.mark.parametrize(("precision", "close"), [("64", 1e-9), ("bf16", 0.02)])
 def test_run_whose_steps_are_captured_is_the_same_run(
@@ -167,6 +172,7 @@ def test_run_whose_steps_are_captured_is_the_same_run(
     assert steps[0] == steps[1] > 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("captured", [(False, True), (True, False), (True, True)])
 def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
     monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)

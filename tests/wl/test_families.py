@@ -12,6 +12,7 @@ from gnnak.wl.families.registry import FAMILIES, family
 from gnnak.wl.families.unlike import classes
 
 
+@pytest.mark.heavy
 def test_1_wl_distinguishes_no_circulants_regular_pairs_or_cycles():
     groups = [circulants(12), list(regular_pair(12, 3, seed=1)), cycle_and_two(9)]
     for group in groups:

@@ -5,6 +5,7 @@ from gnnak.wl.families.registry import FAMILIES, pairs_apart
 from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, Contender, run_lab
 
 
+@pytest.mark.heavy
 def test_run_lab_gives_a_result_for_each_test_and_family():
     families = ["four-regular", "cycles", "srg16"]
     results = list(run_lab(families))

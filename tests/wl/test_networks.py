@@ -19,20 +19,31 @@ def assert_never_above_bound(name, num_hops, many):
     assert not (apart & (found[:, None] == found[None, :])).any()
 
 
+@pytest.mark.parametrize("most", [6, pytest.param(7, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", BOUNDS)
-def test_networks_never_exceed_their_bound_on_all_996_graphs(name):
-    many = [graph for n in range(1, 8) for graph in connected_graphs(n)]
+def test_networks_never_exceed_their_bound_on_all_small_graphs(name, most):
+    many = [graph for n in range(1, most + 1) for graph in connected_graphs(n)]
     assert_never_above_bound(name, 1, many)
 
 
+@pytest.fixture(scope="module")
+def hard_families():
+    """Graphs of families that are hard to tell apart, one list a family."""
+    chosen = ("four-regular", "cycles", "regular", "circulant", "srg16")
+    return [[graph for group in family(name) for graph in group] for name in chosen]
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("num_hops", [1, 2])
 @pytest.mark.parametrize("name", BOUNDS)
-def test_networks_never_exceed_their_bound_on_hard_families(name, num_hops):
-    for chosen in ("four-regular", "cycles", "regular", "circulant", "srg16"):
-        many = [graph for group in family(chosen) for graph in group]
+def test_networks_never_exceed_their_bound_on_hard_families(
+    name, num_hops, hard_families
+):
+    for many in hard_families:
         assert_never_above_bound(name, num_hops, many)
 
 
+@pytest.mark.heavy
 def test_trained_networks_never_exceed_their_bound():
     for result in run_networks(["srg16", "cycles"], num_hops=2, steps=2):
         if result.contender.endswith("bound"):

@@ -52,6 +52,7 @@ def test_exact_hash_agrees_with_vf2pp_inside(many, num_hops, root_mark):
     assert found == classes(plain_subgraph_1_wl(many, num_hops, root_mark))
 
 
+@pytest.mark.heavy
 @settings(max_examples=8, deadline=None)
 @given(relabeled_pairs(labeled=True))
 def test_no_test_separates_relabelled_graphs(pair):
@@ -59,6 +60,7 @@ def test_no_test_separates_relabelled_graphs(pair):
         assert not distinguishes(test, *pair, **options), (test, options)
 
 
+@pytest.mark.heavy
 @settings(max_examples=8, deadline=None)
 @given(relabeled_pairs(directed=True, labeled=True, max_nodes=5))
 def test_no_test_separates_relabelled_directed_graphs(pair):
@@ -66,6 +68,7 @@ def test_no_test_separates_relabelled_directed_graphs(pair):
         assert not distinguishes(test, *pair, **options), (test, options)
 
 
+@pytest.mark.heavy
 @settings(max_examples=8, deadline=None)
 @given(st.lists(graphs(max_nodes=6), min_size=2, max_size=5))
 def test_whatever_a_test_separates_is_not_isomorphic(many):
@@ -99,6 +102,7 @@ def test_on_all_996_graphs_1_wl_is_below_star_and_star_below_exact(reading, num_
     assert_1_wl_below_star_below_exact(7, num_hops, reading)
 
 
+@pytest.mark.heavy
 @settings(max_examples=15, deadline=None)
 @given(st.lists(graphs(max_nodes=9), min_size=2, max_size=5))
 def test_star_separates_whatever_1_wl_separates_and_exact_whatever_star_does(many):
@@ -112,6 +116,7 @@ def test_star_separates_whatever_1_wl_separates_and_exact_whatever_star_does(man
         assert finer(star, plain)
 
 
+@pytest.mark.heavy
 @settings(max_examples=15, deadline=None)
 @given(st.lists(graphs(max_nodes=6), min_size=2, max_size=5))
 def test_stronger_hashes_separate_more(many):
@@ -123,6 +128,7 @@ def test_stronger_hashes_separate_more(many):
     assert finer(found["exact"], found["3-fwl"])
 
 
+@pytest.mark.heavy
 @settings(max_examples=25, deadline=None)
 @given(st.lists(graphs(max_nodes=8), min_size=2, max_size=5), st.integers(1, 3))
 def test_proposition_2_context_distance_and_centroid_only_add_power(many, num_hops):

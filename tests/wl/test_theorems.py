@@ -57,6 +57,7 @@ def test_theorem_2_the_two_4_regular_graphs():
     assert distinguishes("subgraph-1-wl*", *pair, num_hops=1)
 
 
+@pytest.mark.heavy
 def test_theorem_2_every_csl_pair():
     many = csl()
     for pair in combinations(many, 2):
@@ -103,6 +104,7 @@ def test_theorem_4_vf2pp_agrees_that_a_cfi_pair_is_not_isomorphic():
     assert _parity(*pair) == 1
 
 
+@pytest.mark.heavy
 def test_theorem_4_cfi_pairs_are_not_isomorphic_and_defeat_3_wl():
     pair = cfi_pair(nx.petersen_graph())
     assert not distinguishes("2-fwl", *pair)
@@ -135,6 +137,7 @@ def egonet_classes(many, num_hops):
     return found
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=7), graphs(max_nodes=7))
 def test_proposition_1_different_egonets_are_enough(first, second):
@@ -144,6 +147,7 @@ def test_proposition_1_different_egonets_are_enough(first, second):
             assert distinguishes("subgraph-1-wl", first, second, num_hops=num_hops)
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(graphs(max_nodes=7), graphs(max_nodes=7))
 def test_proposition_1_with_a_hash_that_distinguishes_the_egonets(first, second):

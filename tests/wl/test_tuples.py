@@ -35,6 +35,7 @@ def test_tuple_tests_agree_with_their_plain_form(many, test, k, folklore):
     assert partition(test, many) == classes(plain_k_wl(many, k, folklore))
 
 
+@pytest.mark.heavy
 @settings(max_examples=25, deadline=None)
 @given(st.lists(graphs(labeled=True), min_size=2, max_size=6))
 def test_2_wl_is_1_wl_and_3_wl_is_2_fwl_on_labelled_graphs(many):
@@ -48,6 +49,7 @@ def test_2_wl_is_1_wl_on_directed_graphs_without_self_loops(many):
     assert partition("2-wl", many) == partition("1-wl", many)
 
 
+@pytest.mark.heavy
 @settings(max_examples=25, deadline=None)
 @given(st.lists(graphs(max_nodes=5, directed=True), min_size=2, max_size=6))
 def test_3_wl_is_2_fwl_on_directed_graphs(many):
@@ -60,6 +62,7 @@ def test_2_wl_sees_self_loops_that_1_wl_takes_for_neighbours():
     assert partition("2-wl", [edge, loops]) == [0, 1]
 
 
+@pytest.mark.heavy
 def test_2_wl_is_1_wl_and_3_wl_is_2_fwl_on_every_small_graph():
     many = [graph for n in range(1, 8) for graph in connected_graphs(n)]
     assert partition("2-wl", many) == partition("1-wl", many)

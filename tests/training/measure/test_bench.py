@@ -83,6 +83,7 @@ def test_bench_takes_any_model_and_saves_memory_if_told(name):
     assert record["seconds"]["epoch"] > 0
 
 
+@pytest.mark.heavy
 def test_bench_both_has_the_ratio_with_the_fast_path():
     fast, plain = bench_both(small_config(), triangles(), CPU, ONCE)
     assert (fast["fast"], plain["fast"]) == (True, False)
@@ -96,6 +97,7 @@ def test_bench_of_more_graphs_than_there_are_says_so():
         bench(small_config(), triangles(), CPU, BenchOptions(graphs=17))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("captures", "size", "epochs"),
     [(False, 8, 1), (True, 8, 4), (True, 7, 3), (True, 5, 4), (True, 17, 1)],
@@ -124,6 +126,7 @@ def test_bench_out_of_memory_is_a_sentence(monkeypatch):
         bench(small_config(), triangles(), CPU, ONCE)
 
 
+@pytest.mark.heavy
 def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
     order, timed = [], bench_module._timed
 
@@ -145,6 +148,7 @@ def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
     assert found[0]["ratio"] > 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
 def test_kernels_are_listed_in_a_training_of_their_own(captures, epochs, monkeypatch):
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)

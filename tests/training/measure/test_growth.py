@@ -10,6 +10,7 @@ CPU = Machine("cpu")
 FEW = BenchOptions(graphs=4, epochs=1, warm_up=0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("what", "room", "option"),
     [
@@ -27,6 +28,7 @@ def test_grow_measures_every_value(what, room, option):
     assert [r["config"]["model"][room][option] for r in records] == [1, 2]
 
 
+@pytest.mark.heavy
 def test_grow_of_channels_has_more_weights():
     config = small_config(model__name="gin")
     records = list(grow("channels", config, triangles, CPU, FEW, values=(4, 8)))

@@ -1,0 +1,28 @@
+"""What `pytest --quick` leaves out: for the edit loop, by rules without a list."""
+
+import subprocess
+
+import pytest
+
+
+def first_cases(items: list[pytest.Item]) -> tuple[list[pytest.Item], list]:
+    """Split tests into the first case of every test function, and all others."""
+    kept: dict[str, pytest.Item] = {}
+    left_out = []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        if kept.setdefault(name, item) is not item:
+            left_out.append(item)
+    return list(kept.values()), left_out
+
+
+def start_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip a test as soon as it starts another program than git."""
+    start = subprocess.Popen.__init__
+
+    def skip_or_start(self, args, *more, **options):
+        if args[0] != "git":
+            pytest.skip("starts a program")
+        start(self, args, *more, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", skip_or_start)
