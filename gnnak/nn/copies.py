@@ -39,5 +39,5 @@ def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tens
 def pool_context(
     z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Pool the copies of each node over subgraphs: $\text{POOL}_j\, z_{i|j}$, [n, c]."""
+    r"""Pool the copies of each node: $\text{POOL}_j\, z_{i|j}$, [n, c]."""
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)

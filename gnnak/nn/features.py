@@ -69,7 +69,7 @@ def describe(values: Tensor | None) -> Features | None:
 def make_encoder(
     features: Features | None, channels: int, rows: RowAxis = "nodes"
 ) -> nn.Module:
-    """Build the encoder for features of a kind; a learned constant where there are none.
+    """Build the encoder for a kind of features; a learned constant if there are none.
 
     All encoders are called as `encoder(values, num_rows)` and return [num_rows, c].
 

@@ -38,7 +38,7 @@ class LayerOptions:
     reduce: Reduce = "sum"
     """The pool of the subgraph and the context encoding."""
     fuse: FuseMode = "concat"
-    """How encodings are fused; "concat" ends in a Linear back to the width of a state."""
+    """How encodings are fused; "concat" is followed by a Linear to the output width."""
     dropout: float = 0.0
     """Share of the concatenated encodings that is dropped before they are fused."""
     mlp_layers: int = 0

@@ -161,7 +161,7 @@ class GNNAK(nn.Module):
     def check(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
     ) -> None:
-        """Raise, in one sentence, for inputs that do not fit the layer or each other."""
+        """Raise an error for inputs that do not fit the layer or each other."""
         check_states(x, self.in_channels)
         check_subgraphs(subgraphs, x.size(0), edge_attr)
         if self.hop_table is not None:

@@ -185,7 +185,7 @@ def _widened(outputs: Tensor) -> Tensor:
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Inside, norms use the statistics of the batch and leave the running ones alone."""
+    """Inside, norms use batch statistics and do not update the running ones."""
     if not wanted:
         yield
         return

@@ -1,8 +1,7 @@
-from contextlib import nullcontext
-
 """Epochs whose first window is made while the one before is trained on."""
 
 import threading
+from contextlib import nullcontext
 
 import pytest
 import torch

@@ -63,5 +63,5 @@ def test_regular_graphs_are_a_data_set():
     ],
 )
 def test_what_a_model_does_not_know_cannot_grow(what, options):
-    with pytest.raises(OptionError, match="gin.* has no (hops|coverage) to vary"):
+    with pytest.raises(OptionError, match=r"gin.* has no (hops|coverage) to vary"):
         check_growing(what, small_config(**options))
