@@ -15,7 +15,7 @@ from gnnak.loading.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.windows import open_window
 from gnnak.sampling.coverage import is_cover
-from gnnak.sampling.drop import SubgraphDrop, keep_subgraphs
+from gnnak.sampling.drop import SubgraphDrop, sample_subgraphs
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.subgraphs.groups import Groups
@@ -97,8 +97,8 @@ def test_cut_gives_what_was_drawn_batch_by_batch(window, groups, seed):
     graphs, whole = store[positions_of(batches)], kept[positions_of(batches)]
     generator = torch.Generator().manual_seed(seed)
     plan = drop.plan(whole, graphs.edge_index)
-    chosen = drop.choose(whole, plan, generator)
-    few = keep_subgraphs(whole, graphs.edge_index, chosen)
+    chosen = drop.sample_mask(whole, plan, generator)
+    few = sample_subgraphs(whole, graphs.edge_index, chosen)
     items = cut(window_of(store, batches, few), groups)
     ends = [0, *accumulate(len(batch) for batch in batches)]
     for item, (begin, end) in zip(items, pairwise(ends), strict=True):
@@ -106,7 +106,7 @@ def test_cut_gives_what_was_drawn_batch_by_batch(window, groups, seed):
         alone, full = store[indices], kept[indices]
         part = chosen[graphs.ptr[begin] : graphs.ptr[end]]
         assert is_cover(full, alone.num_nodes, part, 2)
-        wanted = keep_subgraphs(full, alone.edge_index, part)
+        wanted = sample_subgraphs(full, alone.edge_index, part)
         assert_same_records(item.subgraphs, wanted, groups)
 
 
