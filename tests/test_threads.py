@@ -8,9 +8,9 @@ import torch
 from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, uplift
-from gnnak.loading.cutting import cut, pad
 from gnnak.loading.shapes import Shapes
-from gnnak.loading.windows import open_window
+from gnnak.loading.splitting import split, split_padded
+from gnnak.loading.windows import make_window
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.loading.test_padding import molecule_store
 from tests.models.zoo import small_network
@@ -67,8 +67,10 @@ def test_padded_and_plain_batches_train_at_the_same_time():
     store, count = molecule_store(8), 8
     subgraphs = cache_subgraphs(store, EgoNets(2))[:]
     sizes = [len(store) // count] * count
-    window = open_window(store[:], subgraphs, sizes)
-    items = pad(window, Shapes().of(window, count, count)) + cut(window, groups=True)
+    window = make_window(store[:], subgraphs, sizes)
+    items = split_padded(window, Shapes().of(window, count, count)) + split(
+        window, groups=True
+    )
 
     first = small_network("gin-ak+").train()
 

@@ -1,9 +1,8 @@
 import copy
 import gc
-
-import pytest
 import weakref
 
+import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg

@@ -6,7 +6,7 @@ import pytest
 
 from gnnak.fast.step.recorder import synchronisations_recorded
 from gnnak.loading.prefetch import Prefetcher
-from tests.training.beside import Beside
+from tests.loading.fake_stream import FakeStream
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_waits_noted_leaves_out_what_is_made_ahead(mode):
             yield number
 
     noted = []
-    for _ in Prefetcher(results(), Beside()):
+    for _ in Prefetcher(results(), FakeStream()):
         with synchronisations_recorded() as waits:
             time.sleep(0.002)
         noted += waits
