@@ -9,7 +9,6 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, PUBLISHED, EgoNets, RandomWalks, SubgraphDrop, uplift
-from gnnak.fast.layers.fill import fused_fill
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.nn.encodings import context_encoding
@@ -53,27 +52,6 @@ def test_fill_equals_the_equation_in_loops(graph, data):
     filled = fill(values[known], filling, num_nodes)
     literal = fill_in_loops(values, known, edge_index, num_nodes)
     torch.testing.assert_close(filled, literal, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", sorted(small_graphs()))
-@pytest.mark.parametrize("min_coverage", [1, 3])
-def test_fused_fill_and_its_gradient_are_those_of_fill(name, min_coverage):
-    graph = small_graphs()[name]
-    edge_index, num_nodes = graph.edge_index, graph.num_nodes
-    whole = EgoNets(1)(edge_index, num_nodes)
-    sampled = SubgraphDrop("random", min_coverage)(whole, edge_index, seeded())
-    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
-    weights = torch.randn(num_nodes, 3, dtype=torch.double)
-    found = []
-    for filled in (
-        lambda one: fused_fill(one, sampled),
-        lambda one: fill(one, sampled.filling, num_nodes),
-    ):
-        given = values.clone().requires_grad_()
-        out = filled(given)
-        (out * weights).sum().backward()
-        found.append((out.detach(), given.grad))
-    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean"])

@@ -10,8 +10,8 @@ from gnnak.training import keeper
 from gnnak.training.machine import Machine
 from gnnak.training.run import run
 from tests.fast.recorders import make_recorder
+from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.gpu import needs_gpu
-from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")

@@ -23,7 +23,7 @@ def wait(modes):
         warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
 
 
-def test_waits_noted_names_the_place_of_waits_in_any_thread(mode):
+def test_synchronisations_are_recorded_with_their_place_in_any_thread(mode):
     with synchronisations_recorded() as waits:
         wait(mode)
         backward = threading.Thread(target=wait, args=(mode,))
@@ -34,7 +34,7 @@ def test_waits_noted_names_the_place_of_waits_in_any_thread(mode):
     assert mode[-1] == 0
 
 
-def test_waits_noted_leaves_out_what_is_made_ahead(mode):
+def test_synchronisations_of_prefetching_are_not_recorded(mode):
     def results():
         for number in range(20):
             wait(mode)
@@ -50,7 +50,7 @@ def test_waits_noted_leaves_out_what_is_made_ahead(mode):
     assert noted == []
 
 
-def test_waits_noted_passes_other_warnings_on(mode):
+def test_synchronisations_recorded_passes_other_warnings_on(mode):
     def work():
         with synchronisations_recorded() as waits:
             warnings.warn("something else", stacklevel=1)
