@@ -30,7 +30,7 @@ def test_synchronisations_are_recorded_with_their_place_in_any_thread(mode):
         backward.start()
         backward.join()
     assert len(waits) == 2
-    assert all(place.startswith("test_waits.py, line ") for place in waits)
+    assert all(place.startswith("test_synchronisations.py, line ") for place in waits)
     assert mode[-1] == 0
 
 
