@@ -5,9 +5,9 @@ import pytest
 from gnnak.backend import use_backend
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.fast import make_backend
-from gnnak.training import machine
-from gnnak.training.machine import Machine, make_trainer, quiet_lightning
 from gnnak.training.module import build_network
+from gnnak.training.processes import machine
+from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
 from tests.training.small import small_config, triangles
 
 
