@@ -16,7 +16,7 @@ from gnnak.report.lookup import RunRecords
 from gnnak.report.pending import PendingRun, pending_runs
 from gnnak.report.statistics import measure_dataset, read_statistics, unmeasured
 from gnnak.training.launch import Places, run_experiment
-from gnnak.training.machine import Machine
+from gnnak.training.processes.machine import Machine
 
 Job = tuple[str, Callable[[], object]]
 """A title, and the function that does the job."""

@@ -14,10 +14,10 @@ from gnnak.loading.prefetch import Prefetcher
 from gnnak.loading.sampler import BatchSampler
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training import keeper
-from gnnak.training.machine import Machine
+from gnnak.training.callbacks import history
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.loading.fake_stream import FakeStream
 from tests.loading.test_loader import same_items
@@ -156,7 +156,7 @@ def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, streams):
 
 
 def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, streams):
-    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
     whole = run(config, edge_counts(), tmp_path / "whole", CPU)
 
@@ -164,7 +164,7 @@ def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, stream
         trainer.should_stop |= self.epochs == 2
 
     with monkeypatch.context() as patched:
-        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        patched.setattr(history.RunHistory, "_stop_early", stop)
         run(config, edge_counts(), tmp_path / "part", CPU)
     rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
     assert rest["curves"] == whole["curves"]

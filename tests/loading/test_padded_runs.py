@@ -3,8 +3,8 @@
 import pytest
 
 from gnnak.loading.items import Item
-from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 

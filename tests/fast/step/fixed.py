@@ -14,7 +14,7 @@ from gnnak.loading.items import Item, Shape
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.training.config import RunConfig
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.optimizer import make_optimizer, make_ready
 from gnnak.training.step import make_step

@@ -4,7 +4,7 @@ import pytest
 
 from gnnak.backend import use_backend
 from gnnak.fast import make_backend
-from gnnak.training.machine import Machine
+from gnnak.training.processes.machine import Machine
 from gnnak.training.module import build_network
 from tests.training.small import small_config, triangles
 

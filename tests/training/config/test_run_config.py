@@ -1,6 +1,6 @@
 from gnnak import EgoNets, RandomWalks
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 
 
 def test_hash_has_every_option_in_it():

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import write_bytes
-from gnnak.training.clock import Clock
+from gnnak.training.callbacks.timing import Clock
 from gnnak.training.module import GraphTask
 
 SAVE_SECONDS = 20.0
 """A checkpoint is written at the end of an epoch, at most every so many seconds."""
 
 
-class Keeper(Callback):
+class RunHistory(Callback):
     """Curves, best weights and checkpoints of one run.
 
     Args:

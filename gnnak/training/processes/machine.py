@@ -15,9 +15,9 @@ from torch import nn
 
 from gnnak.backend import PLAIN, Backend
 from gnnak.errors import MissingPackageError, OptionError
-from gnnak.training.config import Precision, RunConfig
+from gnnak.training.config.run_config import Precision, RunConfig
+from gnnak.training.processes.workers import become_main, follow_main, is_worker
 from gnnak.training.step import can_capture
-from gnnak.training.workers import become_main, follow_main, is_worker
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]

@@ -6,7 +6,7 @@ import threading
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 
-class OwnSignals(Callback):
+class RestoreSignals(Callback):
     """Puts back what SIGTERM did when this was made.
 
     Lightning's own answer first waits for all processes of a run to meet; one that is

@@ -1,8 +1,8 @@
 import pytest
 
 from gnnak.errors import OptionError
-from gnnak.training.config import DataConfig, RunConfig
-from gnnak.training.summary import Summary, best_mean_epoch, summarise
+from gnnak.training.config.run_config import DataConfig, RunConfig
+from gnnak.training.records.summary import Summary, best_mean_epoch, summarise
 from tests.report.hand_records import run_record
 
 ZINC = RunConfig()

@@ -10,9 +10,9 @@ from torch import nn
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError, FileFormatError
 from gnnak.nn.features import Continuous
-from gnnak.training.checkpoint import Checkpoint, load_checkpoint, read_tensors
 from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics, build_network
+from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint, read_tensors
 from tests.training.small import small_config, triangles
 
 

@@ -109,7 +109,7 @@ def _commit() -> str | None:
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent
-    if not (here.parents[1] / ".git").exists():
+    if not (here.parents[2] / ".git").exists():
         return None  # installed: any history around it is somebody else's
     try:
         answer = subprocess.run(

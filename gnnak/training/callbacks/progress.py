@@ -15,7 +15,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
-from gnnak.training.keeper import Keeper
+from gnnak.training.callbacks.history import RunHistory
 
 
 class ProgressLines(Callback):
@@ -24,11 +24,11 @@ class ProgressLines(Callback):
     Args:
         console: Where they are shown; only the first process of a run shows any.
         title: What the run is called.
-        keeper: Knows the scores.
+        history: Knows the scores.
     """
 
-    def __init__(self, console: Console, title: str, keeper: Keeper) -> None:
-        self.title, self.keeper = title, keeper
+    def __init__(self, console: Console, title: str, history: RunHistory) -> None:
+        self.title, self.history = title, history
         self.progress = _BarAndText(
             TextColumn("{task.description}", table_column=Column(no_wrap=True)),
             BarColumn(bar_width=None),
@@ -59,7 +59,7 @@ class ProgressLines(Callback):
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         """Tell the scores."""
-        kept = self.keeper
+        kept = self.history
         if not kept.epochs:
             return
         self.progress.text = (

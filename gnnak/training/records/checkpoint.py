@@ -15,9 +15,9 @@ from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network
 from gnnak.nn.features import Categorical, Continuous, Features
-from gnnak.training.config import RunConfig
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
-from gnnak.training.options import change
 
 FORMAT = "gnnak checkpoint"
 

@@ -1,8 +1,8 @@
 import pytest
 
 from gnnak.errors import OptionError
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change, parse_settings
+from gnnak.training.config.options import change, parse_settings
+from gnnak.training.config.run_config import RunConfig
 
 
 def test_change_reaches_nested_records_by_dots_and_by_mappings():

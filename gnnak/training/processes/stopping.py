@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from gnnak.training.workers import is_worker
+from gnnak.training.processes.workers import is_worker
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 AGAIN_AFTER = 0.05

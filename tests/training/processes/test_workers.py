@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from gnnak.training import workers
-from gnnak.training.stopping import stoppable
+from gnnak.training.processes import workers
+from gnnak.training.processes.stopping import stoppable
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,10 @@ def test_become_main_makes_what_is_started_later_a_worker(monkeypatch):
     assert not workers.is_worker()
     workers.become_main()
     assert not workers.is_worker()
-    code = "from gnnak.training.workers import is_worker as f; exit(7 if f() else 0)"
+    code = (
+        "from gnnak.training.processes.workers import is_worker;"
+        "exit(7 if is_worker() else 0)"
+    )
     child = subprocess.run([sys.executable, "-c", code], timeout=60)
     assert child.returncode == 7
 
@@ -45,7 +48,8 @@ def test_follow_main_ends_a_worker_whose_main_is_gone():
     code = (
         "import os, time; os.environ['GNNAK_MAIN_PROCESS'] = '1';"
         "os.getppid = lambda: 2;"
-        "from gnnak.training.workers import follow_main; follow_main(); time.sleep(60)"
+        "from gnnak.training.processes.workers import follow_main;"
+        "follow_main(); time.sleep(60)"
     )
     begin = time.monotonic()
     child = subprocess.run([sys.executable, "-c", code], timeout=60)

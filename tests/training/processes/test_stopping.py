@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gnnak.training.stopping import Stopped, stoppable
+from gnnak.training.processes.stopping import Stopped, stoppable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -28,7 +28,7 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
         OptionError: For an unknown name, naming the nearest, and for a value of the
             wrong type.
 
-    >>> from gnnak.training.config import RunConfig
+    >>> from gnnak.training.config.run_config import RunConfig
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
     3
     """

@@ -1,7 +1,7 @@
 import pytest
 
 from gnnak.errors import FileFormatError, OptionError
-from gnnak.training.experiment import load_experiment
+from gnnak.training.config.experiment import load_experiment
 
 
 def test_load_experiment_reads_a_file_of_ones_own(tmp_path):

@@ -11,11 +11,11 @@ import yaml
 
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.files import read_bytes
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from gnnak.typing import check_count, check_known
 
-CONFIGS = Path(__file__).parent.parent / "configs"
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@ import logging
 import pytest
 
 from gnnak.errors import MissingPackageError, OptionError
-from gnnak.training import machine
-from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes import machine
+from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
 from tests.training.small import small_config
 
 

@@ -3,7 +3,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gnnak.training.machine import Machine
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.training.small import small_config, triangles
 

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from gnnak.errors import FileFormatError
-from gnnak.training import results
-from gnnak.training.results import (
+from gnnak.training.records import results
+from gnnak.training.records.results import (
     append_record,
     check_appendable,
     environment,
@@ -64,7 +64,7 @@ def test_read_records_names_a_broken_line(tmp_path):
 
 def test_environment_names_no_commit_of_another_project(monkeypatch, tmp_path):
     monkeypatch.delenv("GNNAK_COMMIT", raising=False)
-    place = tmp_path / "site-packages" / "gnnak" / "training" / "results.py"
+    place = tmp_path / "site-packages" / "gnnak" / "training" / "records" / "results.py"
     monkeypatch.setattr(results, "__file__", str(place))
     assert environment()["commit"] is None
     monkeypatch.setenv("GNNAK_COMMIT", "abc")

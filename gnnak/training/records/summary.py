@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from gnnak.errors import OptionError
-from gnnak.training.results import Record
+from gnnak.training.records.results import Record
 
 Measure = Literal["score", "seconds", "memory"]
 """What is read from records: the score, seconds of a training epoch with its data, or
