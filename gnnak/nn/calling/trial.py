@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.errors import EdgeAttrError, WidthError
-from gnnak.nn.widths import edge_widths
+from gnnak.nn.calling.widths import edge_widths
 
 MAX_COLUMNS = 4
 """Integer edge attributes are tried with up to so many columns."""

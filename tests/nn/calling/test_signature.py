@@ -2,7 +2,7 @@ import pytest
 import torch_geometric.nn as pyg
 from torch import nn
 
-from gnnak.nn.signature import argument_names, edge_arguments, further_arguments
+from gnnak.nn.calling.signature import argument_names, edge_arguments, further_arguments
 
 SEQUENCE = pyg.Sequential("x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index -> x")])
 RENAMED = pyg.Sequential("h, adj, edge_attr, pos", [(nn.Linear(8, 5), "h -> h")])

@@ -5,7 +5,8 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from gnnak.errors import EdgeAttrError, OptionError
-from gnnak.nn import PPGN, ppgn
+from gnnak.nn import PPGN
+from gnnak.nn.base import ppgn
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from gnnak.errors import EdgeAttrError, WidthError
-from gnnak.nn.signature import (
+from gnnak.nn.calling.signature import (
     argument_names,
     check_callable,
     edge_arguments,
     further_arguments,
 )
-from gnnak.nn.trial import Outcome, Trial, undisturbed
-from gnnak.nn.widths import node_widths
+from gnnak.nn.calling.trial import Outcome, Trial, undisturbed
+from gnnak.nn.calling.widths import node_widths
 
 
 @dataclass(frozen=True)

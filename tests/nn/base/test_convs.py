@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gnnak.errors import OptionError
-from gnnak.nn import convs
+from gnnak.nn.base import convs
 from gnnak.nn.calling import try_out
 from gnnak.testing import (
     assert_batching_consistent,
