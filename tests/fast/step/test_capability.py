@@ -4,8 +4,8 @@ import pytest
 
 from gnnak.backend import use_backend
 from gnnak.fast import make_backend
-from gnnak.training.processes.machine import Machine
 from gnnak.training.module import build_network
+from gnnak.training.processes.machine import Machine
 from tests.training.small import small_config, triangles
 
 
