@@ -10,14 +10,16 @@ from gnnak.fast import make_backend
 
 
 def fused_everywhere(used: list[str]) -> Backend:
-    """Fused layers on any tensor, on plain kernels where none is faster.
+    """Return a backend that fuses layers on every device, also on a CPU.
+
+    Without Triton's interpreter, fused layers on a CPU run on the plain kernels.
 
     Args:
-        used: Gets the names of the operations that were fused, in their order.
+        used: The backend appends the name of every operation that it ran, in order.
     """
     backend = make_backend(lambda _: not torch.compiler.is_compiling())
 
-    def noted(name):
+    def recorded(name):
         def call(*arguments, **options):
             result = backend.implementations[name](*arguments, **options)
             if result is not NotImplemented:
@@ -26,12 +28,12 @@ def fused_everywhere(used: list[str]) -> Backend:
 
         return call
 
-    return Backend("fused", {name: noted(name) for name in backend.implementations})
+    return Backend("fused", {name: recorded(name) for name in backend.implementations})
 
 
 @contextmanager
 def path(fused: bool) -> Iterator[None]:
-    """Inside, the backend is what it is outside, or plain PyTorch."""
+    """Use plain PyTorch inside a `with` block, unless `fused`: then change nothing."""
     if fused:
         yield
     else:
@@ -39,6 +41,6 @@ def path(fused: bool) -> Iterator[None]:
             yield
 
 
-def layers_in(used: list[str]) -> int:
-    """How many layers were fused."""
+def num_fused_layers(used: list[str]) -> int:
+    """Count the GNN-AK layers among the names of fused operations."""
     return sum(name in ("encode", "run_uplifted") for name in used)

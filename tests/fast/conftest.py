@@ -30,8 +30,8 @@ def few_parts(fast, monkeypatch):
 
 
 @pytest.fixture
-def fuses():
-    """Fused layers on any tensor; a list of the operations that were fused."""
+def fused_operations():
+    """Fuse layers on every device; the names of the fused operations that ran."""
     used: list[str] = []
     with use_backend(fused_everywhere(used)):
         yield used

@@ -1,12 +1,14 @@
-r"""States of edges with a single real feature: a line that is cut off at 0.
+r"""States of edges with one real feature: a ReLU of an affine function of it.
 
-What the encoder makes of a feature $v$, with the norm's $\gamma$ and $\beta$ and the
-statistics $\mu, \sigma^2$ of $w v$, which are those of $v$ times $w$ and $w^2$, is
+The encoder of the feature $v$ is a Linear without bias (weight $w$), a batch norm
+(weight $\gamma$, bias $\beta$) and a ReLU. With $\mu$ and $\sigma^2$ the mean and the
+variance of $w v$, which are those of $v$ times $w$ and $w^2$, the state of an edge is
 
 $$\text{ReLU}(a v + b) \qquad a = \frac{\gamma w}{\sqrt{\sigma^2 + \epsilon}} \qquad
   b = \beta - \frac{\gamma \mu}{\sqrt{\sigma^2 + \epsilon}}$$
 
-No edge needs a row of its own.
+The slope $a$, the offset $b$ and one number per edge are enough; no tensor [e, c] is
+computed.
 """
 
 import torch
@@ -21,7 +23,10 @@ from gnnak.nn.features import ContinuousEncoder
 def affine_states(
     encoder: nn.Module, values: Tensor | None, num_edges: int
 ) -> EdgeStates | None:
-    """What an encoder makes of raw edge features; None if it is no line.
+    """Encode raw edge features in affine form, or return None where that is impossible.
+
+    It is possible for a `ContinuousEncoder` of one feature without forward hooks, on at
+    least two edges, if the features need no gradient.
 
     Args:
         encoder: An encoder of features.
@@ -32,27 +37,31 @@ def affine_states(
         return None
     column = encoder.checked(values, num_edges)
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    heard = any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules())
-    if heard or column.requires_grad or num_edges < 2 or not is_fusable(block.norm):
+    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules())
+    if hooked or column.requires_grad or num_edges < 2 or not is_fusable(block.norm):
         return None
-    return EdgeStates(_line(block, column), column[:, 0])
+    return EdgeStates(_slope_and_offset(block, column), column[:, 0])
 
 
-def _line(block: Block, values: Tensor) -> Tensor:
-    """Slope a and offset b of Linear and norm, [2, c], on values [e, 1]."""
-    norm, matrix = block.norm, block.linear.weight[:, 0]
+def _slope_and_offset(block: Block, values: Tensor) -> Tensor:
+    """Return slope a and offset b of Linear and norm, [2, c], on values [e, 1].
+
+    In training this updates the running statistics of the norm, as the norm does.
+    """
+    norm, weight = block.norm, block.linear.weight[:, 0]
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    # A copy: the backward pass needs what it is now, whatever comes between.
+    # Clone: the backward pass needs this value, and training updates it in place.
     mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
-        middle, spread, count = statistics(values, norm.real_rows())
-        found, around = middle * matrix, spread * matrix.square()
+        value_mean, value_variance, count = statistics(values, norm.real_rows())
+        batch_mean = value_mean * weight
+        batch_variance = value_variance * weight.square()
         several = count > 1
-        mean = torch.where(several, found, mean)
-        variance = torch.where(several, around, variance)
+        mean = torch.where(several, batch_mean, mean)
+        variance = torch.where(several, batch_variance, variance)
         with torch.no_grad():
-            unbiased = around * count / (count - 1).clamp(min=1)
-            remember(norm, found, unbiased, several)
+            unbiased = batch_variance * count / (count - 1).clamp(min=1)
+            remember(norm, batch_mean, unbiased, several)
     scale = norm.weight * (variance + norm.eps).rsqrt()
-    return torch.stack([scale * matrix, norm.bias - scale * mean])
+    return torch.stack([scale * weight, norm.bias - scale * mean])

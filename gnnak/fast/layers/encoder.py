@@ -1,7 +1,7 @@
-"""Encodings of continuous features, made again wherever a backward pass reads them.
+"""Encodings of continuous features, recomputed wherever the backward pass reads them.
 
-They have a row for every edge and are as wide as states, but follow from a column or
-two: what computes with them need not keep them.
+The encodings of edges are a wide tensor [e, c], computed from few columns of features.
+Saving the features for backward, instead of the encodings, saves memory.
 """
 
 import weakref
@@ -21,47 +21,61 @@ from gnnak.fast.layers.parts import Block, can_fuse_norm
 from gnnak.nn.norm import BatchNorm
 
 
-def others_hook() -> bool:
-    """Whether someone else decides what autograd keeps, such as a checkpoint."""
+def has_foreign_hooks() -> bool:
+    """Return whether saved-tensor hooks are active that this module did not set.
+
+    Activation checkpointing, for example, sets hooks that decide what is saved for
+    backward.
+    """
     top = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return top is not None and getattr(top[0], "__module__", None) != __name__
 
 
 def can_recompute(block: Block, values: Tensor) -> bool:
-    """Whether what `recomputed_encoding` gives is that of the block, and worth it.
+    """Return whether `recomputed_encoding` can replace a block, in training.
 
-    Others who decide what autograd keeps, checkpoints above all, are not disturbed.
+    Not under autocast, nor where others set saved-tensor hooks, as checkpointing does.
+
+    Args:
+        block: The Linear and the norm of the encoder.
+        values: The features, [r, v].
     """
     kind = values.device.type
     if torch.is_autocast_enabled(kind) or not torch.is_grad_enabled():
         return False
     if not block.norm.training or not can_fuse_norm(block.norm, values):
         return False
-    return not others_hook()
+    return not has_foreign_hooks()
 
 
 @contextmanager
 def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
-    """Linear, norm, ReLU of values [r, v]; what is computed inside does not keep it.
+    """Yield `ReLU(norm(linear(values)))`, which is not saved for backward.
+
+    Inside the `with` block, saved-tensor hooks store nothing when an operation saves
+    the encoding for backward, and recompute it when a gradient needs it.
 
     Args:
         block: The Linear, without bias, and the norm.
-        values: The features.
+        values: The features, [r, v].
     """
     matrix = block.linear.weight
     weights = block.norm.weight, block.norm.bias
     states, k = _Encode.apply(values, matrix, *weights, block.norm)
-    mine, unchanged = weakref.ref(states), states._version
+    states_ref, states_version = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
-        """What is kept of a tensor, and how often it was changed; None = nothing."""
-        if saved._version == unchanged and _are_same(saved, mine()):
+        """Return a saved tensor and its version counter, or None for the encoding.
+
+        An encoding that was changed in place is stored like any other tensor.
+        """
+        if saved._version == states_version and _are_same(saved, states_ref()):
             return None
-        # A result that is saved with its own history would hold itself.
+        # Detach: a result saved with its own history would be a reference cycle.
         return saved.detach(), saved._version
 
     def unpack(packed: tuple[Tensor, int] | None) -> Tensor:
-        """The tensor again."""
+        """Return the saved tensor, or recompute the encoding."""
         if packed is None:
             return _states(values, matrix, k)
         saved, version = packed
@@ -77,7 +91,7 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
 
 
 def _are_same(one: Tensor, other: Tensor | None) -> bool:
-    """Whether two tensors are the same numbers in memory."""
+    """Return whether two tensors are the same view of the same memory."""
     if other is None or one.shape != other.shape or one.stride() != other.stride():
         return False
     return one.data_ptr() == other.data_ptr() and one.dtype == other.dtype
@@ -85,11 +99,14 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
+    """Compute the encoding [r, c] from the features [r, v], without autograd."""
     kernels = kernels_for(values)
     return kernels.norm_act(linear(values, matrix), k, True, None)
 
 
 class _Encode(torch.autograd.Function):
+    """Linear, norm, ReLU, and the norm's constants; saves only the features."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -110,7 +127,7 @@ class _Encode(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor, _: None) -> tuple[Tensor | None, ...]:
         values, matrix = ctx.saved_tensors
         h, grad = linear(values, matrix), grad.contiguous()
-        back = kernels_for(h).norm_act_backward(grad, h, ctx.k, True)
-        grad_h, grad_weight, grad_bias = back
-        of_values = grad_h @ matrix if ctx.needs_input_grad[0] else None
-        return of_values, grad_h.t() @ values, grad_weight, grad_bias, None
+        grads = kernels_for(h).norm_act_backward(grad, h, ctx.k, True)
+        grad_h, grad_weight, grad_bias = grads
+        grad_values = grad_h @ matrix if ctx.needs_input_grad[0] else None
+        return grad_values, grad_h.t() @ values, grad_weight, grad_bias, None

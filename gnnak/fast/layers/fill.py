@@ -1,4 +1,4 @@
-"""What kept roots stand in for, in one pass: a product with a sparse matrix."""
+"""Estimates at dropped roots (SubgraphDrop) as a sparse matrix product."""
 
 from typing import Any
 
@@ -7,28 +7,35 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from gnnak.fast.kernels import kernels_for
-from gnnak.fast.layers.rows import side_by_side
+from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
 
 
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
-    """Make the values of kept roots [s, c] into values of all nodes, [n, c]."""
+    """Return values of all nodes, [n, c], from those of the sampled roots, [s, c].
+
+    The value of a node whose subgraph was dropped is estimated as a weighted sum of
+    values of sampled roots; see `Filling`.
+    """
     takers, givers = subgraphs.by("taker"), subgraphs.by("giver")
     return _Fill.apply(values, subgraphs.filling, takers, givers)
 
 
 class _Fill(torch.autograd.Function):
+    """Multiply with a sparse matrix in CSR form; the gradient with its transpose."""
+
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, filling: Filling, takers: Groups, givers: Groups
     ) -> Tensor:
         ctx.filling, ctx.givers = filling, givers
-        given = side_by_side(values), filling.subgraph, filling.weight, takers
-        return kernels_for(values).weighted_sum(*given)
+        arguments = with_unit_stride(values), filling.subgraph, filling.weight, takers
+        return kernels_for(values).weighted_sum(*arguments)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        given = side_by_side(grad), ctx.filling.node, ctx.filling.weight, ctx.givers
-        return kernels_for(grad).weighted_sum(*given), None, None, None
+        filling, grad = ctx.filling, with_unit_stride(grad)
+        arguments = grad, filling.node, filling.weight, ctx.givers
+        return kernels_for(grad).weighted_sum(*arguments), None, None, None

@@ -1,8 +1,8 @@
 """Gathers and segment sums whose gradients are sums over sorted groups.
 
-PyTorch's gradient of a gather adds rows with atomics, in random order. Here every row
-is summed by one program from its group: the same bits each time, and faster where few
-rows get many gradients.
+PyTorch computes the gradient of a gather with atomic additions, in random order. Here
+one GPU program sums all gradients of a row: the result is deterministic, and faster
+where few rows get many gradients.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.subgraphs.groups import Groups
 
 SMALL_TABLE = 128
-"""Largest number of rows of a table whose gradient `lookup_rows` sums."""
+"""Largest number of rows of a table for `lookup_rows`."""
 
 
 def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -23,24 +23,30 @@ def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
 
     Args:
         values: The rows.
-        index: Which rows, [m].
-        groups: `index`, grouped: the entries that name each row.
+        index: The rows to gather, [m].
+        groups: The positions in `index` grouped by their row; r groups.
     """
     return _Gather.apply(values, index, groups)
 
 
 def sum_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Sum the rows of `values` [m, c] that share an index, as [r, c]."""
+    """Sum the rows of `values` [m, c] that share an index, as [r, c].
+
+    Args:
+        values: The rows.
+        index: The output row that each row is added to, [m].
+        groups: The positions in `index` grouped by output row; r groups.
+    """
     return _Sum.apply(values, index, groups)
 
 
 def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return the rows `index` [m] of a small table [k, c], as [m, c]."""
+    """Return the rows `index` [m] of a table [k, c] of up to 128 rows, as [m, c]."""
     return _Lookup.apply(table, index)
 
 
 class _Gather(torch.autograd.Function):
-    """Gather rows; the gradient is a segment sum, which is differentiable again."""
+    """Gather rows; the gradient is a segment sum, which can be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -53,7 +59,7 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Sum rows by group; the gradient is a gather, which is differentiable again."""
+    """Sum rows by group; the gradient is a gather, which can be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -66,7 +72,7 @@ class _Sum(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """Look up rows of a small table; each table row's gradient is summed apart."""
+    """Look up rows of a small table; the gradient of each table row is one sum."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""GCN, without a row for every edge copy and without edges that are put in."""
+"""Fused GCN: no tensor with a row per edge copy, and no added self-loop edges."""
 
 from typing import Any
 
@@ -11,12 +11,21 @@ from torch_geometric.nn import GCNConv
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.norm import offset_grad
-from gnnak.fast.layers.rows import Recompute, Rows, kept, maker, to_save
+from gnnak.fast.layers.rows import (
+    Recompute,
+    Rows,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+)
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
-    """Whether this is the GCN of the paper, on edges without weights."""
+    """Return whether `run_gcn` computes what this conv does on these edge states.
+
+    It must be the GCN of Kipf and Welling, on edges without weights.
+    """
     return (
         e is None
         and conv.normalize
@@ -29,22 +38,24 @@ def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) ->
 
 
 def run_gcn(
-    conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, normed: bool
+    conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""What `conv` makes of the copies; arguments as of `FusedConv.run`.
+    r"""Apply `conv` to the copies; arguments and results as of `FusedConv.run`.
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
 
-    with $d_i$ one more than the edge copies that enter i from others. As PyG does it,
-    self loops, however many, are the one that every copy has, and parallel edges count
-    each for itself.
+    with $d_i$ = 1 + the number of edge copies $j \to i$, $j \neq i$. As in PyG, every
+    copy has exactly one self loop, those of the graph are ignored, and parallel edges
+    are all counted.
     """
     weights = (conv.lin.weight, conv.bias)
-    return Rows(_Gcn.apply(c.values, *weights, edges, normed, c.again)), c
+    return Rows(_Gcn.apply(c.values, *weights, edges, norm_follows, c.recompute)), c
 
 
 class _Gcn(torch.autograd.Function):
+    """Result of `run_gcn`; saves c for backward, or the tensors that recompute it."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -52,13 +63,14 @@ class _Gcn(torch.autograd.Function):
         matrix: Tensor,
         bias: Tensor | None,
         edges: Edges,
-        normed: bool,
-        again: Recompute | None,
+        norm_follows: bool,
+        recompute: Recompute | None,
     ) -> Tensor:
         kernels, h = kernels_for(c), linear(c, matrix)
         scale = kernels.gcn_scale(h, edges)
-        ctx.save_for_backward(scale, matrix, bias, *to_save(c, again))
-        ctx.edges, ctx.normed, ctx.make = edges, normed, maker(again)
+        ctx.save_for_backward(scale, matrix, bias, *to_save(c, recompute))
+        ctx.edges, ctx.norm_follows = edges, norm_follows
+        ctx.recompute = recompute_function(recompute)
         return kernels.gcn_sum(h, scale, bias, edges.source, edges.by_target)
 
     @staticmethod
@@ -68,6 +80,6 @@ class _Gcn(torch.autograd.Function):
         target, groups = ctx.edges.target, ctx.edges.by_source
         grad = grad.contiguous()
         grad_h = kernels_for(grad).gcn_sum(grad, scale, None, target, groups)
-        grad_matrix = grad_h.t() @ kept(saved, ctx.make)
-        grad_bias = offset_grad(grad, bias, ctx.normed)
+        grad_matrix = grad_h.t() @ saved_or_recomputed(saved, ctx.recompute)
+        grad_bias = offset_grad(grad, bias, ctx.norm_follows)
         return grad_h @ matrix, grad_matrix, grad_bias, None, None, None

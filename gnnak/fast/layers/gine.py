@@ -1,4 +1,4 @@
-"""GINE, without a row for every edge copy."""
+"""Fused GINE: no tensor with a row per edge copy."""
 
 from typing import Any
 
@@ -11,13 +11,23 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, EdgeStates, Moments
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
-from gnnak.fast.layers.rows import Recompute, Rows, kept, maker, to_save
+from gnnak.fast.layers.rows import (
+    Recompute,
+    Rows,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+)
 from gnnak.nn.padding import current_real_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
-    """Whether this is the GINE of the experiments: two Linears, a norm between."""
+    """Return whether `run_gine` computes what this conv does on these edge states.
+
+    It must be the GINE of the paper's experiments: an update network of Linear, norm,
+    ReLU and Linear, and a learned epsilon.
+    """
     parts = two_linears(conv.nn)
     return (
         parts is not None
@@ -31,38 +41,42 @@ def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) 
 
 
 def run_gine(
-    conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, normed: bool
+    conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
+    """Apply `conv` to the copies; arguments and results as of `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
     assert e is not None
     h, c = gine_linear(c, e, conv.eps, parts.first.weight, edges)
-    return norm_relu_linear(parts.norm, h, parts.second, normed), c
+    return norm_relu_linear(parts.norm, h, parts.second, norm_follows), c
 
 
 def gine_linear(
     c: Rows, e: EdgeStates, eps: Tensor, matrix: Tensor, edges: Edges
 ) -> tuple[Rows, Rows]:
-    r"""$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$.
+    r"""Compute GINE's sums of messages and the first Linear of its update network.
+
+    $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
     Args:
         c: States of the copies, [m, w].
         e: States of the edges, [e, w].
-        eps: A number, [1].
+        eps: The learned scalar, [1].
         matrix: W, [c', w].
         edges: The edge copies.
 
     Returns:
-        Products [m, c'], and c, for whatever else reads it: both gradients of it are
-        then summed in one pass.
+        The product [m, c'], and c unchanged. Other functions should read this c: the
+        kernel of the backward pass then adds their gradient to its own.
     """
-    given = (c.values, e.values, eps, matrix, e.number, edges, c.again)
-    values, same, moments = _GineLinear.apply(*given)
-    return Rows(values, moments), Rows(same, again=c.again)
+    arguments = (c.values, e.values, eps, matrix, e.number, edges, c.recompute)
+    values, same, moments = _GineLinear.apply(*arguments)
+    return Rows(values, moments), Rows(same, recompute=c.recompute)
 
 
 class _GineLinear(torch.autograd.Function):
+    """Results of `gine_linear`; the backward pass recomputes the sums of messages."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -72,12 +86,12 @@ class _GineLinear(torch.autograd.Function):
         matrix: Tensor,
         number: Tensor | None,
         edges: Edges,
-        again: Recompute | None,
+        recompute: Recompute | None,
     ) -> tuple[Tensor, Tensor, Moments | None]:
         kernels = kernels_for(c)
         e = EdgeStates(values, number).at(edges.edge)
-        ctx.save_for_backward(*e, eps, matrix, *to_save(c, again))
-        ctx.edges, ctx.make = edges, maker(again)
+        ctx.save_for_backward(*e, eps, matrix, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
         real = current_real_rows().nodes
         summed = kernels.messages(c, e, eps, edges)
         h, moments = kernels.norm_linear(summed, None, matrix, None, real)
@@ -89,8 +103,9 @@ class _GineLinear(torch.autograd.Function):
         ctx: Any, grad: Tensor, more: Tensor, _: None
     ) -> tuple[Tensor | None, ...]:
         values, number, eps, matrix, *saved = ctx.saved_tensors
-        c = kept(saved, ctx.make)
-        kernels, given = kernels_for(c), (c, EdgeStates(values, number), eps, ctx.edges)
-        grad_matrix = grad.t() @ kernels.messages(*given)
-        back = kernels.messages_backward(grad @ matrix, *given, more.contiguous())
-        return *back, grad_matrix, None, None, None
+        c = saved_or_recomputed(saved, ctx.recompute)
+        kernels = kernels_for(c)
+        arguments = (c, EdgeStates(values, number), eps, ctx.edges)
+        grad_matrix = grad.t() @ kernels.messages(*arguments)
+        grads = kernels.messages_backward(grad @ matrix, *arguments, more.contiguous())
+        return *grads, grad_matrix, None, None, None

@@ -1,14 +1,12 @@
-"""A whole GNN-AK layer, from node states to encodings.
+"""The fused GNN-AK layer, from node states to encodings.
 
-The same values as `GNNAK.encode` in plain PyTorch, to rounding: what depends
-on a hop alone is a table, both transforms before pooling are one product (the Linear
-before them multiplied in), and few tensors have a row for every edge copy.
+It computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding, with
+fewer passes over memory: gates are looked up in a table with a row per hop, one matrix
+product replaces the Linear after the base GNN and the first Linears of all transforms,
+and few tensors have a row per edge copy.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -31,30 +29,36 @@ from gnnak.fast.layers.weights import WeightProducts, weight_products
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import several_processes
+from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
-if TYPE_CHECKING:
-    from gnnak.nn.uplift import GNNAK
-
-KEYS: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""What the copies that are pooled into one row share."""
+POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
+"""For each pooled encoding the axis by which copies are grouped: those of one subgraph,
+or those of one node, are summed into one row."""
 
 
 def reads_affine(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, encoder: ContinuousEncoder
 ) -> bool:
-    """Return whether the fused path takes this encoder's states in affine form."""
+    """Return whether the fused layer takes this encoder's states in affine form.
+
+    Args:
+        layer: The layer.
+        x: Node states, [n, c].
+        subgraphs: The rooted subgraphs.
+        encoder: The encoder of raw edge features.
+    """
     if encoder.in_channels > 1 or not stack_reads_affine(layer.gnn):
         return False
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    # States of the same width and type, for the checks alone.
+    # A placeholder for the states: `can_fuse` reads only their width and dtype.
     states = EdgeStates(block.linear.weight.t())
     return can_fuse(layer, x, subgraphs, states)
 
 
 def is_always_fused(layer: GNNAK) -> bool:
-    """Return whether float32 training on a GPU always takes the fused path."""
+    """Return whether float32 training on a GPU is always fused, on any inputs."""
     return (
         bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
     )
@@ -63,7 +67,7 @@ def is_always_fused(layer: GNNAK) -> bool:
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: EdgeStates | None
 ) -> bool:
-    """Whether this layer, on these inputs, has a fused path."""
+    """Return whether `fused_encodings` can run this layer on these inputs."""
     if not _can_fuse_states(layer, x):
         return False
     if e is not None and (e.values.dim() != 2 or e.values.dtype != x.dtype):
@@ -74,7 +78,7 @@ def can_fuse(
 
 
 def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
-    """Whether the fused path knows such states, in such a layer and at such a time."""
+    """Return whether the layer and its node states allow fusing, edges aside."""
     if several_processes() or not layer.transforms:
         return False
     small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
@@ -93,54 +97,65 @@ def fused_encodings(
     e: EdgeStates | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute what `GNNAK.encode` does, with the same arguments.
+    """Compute the encodings of `GNNAK.encode`, fused.
 
     Args:
-        layer: A layer that `can_fuse`.
+        layer: A layer accepted by `can_fuse`.
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
-        e: Edge states, [e, c + h]; None for base GNNs that read none.
+        e: Edge states, [e, c + h]; None if the base GNN reads none.
         context_reduce: POOL of the context encoding.
+
+    Returns:
+        Centroid and subgraph encodings [s, c], and context encodings [n, c].
     """
     hops = layer.hop_table
     table = None if hops is None else hops.weight
     rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
-    known = weight_products(layer)
-    gates = known.gates
+    products = weight_products(layer)
     transforms: dict[Encoding, list[Block]] = {
         name: blocks_of(layer.transforms[name])
         for name in layer.encodings
         if name in layer.transforms
     }
     c = lift(x, table, rows, subgraphs)
-    normed = all(blocks[0].norm.training for blocks in transforms.values())
-    offset = known.offset
-    if offset is not None and normed and "centroid" in layer.encodings:
-        # Norms take it off again: of all its gradients, the centroid's is not zero.
+    norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
+    offset = products.offset
+    if offset is not None and norm_follows and "centroid" in layer.encodings:
+        # The norms cancel the offset: its gradient is zero and need not be computed.
+        # Without a centroid encoding it is the bias's only gradient, and must exist.
         offset = offset.detach()
-    product = (known.matrix, offset, normed, known.centroid is not None)
-    z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *product)
-    encodings = _sums(z, transforms, gates, rows, subgraphs)
+    after = (products.matrix, offset, norm_follows, products.centroid is not None)
+    z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *after)
+    encodings = _pooled_sums(z, transforms, products.gates, rows, subgraphs)
     for name in transforms:
         reduce = context_reduce if name == "context" else layer.reduce
         if reduce == "mean":
-            counts = subgraphs.by(KEYS[name]).ptr.diff().clamp(min=1)
+            counts = subgraphs.by(POOL_BY[name]).ptr.diff().clamp(min=1)
             encodings[name] = encodings[name] / counts[:, None]
         elif name == "context":
             encodings[name] = scaled_to_all(encodings[name], subgraphs)
     if "centroid" in layer.encodings:
-        encodings["centroid"] = _at_centroid(at_centroid, known)
+        encodings["centroid"] = _centroid_encoding(at_centroid, products)
     return {name: encodings[name] for name in layer.encodings}
 
 
-def _sums(
+def _pooled_sums(
     z: Rows,
     transforms: dict[Encoding, list[Block]],
     gates: dict[str, Tensor],
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """The pooled encodings from the transforms' first products, side by side in z."""
+    """Compute the pooled encodings, as sums, from the output of the first Linears.
+
+    Args:
+        z: The output of the first Linears of all transforms, concatenated, [m, c'].
+        transforms: By encoding, the blocks of its transform.
+        gates: By encoding, its table of gates, [t, c].
+        rows: For each copy its row of the hop table, [m].
+        subgraphs: The rooted subgraphs.
+    """
     tables = [gates.get(name) for name in transforms]
     pools = [_pool(name, blocks, subgraphs) for name, blocks in transforms.items()]
     if all(len(blocks) == 1 for blocks in transforms.values()):
@@ -148,9 +163,9 @@ def _sums(
     else:
         first, second = ([blocks[i] for blocks in transforms.values()] for i in (0, 1))
         norms, linears = [b.norm for b in first], [b.linear for b in second]
-        normed = all(block.norm.training for block in second)
-        seconds = norm_relu_linears(norms, z, linears, normed, remade=True)
-        parts = map(_further, transforms.values(), seconds)
+        norm_follows = all(block.norm.training for block in second)
+        seconds = norm_relu_linears(norms, z, linears, norm_follows, recompute=True)
+        parts = map(_later_blocks, transforms.values(), seconds)
         pooled = tuple(
             gate_pools(part, [table], rows, [pool])[0]
             for part, table, pool in zip(parts, tables, pools, strict=True)
@@ -158,21 +173,22 @@ def _sums(
     return dict(zip(transforms, pooled, strict=True))
 
 
-def _at_centroid(states: Tensor, known: WeightProducts) -> Tensor:
-    """The centroid encoding, from the base GNN's states of centroids, [s, w]."""
-    if known.centroid is not None:
-        return linear(states, known.centroid)
-    gate = known.gates.get("centroid")
+def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
+    """Compute the centroid encoding [s, c] from the base GNN's states of centroids."""
+    if products.centroid is not None:
+        return linear(states, products.centroid)
+    gate = products.gates.get("centroid")
     return states if gate is None else states * gate[0]
 
 
-def _further(blocks: list[Block], z: Rows) -> Rows:
-    """All products of a transform but the first two, whose result is z, [m, c]."""
+def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
+    """Apply the third and later Linears of a transform; z is the second's output."""
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z
 
 
 def _pool(name: Encoding, blocks: list[Block], subgraphs: RootedSubgraphs) -> Pool:
+    """Return the last norm of a transform and the groups of its encoding."""
     key = subgraphs.node if name == "context" else subgraphs.subgraph
-    return Pool(blocks[-1].norm, subgraphs.by(KEYS[name]), key)
+    return Pool(blocks[-1].norm, subgraphs.by(POOL_BY[name]), key)

@@ -1,4 +1,4 @@
-"""From a record of rooted subgraphs to what the fused convs are handed."""
+"""From rooted subgraphs to the inputs of the fused convs."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from torch.autograd.function import once_differentiable
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.rows import Once, Recompute, Rows
+from gnnak.fast.layers.rows import CachedRecompute, Recompute, Rows
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """The edge copies of a record, grouped in the three ways that sums need."""
+    """Return the edge copies, grouped by target copy, by source copy and by edge."""
     source, target = subgraphs.edge_index
     return Edges(
         source,
@@ -29,19 +29,28 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 def lift(
     x: Tensor, table: Tensor | None, rows: Tensor, subgraphs: RootedSubgraphs
 ) -> Rows:
-    """Every copy's node state and table row side by side, [m, c + h].
+    """Give every copy its node's state and the encoding of its hop, [m, c + h].
 
-    They are not kept: there are far fewer nodes than copies of them. In the backward
-    pass they are made once, and last until the gradient comes here.
+    The result is not saved for backward, as there are far fewer nodes than copies: the
+    backward pass recomputes it once and caches it until it computes the gradient of x.
+
+    Args:
+        x: Node states, [n, c].
+        table: The hop table, [t, h]; None = node states alone.
+        rows: For each copy its row of `table`, [m].
+        subgraphs: The rooted subgraphs.
     """
     node = subgraphs.node
-    once = Once(lambda x, table: kernels_for(x).lift(x, table, node, rows))
-    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), once)
-    once.holds = values.requires_grad
-    return Rows(values, again=Recompute(once, (x, table)))
+    cached = CachedRecompute(lambda x, table: kernels_for(x).lift(x, table, node, rows))
+    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), cached)
+    # Only the backward pass of `_Lift` clears the cache: fill it only then.
+    cached.caches = values.requires_grad
+    return Rows(values, recompute=Recompute(cached, (x, table)))
 
 
 class _Lift(torch.autograd.Function):
+    """Gather node states and hop encodings; the gradients are segment sums."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -50,10 +59,10 @@ class _Lift(torch.autograd.Function):
         node: Tensor,
         rows: Tensor,
         by_node: Groups,
-        once: Once,
+        cached: CachedRecompute,
     ) -> Tensor:
         ctx.save_for_backward(rows)
-        ctx.by_node, ctx.width, ctx.once = by_node, x.size(1), once
+        ctx.by_node, ctx.width, ctx.cached = by_node, x.size(1), cached
         ctx.size = None if table is None else table.size(0)
         return kernels_for(x).lift(x, table, node, rows)
 
@@ -61,7 +70,7 @@ class _Lift(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
-        ctx.once.release()
+        ctx.cached.release()
         kernels = kernels_for(grad)
         grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node)
         grad_table = None

@@ -1,7 +1,7 @@
-"""Norm, ReLU, and what follows them, without keeping what lies between.
+"""Batch norm and ReLU, fused with the residual sum or the Linear after them.
 
-What a norm gives is computed again in the backward pass from what came into it: one
-pass over memory in place of a tensor that is kept.
+The output of the norm is not saved for backward: it is recomputed from the norm's
+input, which costs one pass over memory.
 """
 
 from collections.abc import Sequence
@@ -14,38 +14,41 @@ from torch.autograd.function import once_differentiable
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Moments, NormConstants
 from gnnak.fast.layers.rows import (
-    Once,
+    CachedRecompute,
     Recompute,
     Rows,
     can_overwrite,
-    kept,
-    maker,
+    recompute_function,
+    saved_or_recomputed,
     to_save,
 )
 from gnnak.nn.norm import BatchNorm
 
 
 def norm_rows(norm: BatchNorm, h: Tensor) -> Tensor:
-    """`norm(h)`, [m, c]."""
+    """Return `norm(h)`, [m, c]."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
 def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
-    """`residual + ReLU(norm(h))`, [m, c]."""
+    """Return `residual + ReLU(norm(h))`, [m, c]."""
     weights = (norm.weight, norm.bias)
     return _NormAct.apply(h.values, *weights, residual, norm, True, h.moments)
 
 
-def norm_relu_linear(norm: BatchNorm, h: Rows, linear: nn.Linear, normed: bool) -> Rows:
-    """`linear(ReLU(norm(h)))`, [m, c'].
+def norm_relu_linear(
+    norm: BatchNorm, h: Rows, linear: nn.Linear, norm_follows: bool
+) -> Rows:
+    """Return `linear(ReLU(norm(h)))`, [m, c'].
 
     Args:
         norm: The norm.
         h: Rows, [m, c].
-        linear: The product.
-        normed: Whether a norm with the statistics of the products follows.
+        linear: The Linear after it.
+        norm_follows: Whether the result goes into a norm that uses batch statistics:
+            the bias of `linear` then cancels.
     """
-    (out,) = norm_relu_linears([norm], h, [linear], normed)
+    (out,) = norm_relu_linears([norm], h, [linear], norm_follows)
     return out
 
 
@@ -53,56 +56,70 @@ def norm_relu_linears(
     norms: Sequence[BatchNorm],
     h: Rows,
     linears: Sequence[nn.Linear],
-    normed: bool,
-    remade: bool = False,
+    norm_follows: bool,
+    recompute: bool = False,
 ) -> list[Rows]:
-    """The same for every norm and product its share of the columns of h.
+    """Split the columns of h into equal parts; apply a norm, ReLU and Linear to each.
 
     Args:
-        norms: The norms.
-        h: Rows, [m, c * norms].
-        linears: The products.
-        normed: Whether norms with the statistics of the products follow.
-        remade: Whether the products are made again rather than kept; h, should it be
-            made again, is then made once for them and their gradients.
+        norms: A norm for each part.
+        h: Rows, [m, c * parts].
+        linears: A Linear for each part.
+        norm_follows: Whether all results go into norms that use batch statistics.
+        recompute: Whether the backward pass recomputes the results instead of saving
+            them. If h is recomputed, too, this happens once: all readers share it.
+
+    Returns:
+        A result [m, c'] for each part.
     """
     weights = [
         part
         for norm, linear in zip(norms, linears, strict=True)
         for part in (norm.weight, norm.bias, linear.weight, linear.bias)
     ]
-    once = None
-    if remade and h.again is not None:
-        once = Once(h.again.alone or h.again.make)
-        h = h._replace(again=h.again._replace(make=once))
+    cached_h = None
+    if recompute and h.recompute is not None:
+        cached_h = CachedRecompute(h.recompute.uncached or h.recompute.function)
+        h = h._replace(recompute=h.recompute._replace(function=cached_h))
     *outs, moments, constants = _NormLinears.apply(
-        h.values, norms, normed, *h[1:], *weights
+        h.values, norms, norm_follows, *h[1:], *weights
     )
-    if once is not None:
-        once.holds = outs[0].requires_grad
-    agains: list[Recompute | None] = [None] * len(norms)
-    if remade:
+    if cached_h is not None:
+        # Only the backward pass of `_NormLinears` clears the cache: fill it only then.
+        cached_h.caches = outs[0].requires_grad
+    recomputes: list[Recompute | None] = [None] * len(norms)
+    if recompute:
         pairs = enumerate(zip(constants, linears, strict=True))
-        agains = [_product_again(h, i, len(norms), *pair) for i, pair in pairs]
-    return [Rows(*part) for part in zip(outs, moments, agains, strict=True)]
+        recomputes = [_product_recompute(h, i, len(norms), *pair) for i, pair in pairs]
+    return [Rows(*part) for part in zip(outs, moments, recomputes, strict=True)]
 
 
-def _product_again(
-    h: Rows, number: int, count: int, k: NormConstants, linear: nn.Linear
+def _product_recompute(
+    h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """How the product of one of `count` shares of the columns of h is made again."""
-    make_h = maker(h.again)
+    """Describe how to recompute one result of `norm_relu_linears`.
 
-    def make(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
-        part = kept(saved, make_h).chunk(count, dim=1)[number]
+    Args:
+        h: The input of the norms, [m, c * count].
+        index: Which of the parts of h this is.
+        count: Number of parts.
+        k: The constants of this part's norm.
+        linear: The Linear of this part.
+    """
+    recompute_h = recompute_function(h.recompute)
+
+    def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
+        part = saved_or_recomputed(saved, recompute_h).chunk(count, dim=1)[index]
         kernels = kernels_for(part)
         return kernels.norm_linear(part, k, matrix, offset, k.real)[0]
 
-    tensors = (linear.weight, linear.bias, *to_save(h.values, h.again))
-    return Recompute(make, tensors, owned=True)
+    saved = (linear.weight, linear.bias, *to_save(h.values, h.recompute))
+    return Recompute(product, saved, owned=True)
 
 
 class _NormAct(torch.autograd.Function):
+    """`residual + act(norm(h))`, act being ReLU or nothing; saves h for backward."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -117,7 +134,7 @@ class _NormAct(torch.autograd.Function):
         kernels = kernels_for(h)
         k = kernels.norm_constants(h, norm, norm.real_rows(), moments)
         ctx.save_for_backward(h)
-        ctx.k, ctx.relu, ctx.adds = k, relu, residual is not None
+        ctx.k, ctx.relu, ctx.has_residual = k, relu, residual is not None
         return kernels.norm_act(h, k, relu, residual)
 
     @staticmethod
@@ -125,35 +142,43 @@ class _NormAct(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (h,) = ctx.saved_tensors
         grad = grad.contiguous()
-        back = kernels_for(h).norm_act_backward(grad, h, ctx.k, ctx.relu)
-        return *back, grad if ctx.adds else None, None, None, None
+        grads = kernels_for(h).norm_act_backward(grad, h, ctx.k, ctx.relu)
+        return *grads, grad if ctx.has_residual else None, None, None, None
 
 
 class _NormLinears(torch.autograd.Function):
+    """Results of `norm_relu_linears`, their moments, and the constants of the norms.
+
+    Saves h for backward, or the tensors that recompute it. `weights` are, for each
+    part, weight and bias of the norm and weight and bias of the Linear.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
         h: Tensor,
         norms: Sequence[BatchNorm],
-        normed: bool,
+        norm_follows: bool,
         moments: Moments | None,
-        again: Recompute | None,
+        recompute: Recompute | None,
         *weights: Tensor | None,
     ) -> tuple[Any, ...]:
         kernels, real, count = kernels_for(h), norms[0].real_rows(), len(norms)
         matrices, offsets = weights[2::4], weights[3::4]
-        known = [None] * count if moments is None else moments.chunk(count)
-        parts = zip(h.chunk(count, dim=1), norms, known, strict=True)
+        h_moments = [None] * count if moments is None else moments.chunk(count)
+        parts = zip(h.chunk(count, dim=1), norms, h_moments, strict=True)
         ctx.constants = [kernels.norm_constants(h, n, real, m) for h, n, m in parts]
-        ctx.save_for_backward(*matrices, *offsets, *to_save(h, again))
-        ctx.normed, ctx.make, ctx.over = normed, maker(again), can_overwrite(again)
-        given = (h.chunk(count, dim=1), ctx.constants, matrices, offsets)
-        made = [
+        ctx.save_for_backward(*matrices, *offsets, *to_save(h, recompute))
+        ctx.norm_follows = norm_follows
+        ctx.recompute = recompute_function(recompute)
+        ctx.overwrite = can_overwrite(recompute)
+        arguments = (h.chunk(count, dim=1), ctx.constants, matrices, offsets)
+        results = [
             kernels.norm_linear(part, k, matrix, offset, real)
-            for part, k, matrix, offset in zip(*given, strict=True)
+            for part, k, matrix, offset in zip(*arguments, strict=True)
         ]
-        outs, found = zip(*made, strict=True)
-        return *outs, found, ctx.constants
+        outs, out_moments = zip(*results, strict=True)
+        return *outs, out_moments, ctx.constants
 
     @staticmethod
     @once_differentiable
@@ -161,25 +186,36 @@ class _NormLinears(torch.autograd.Function):
         count = len(ctx.constants)
         saved = ctx.saved_tensors
         matrices, offsets = saved[:count], saved[count : 2 * count]
-        h = kept(saved[2 * count :], ctx.make)
-        if isinstance(ctx.make, Once):
-            ctx.make.release()
-        grad_h = h if ctx.over else torch.empty_like(h)
+        h = saved_or_recomputed(saved[2 * count :], ctx.recompute)
+        if isinstance(ctx.recompute, CachedRecompute):
+            # The readers of the results came before: nobody needs h after this.
+            ctx.recompute.release()
+        grad_h = h if ctx.overwrite else torch.empty_like(h)
         parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))
-        back: list[Tensor | None] = []
+        grad_weights: list[Tensor | None] = []
         for grad, part, into, k, matrix, offset in zip(
             grads, *parts, ctx.constants, matrices, offsets, strict=False
         ):
-            given = (grad, part, k, None, matrix, None, into)
-            found = kernels_for(h).norm_linear_backward(*given)
-            back += [*found[:2], found[3], offset_grad(grad, offset, ctx.normed)]
-            # The gradient of the normed rows is as large as they are.
-            del found
-        return grad_h, None, None, None, None, *back
+            arguments = (grad, part, k, None, matrix, None, into)
+            back = kernels_for(h).norm_linear_backward(*arguments)
+            grad_offset = offset_grad(grad, offset, ctx.norm_follows)
+            grad_weights += [*back[:2], back[3], grad_offset]
+            # Free `back[2]`, an unused [m, c] gradient, before the next part.
+            del back
+        return grad_h, None, None, None, None, *grad_weights
 
 
-def offset_grad(grad: Tensor, offset: Tensor | None, normed: bool) -> Tensor | None:
-    """The gradient of an offset of all rows; none where a norm of them takes it off."""
+def offset_grad(
+    grad: Tensor, offset: Tensor | None, norm_follows: bool
+) -> Tensor | None:
+    """Return the gradient of an offset [c] that is added to every row.
+
+    Args:
+        grad: Gradient of the sum, [m, c].
+        offset: The offset; None = there is none, and no gradient.
+        norm_follows: Whether the sum goes into a norm that uses batch statistics: the
+            offset then cancels, and the gradient is zero.
+    """
     if offset is None:
         return None
-    return torch.zeros_like(offset) if normed else grad.sum(dim=0)
+    return torch.zeros_like(offset) if norm_follows else grad.sum(dim=0)

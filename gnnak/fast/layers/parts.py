@@ -1,4 +1,4 @@
-"""What the fused convs are made of, recognised in modules."""
+"""Recognise the parts of modules that have fused implementations."""
 
 from typing import NamedTuple
 
@@ -8,38 +8,41 @@ from gnnak.nn.norm import BatchNorm, several_processes
 
 
 class TwoLinears(NamedTuple):
-    """The parts of an `mlp` with one hidden width."""
+    """The parts of an `mlp` with one hidden layer: Linear, norm, ReLU, Linear."""
 
     first: nn.Linear
-    """A product, without a bias."""
+    """The Linear before the norm, without a bias."""
     norm: BatchNorm
-    """What follows it; then comes a ReLU."""
+    """The norm before the ReLU."""
     second: nn.Linear
-    """The product that ends it."""
+    """The last Linear, with or without a bias."""
 
 
 class Block(NamedTuple):
-    """The parts of a `dense_block` before its ReLU."""
+    """The parts of a `dense_block`: Linear and norm; a ReLU follows them."""
 
     linear: nn.Linear
-    """A product, without a bias."""
+    """The Linear, without a bias."""
     norm: BatchNorm
-    """What follows it."""
+    """The norm after it."""
 
 
 def is_fusable(norm: BatchNorm) -> bool:
-    """Return whether a norm has all that the fused kernels need."""
+    """Return whether a norm has weights and running statistics, as kernels expect."""
     return norm.affine and norm.track_running_stats and norm.momentum is not None
 
 
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
-    """Return whether fused kernels can normalise these rows in training."""
+    """Return whether fused kernels can normalise `x` [m, c] in training.
+
+    They need one process, and several rows, each contiguous in memory.
+    """
     rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
     return rows and is_fusable(norm) and not several_processes()
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """The parts of each dense block of a transform."""
+    """Return Linear and norm of each dense block of a transform."""
     assert isinstance(transform, nn.Sequential)
     blocks = []
     for block in transform:
@@ -52,7 +55,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """The parts of such an `mlp`; None for any other module.
+    """Return the parts of an `mlp` with one hidden layer, or None for other modules.
 
     >>> from gnnak.nn.mlp import mlp
     >>> two_linears(mlp([2, 3, 4])).second

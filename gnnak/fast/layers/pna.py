@@ -1,4 +1,4 @@
-"""PNA*, without its inputs side by side for every edge copy."""
+"""Fused PNA*: the wide input [c_i, c_j, e_ij] of its messages is never built."""
 
 from typing import Any
 
@@ -11,7 +11,13 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
-from gnnak.fast.layers.rows import Recompute, Rows, kept, maker, to_save
+from gnnak.fast.layers.rows import (
+    Recompute,
+    Rows,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+)
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.segment import lookup
 from gnnak.subgraphs.groups import Groups
@@ -21,45 +27,51 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fits_pna(
     conv: PNAStarConv, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Whether these are the edge states it reads, and several edge copies to norm."""
+    """Return whether `run_pna` computes what this conv does on these inputs.
+
+    The edge states must have the width that the conv was built for, and the norm of the
+    messages needs more than one edge copy.
+    """
     if e is None:
-        reads = conv.edge_channels == 0
+        fits_edges = conv.edge_channels == 0
     else:
-        reads = 0 < conv.edge_channels == e.values.size(1)
-    known = two_linears(conv.message) and two_linears(conv.update)
-    return reads and known is not None and subgraphs.num_edge_copies > 1
+        fits_edges = 0 < conv.edge_channels == e.values.size(1)
+    parts = two_linears(conv.message) and two_linears(conv.update)
+    return fits_edges and parts is not None and subgraphs.num_edge_copies > 1
 
 
 def run_pna(
-    conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, normed: bool
+    conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """What `conv` makes of the copies; arguments as of `FusedConv.run`."""
+    """Apply `conv` to the copies; arguments and results as of `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
     states = None if e is None else e.rows()
     h = Rows(pair_linear(c, states, message.first.weight, edges))
-    sent = norm_relu_linear(message.norm, h, message.second, normed=False)
+    sent = norm_relu_linear(message.norm, h, message.second, norm_follows=False)
     pooled = _PnaPool.apply(sent.values, edges.by_target)
     degree = edges.by_target.ptr.diff().clamp_(max=conv.degree.num_embeddings - 1)
     blocks = [c.values, pooled, lookup(conv.degree.weight, degree)]
     h = Rows(linear(torch.cat(blocks, dim=1), update.first.weight))
-    return norm_relu_linear(update.norm, h, update.second, normed), c
+    return norm_relu_linear(update.norm, h, update.second, norm_follows), c
 
 
 def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
-    r"""$W [c_i, c_j, e_{ij}]$ for every edge copy $j \to i$, [f, c'].
+    r"""Return $W [c_i, c_j, e_{ij}]$ for every edge copy $j \to i$, [f, c'].
 
     Args:
         c: States of the copies, [m, w].
-        e: States of the edges, [e, w']; None = none.
+        e: States of the edges, [e, w']; None = no edge states.
         matrix: W, [c', 2w + w'].
         edges: The edge copies.
     """
-    return _PairLinear.apply(c.values, e, matrix, edges, c.again)
+    return _PairLinear.apply(c.values, e, matrix, edges, c.recompute)
 
 
 class _PairLinear(torch.autograd.Function):
+    """Result of `pair_linear`; saves c for backward, or the tensors to recompute it."""
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -67,15 +79,15 @@ class _PairLinear(torch.autograd.Function):
         e: Tensor | None,
         matrix: Tensor,
         edges: Edges,
-        again: Recompute | None,
+        recompute: Recompute | None,
     ) -> Tensor:
-        ctx.save_for_backward(e, matrix, *to_save(c, again))
-        ctx.edges, ctx.make = edges, maker(again)
-        of_target, of_source, of_edge = _split(matrix, c.size(1))
+        ctx.save_for_backward(e, matrix, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+        for_target, for_source, for_edge = _split(matrix, c.size(1))
         return kernels_for(c).pair_sum(
-            linear(c, of_target),
-            linear(c, of_source),
-            None if e is None else linear(e, of_edge),
+            linear(c, for_target),
+            linear(c, for_source),
+            None if e is None else linear(e, for_edge),
             edges,
         )
 
@@ -83,23 +95,25 @@ class _PairLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         e, matrix, *saved = ctx.saved_tensors
-        c = kept(saved, ctx.make)
+        c = saved_or_recomputed(saved, ctx.recompute)
         edges, sum_by = ctx.edges, kernels_for(c).sum_by
-        of_target, of_source, of_edge = _split(matrix, c.size(1))
+        for_target, for_source, for_edge = _split(matrix, c.size(1))
         back = sum_by(grad, edges.by_target)
-        grad_c, products = back @ of_target, [back.t() @ c]
+        grad_c, grad_matrix = back @ for_target, [back.t() @ c]
         back = sum_by(grad, edges.by_source)
-        grad_c.addmm_(back, of_source)
-        products.append(back.t() @ c)
+        grad_c.addmm_(back, for_source)
+        grad_matrix.append(back.t() @ c)
         grad_e = None
         if e is not None:
             back = sum_by(grad, edges.by_edge)
-            grad_e = back @ of_edge
-            products.append(back.t() @ e)
-        return grad_c, grad_e, torch.cat(products, dim=1), None, None
+            grad_e = back @ for_edge
+            grad_matrix.append(back.t() @ e)
+        return grad_c, grad_e, torch.cat(grad_matrix, dim=1), None, None
 
 
 class _PnaPool(torch.autograd.Function):
+    """Mean, minimum, maximum and deviation of the messages of each copy, [m, 4w]."""
+
     @staticmethod
     def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
         pooled = kernels_for(message).pna_pool(message, groups)
@@ -116,5 +130,5 @@ class _PnaPool(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The columns for targets, for sources, and for edges."""
+    """Split the columns of W into those for targets, for sources and for edges."""
     return matrix[:, :width], matrix[:, width : 2 * width], matrix[:, 2 * width :]

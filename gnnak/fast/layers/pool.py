@@ -1,4 +1,4 @@
-"""From the base GNN's last norm to the pooled encodings."""
+"""From the last norm of the base GNN to the pooled encodings."""
 
 from typing import Any, NamedTuple
 
@@ -11,14 +11,14 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.rows import (
-    Once,
+    CachedRecompute,
     Recompute,
     Rows,
     can_overwrite,
-    kept,
-    maker,
-    side_by_side,
+    recompute_function,
+    saved_or_recomputed,
     to_save,
+    with_unit_stride,
 )
 from gnnak.nn.norm import BatchNorm
 from gnnak.subgraphs.groups import Groups
@@ -26,14 +26,14 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Pool(NamedTuple):
-    """One pooled encoding: whose copies, and how they are normed before."""
+    """One pooled encoding: the norm before pooling, and the groups of copies."""
 
     norm: BatchNorm
-    """The norm, over its share of the columns."""
+    """The last norm of the encoding's transform, applied to the encoding's columns."""
     groups: Groups
-    """The copies that are pooled into one row."""
+    """The copies that are summed into each row."""
     key: Tensor
-    """[m]: the group each copy is in."""
+    """[m]: the group that each copy belongs to."""
 
 
 def norm_add_linear(
@@ -43,37 +43,41 @@ def norm_add_linear(
     matrix: Tensor,
     offset: Tensor | None,
     subgraphs: RootedSubgraphs,
-    normed: bool,
-    ones: bool,
+    norm_follows: bool,
+    bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """With s = `residual + ReLU(norm(h))`: `s matrix^T + offset`, and s of centroids.
+    """Compute states `s = residual + ReLU(norm(h))`, and `z = s matrix^T + offset`.
+
+    Neither is saved for backward. The backward pass recomputes s once and caches it for
+    both z and the gradients. If the reader of z caches z, s is recomputed twice:
+    caching both would cost memory.
 
     Args:
         norm: The norm.
         h: Rows, [m, w].
-        residual: What is added to them, [m, w].
-        matrix: What s is multiplied with, [c', w].
-        offset: What is added to the products, [c'].
-        subgraphs: Say which rows are centroids.
-        normed: Whether norms with the statistics of the products follow.
-        ones: Whether states of centroids have `BIAS_COLUMN` behind them.
+        residual: Rows that are added after the ReLU, [m, w].
+        matrix: Weight of the product, [c', w].
+        offset: Bias of the product, [c']; None = no bias.
+        subgraphs: The rooted subgraphs, for the positions of the centroids.
+        norm_follows: Whether z goes into norms that use batch statistics.
+        bias_column: Whether to append `BIAS_COLUMN` to the states of centroids.
 
     Returns:
-        Products, which are not kept but made again, s once for them and for their
-        gradients, unless they are held for long; and states of centroids.
+        z [m, c'], and the states s of the centroids, [s, w] or [s, w + 4].
     """
-    make_residual = maker(residual.again)
+    recompute_residual = recompute_function(residual.recompute)
 
-    def make_s(h: Tensor, *saved: Tensor | None) -> Tensor:
-        return kernels_for(h).norm_act(h, k, True, kept(saved, make_residual))
+    def states(h: Tensor, *saved: Tensor | None) -> Tensor:
+        residual = saved_or_recomputed(saved, recompute_residual)
+        return kernels_for(h).norm_act(h, k, True, residual)
 
-    def make_z(matrix: Tensor, offset: Tensor | None, *of_s: Tensor | None) -> Tensor:
-        return linear(once(*of_s), matrix, offset)
+    def product(matrix: Tensor, offset: Tensor | None, *for_s: Tensor | None) -> Tensor:
+        return linear(cached_s(*for_s), matrix, offset)
 
-    def make_alone(matrix: Tensor, offset: Tensor | None, *of_s: Any) -> Tensor:
-        return linear(make_s(*of_s), matrix, offset)
+    def uncached_product(matrix: Tensor, offset: Tensor | None, *for_s: Any) -> Tensor:
+        return linear(states(*for_s), matrix, offset)
 
-    once = Once(make_s)
+    cached_s = CachedRecompute(states)
     z, at_centroid, k, moments = _NormAddLinear.apply(
         h.values,
         norm.weight,
@@ -83,35 +87,51 @@ def norm_add_linear(
         offset,
         norm,
         (subgraphs.centroid, subgraphs.subgraph),
-        normed,
-        ones,
+        norm_follows,
+        bias_column,
         h.moments,
-        residual.again,
-        once,
+        residual.recompute,
+        cached_s,
     )
-    once.holds = z.requires_grad
-    of_s = (h.values, *to_save(residual.values, residual.again))
-    again = Recompute(make_z, (matrix, offset, *of_s), owned=True, alone=make_alone)
-    return Rows(z, moments, again), at_centroid
+    # Only the backward pass of `_NormAddLinear` clears the cache: fill it only then.
+    cached_s.caches = z.requires_grad
+    for_s = (h.values, *to_save(residual.values, residual.recompute))
+    recompute = Recompute(
+        product, (matrix, offset, *for_s), owned=True, uncached=uncached_product
+    )
+    return Rows(z, moments, recompute), at_centroid
 
 
 def gate_pools(
     z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
-    """Norm, ReLU, gate and sum, for every pool its share of the columns of z.
+    """Compute the pooled encodings: norm, ReLU, gate and segment sum.
+
+    The columns of z are split into equal parts, one for each encoding.
 
     Args:
-        z: Products, [m, c * pools].
-        gates: For each pool its table of gates [t, c], or None.
-        rows: The table row of each copy, [m].
-        pools: The encodings that are pooled.
+        z: Rows, [m, c * pools].
+        gates: For each encoding its table of gates [t, c]; None = no gate.
+        rows: For each copy its row of the tables, [m].
+        pools: The norm and the groups of each encoding.
+
+    Returns:
+        For each encoding a row per group, [groups, c].
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
-    known = [None] * len(pools) if z.moments is None else z.moments.chunk(len(pools))
-    return _GatePools.apply(z.values, rows, pools, known, z.again, *gates, *weights)
+    count = len(pools)
+    moments = [None] * count if z.moments is None else z.moments.chunk(count)
+    return _GatePools.apply(
+        z.values, rows, pools, moments, z.recompute, *gates, *weights
+    )
 
 
 class _NormAddLinear(torch.autograd.Function):
+    """Results of `norm_add_linear`, the constants of the norm, and the moments of z.
+
+    Saves h and the residual for backward, or the tensors that recompute the residual.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -122,41 +142,48 @@ class _NormAddLinear(torch.autograd.Function):
         matrix: Tensor,
         offset: Tensor | None,
         norm: BatchNorm,
-        places: tuple[Tensor, Tensor],
-        normed: bool,
-        ones: bool,
+        centroids: tuple[Tensor, Tensor],
+        norm_follows: bool,
+        bias_column: bool,
         moments: Moments | None,
-        again: Recompute | None,
-        once: Once,
+        recompute: Recompute | None,
+        cached_s: CachedRecompute,
     ) -> tuple[Tensor, Tensor, NormConstants, Moments | None]:
         kernels = kernels_for(h)
         k = kernels.norm_constants(h, norm, norm.real_rows(), moments)
-        ctx.save_for_backward(matrix, offset, h, *to_save(residual, again))
-        ctx.k, ctx.normed, ctx.places, ctx.once = k, normed, places, once
+        ctx.save_for_backward(matrix, offset, h, *to_save(residual, recompute))
+        ctx.k, ctx.norm_follows = k, norm_follows
+        ctx.centroids, ctx.cached_s = centroids, cached_s
         z = linear(kernels.norm_act(h, k, True, residual), matrix, offset)
-        known = kernels.moments_of(z, k.real) if normed else None
-        return z, kernels.norm_act_at(h, k, residual, places[0], ones), k, known
+        z_moments = kernels.moments_of(z, k.real) if norm_follows else None
+        at_centroid = kernels.norm_act_at(h, k, residual, centroids[0], bias_column)
+        return z, at_centroid, k, z_moments
 
     @staticmethod
     @once_differentiable
     def backward(
-        ctx: Any, grad: Tensor, at_centroid: Tensor, *_: None
+        ctx: Any, grad: Tensor, grad_centroid: Tensor, *_: None
     ) -> tuple[Any, ...]:
-        matrix, offset, *of_s = ctx.saved_tensors
-        h, s = of_s[0], ctx.once(*of_s)
-        ctx.once.release()
-        at_centroid = side_by_side(at_centroid)[:, : h.size(1)]
-        more = CentroidRows(at_centroid, *ctx.places)
+        matrix, offset, *for_s = ctx.saved_tensors
+        h, s = for_s[0], ctx.cached_s(*for_s)
+        ctx.cached_s.release()
+        grad_centroid = with_unit_stride(grad_centroid)[:, : h.size(1)]
+        more = CentroidRows(grad_centroid, *ctx.centroids)
         grad_h = torch.empty_like(h)
-        given = (grad, h, ctx.k, s, matrix, more, grad_h)
-        back = kernels_for(h).norm_linear_backward(*given)
+        arguments = (grad, h, ctx.k, s, matrix, more, grad_h)
+        grads = kernels_for(h).norm_linear_backward(*arguments)
         grad_offset = None
         if ctx.needs_input_grad[5]:
-            grad_offset = offset_grad(grad, offset, ctx.normed)
-        return grad_h, *back, grad_offset, *[None] * 7
+            grad_offset = offset_grad(grad, offset, ctx.norm_follows)
+        return grad_h, *grads, grad_offset, *[None] * 7
 
 
 class _GatePools(torch.autograd.Function):
+    """Results of `gate_pools`; saves z for backward, or the tensors that recompute it.
+
+    `parameters` are the gates of all encodings, then weight and bias of each norm.
+    """
+
     @staticmethod
     def forward(
         ctx: Any,
@@ -164,7 +191,7 @@ class _GatePools(torch.autograd.Function):
         rows: Tensor,
         pools: list[Pool],
         moments: list[Moments | None],
-        again: Recompute | None,
+        recompute: Recompute | None,
         *parameters: Any,
     ) -> tuple[Tensor, ...]:
         kernels, real = kernels_for(z), pools[0].norm.real_rows()
@@ -174,9 +201,10 @@ class _GatePools(torch.autograd.Function):
             kernels.norm_constants(part, pool.norm, real, known)
             for part, pool, known in zip(parts, pools, moments, strict=True)
         ]
-        ctx.save_for_backward(*gates, *to_save(z, again))
+        ctx.save_for_backward(*gates, *to_save(z, recompute))
         ctx.rows, ctx.pools, ctx.constants = rows, pools, constants
-        ctx.make, ctx.over = maker(again), can_overwrite(again)
+        ctx.recompute = recompute_function(recompute)
+        ctx.overwrite = can_overwrite(recompute)
         return tuple(
             kernels.gate_pool(part, k, gate, rows, pool.groups)
             for part, k, gate, pool in zip(parts, constants, gates, pools, strict=True)
@@ -186,14 +214,15 @@ class _GatePools(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         rows, pools, saved = ctx.rows, ctx.pools, ctx.saved_tensors
-        gates, z = saved[: len(pools)], kept(saved[len(pools) :], ctx.make)
+        gates = saved[: len(pools)]
+        z = saved_or_recomputed(saved[len(pools) :], ctx.recompute)
         kernels = kernels_for(z)
-        grad_z = z if ctx.over else torch.empty_like(z)
-        of_gates, of_norms = [], []
+        grad_z = z if ctx.overwrite else torch.empty_like(z)
+        grad_gates, grad_norms = [], []
         for index, (pool, grad) in enumerate(zip(pools, grads, strict=True)):
             part, into = (t.chunk(len(pools), dim=1)[index] for t in (z, grad_z))
             grad_weight, grad_bias, grad_gate = kernels.gate_pool_backward(
-                side_by_side(grad),
+                with_unit_stride(grad),
                 part,
                 ctx.constants[index],
                 gates[index],
@@ -201,6 +230,6 @@ class _GatePools(torch.autograd.Function):
                 pool.key,
                 into,
             )
-            of_gates.append(grad_gate)
-            of_norms += [grad_weight, grad_bias]
-        return grad_z, None, None, None, None, *of_gates, *of_norms
+            grad_gates.append(grad_gate)
+            grad_norms += [grad_weight, grad_bias]
+        return grad_z, None, None, None, None, *grad_gates, *grad_norms

@@ -1,4 +1,11 @@
-"""Rows of all copies: kept for the backward pass, or made again there."""
+"""Tensors with a row per copy: saved for the backward pass, or recomputed in it.
+
+An autograd function that reads `rows` in its backward pass uses three helpers::
+
+    ctx.save_for_backward(..., *to_save(rows.values, rows.recompute))  # forward pass
+    ctx.recompute = recompute_function(rows.recompute)
+    values = saved_or_recomputed(saved_for_rows, ctx.recompute)  # backward pass
+"""
 
 from __future__ import annotations
 
@@ -9,87 +16,116 @@ from torch import Tensor
 
 from gnnak.fast.kernels.records import Moments
 
-Make = Callable[..., Tensor]
+TensorFunction = Callable[..., Tensor]
+"""A function from tensors (or None) to one tensor."""
 
 
 class Recompute(NamedTuple):
-    """How rows are made again from smaller tensors, or from such as are kept anyway."""
+    """How to compute a tensor a second time, in the backward pass.
 
-    make: Make
-    """Makes them of the tensors; it holds no rows itself."""
-    tensors: tuple[Tensor | None, ...]
-    """What is kept in place of the rows."""
+    The tensor itself is then not saved for backward, only the inputs of `function`.
+    """
+
+    function: TensorFunction
+    """Computes the tensor from the tensors in `saved`. It must not hold a reference to
+    the tensor itself, which would keep it in memory."""
+    saved: tuple[Tensor | None, ...]
+    """The arguments of `function`, which are saved for backward. They are smaller than
+    the tensor, or saved by another function anyway."""
     owned: bool = False
-    """Whether those who ask have the rows for themselves, and may write over them."""
-    alone: Make | None = None
-    """The same as `make`, if that holds other rows beside, which this does not: for
-    those who hold the rows themselves."""
+    """Whether the caller of `function` owns the returned buffer and may overwrite it:
+    no other function reads it afterwards."""
+    uncached: TensorFunction | None = None
+    """The same as `function`, but without its cache of an intermediate result, for
+    callers that cache the final result; None = use `function`."""
 
 
 class Rows(NamedTuple):
-    """Rows of all copies."""
+    """A tensor with a row per copy (or edge copy), with its statistics if known."""
 
     values: Tensor
-    """[m, c]."""
+    """[m, c]: the tensor."""
     moments: Moments | None = None
-    """What is known of them; a norm computes what is not."""
-    again: Recompute | None = None
-    """How they are made again; None = they are kept."""
+    """Column statistics of `values`, if the kernel that computed it returned them;
+    None = a norm that needs them computes them."""
+    recompute: Recompute | None = None
+    """How to recompute `values` in the backward pass; None = it is saved instead."""
 
 
-class Once:
-    """Makes rows again at most once in a backward pass: they are held until let go.
+class CachedRecompute:
+    """Recomputes a tensor at most once per backward pass, for several readers.
 
-    Where a backward pass ends before that, as it was asked for few gradients, they are
-    held as long as what it would have gone on with.
+    The first reader computes the tensor and caches it; the last one calls `release`. If
+    a backward pass ends before the last reader, because few gradients were requested,
+    the tensor stays in memory until this object is freed with the autograd graph.
 
     Args:
-        make: Makes them.
+        function: Computes the tensor.
+
+    Attributes:
+        caches: Whether the tensor is cached. Set it only if the backward pass will call
+            `release`; without a cache every call recomputes the tensor.
     """
 
-    def __init__(self, make: Make) -> None:
-        self.make, self.holds = make, False
-        self._made: Tensor | None = None
+    def __init__(self, function: TensorFunction) -> None:
+        self.function, self.caches = function, False
+        self._value: Tensor | None = None
 
-    def __call__(self, *tensors: Tensor | None) -> Tensor:
-        """The rows; held only if `holds`, where somebody will let them go."""
-        made = self.make(*tensors) if self._made is None else self._made
-        if self.holds:
-            self._made = made
-        return made
+    def __call__(self, *saved: Tensor | None) -> Tensor:
+        """Return the cached tensor, or compute it from the tensors in `saved`."""
+        value = self.function(*saved) if self._value is None else self._value
+        if self.caches:
+            self._value = value
+        return value
 
     def release(self) -> None:
-        """Hold nothing, until they are made once more."""
-        self._made = None
+        """Clear the cache: the next call recomputes the tensor."""
+        self._value = None
 
 
-def to_save(values: Tensor, again: Recompute | None) -> tuple[Tensor | None, ...]:
-    """What `save_for_backward` is given for rows, the last ones of its arguments."""
-    return (values,) if again is None else again.tensors
+def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
+    """Return the tensors to save for backward: `values`, or those that recompute it.
+
+    Their number varies, so they are the last arguments of `save_for_backward`.
+    """
+    return (values,) if recompute is None else recompute.saved
 
 
-def maker(again: Recompute | None) -> Make | None:
-    """What `kept` is given: a context that had the tensors, too, would keep them."""
-    return None if again is None else again.make
+def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
+    """Return only the function, to store as an attribute of an autograd context.
+
+    Storing the whole `Recompute` would keep its tensors in memory after the backward
+    pass, when autograd frees the saved tensors.
+    """
+    return None if recompute is None else recompute.function
 
 
-def kept(saved: Sequence[Tensor | None], make: Make | None) -> Tensor:
-    """The rows, from what `to_save` said."""
-    if make is not None:
-        return make(*saved)
+def saved_or_recomputed(
+    saved: Sequence[Tensor | None], function: TensorFunction | None
+) -> Tensor:
+    """Return a tensor in the backward pass: the saved one, or recomputed.
+
+    Args:
+        saved: The saved tensors that `to_save` had returned.
+        function: The result of `recompute_function`.
+    """
+    if function is not None:
+        return function(*saved)
     (values,) = saved
     assert values is not None
     return values
 
 
-def can_overwrite(again: Recompute | None) -> bool:
-    """Whether a gradient of rows may be written over them, once they are made again.
+def can_overwrite(recompute: Recompute | None) -> bool:
+    """Return whether the gradient of a tensor may be written into its own buffer.
 
-    For kernels that read a row before they write its gradient.
+    A saved tensor must stay intact for a second backward pass; a recomputed one that
+    nobody reads afterwards need not. Overwriting it saves a buffer of the same size, in
+    kernels that read a row before they write its gradient.
     """
-    return again is not None and again.owned
+    return recompute is not None and recompute.owned
 
 
-def side_by_side(rows: Tensor) -> Tensor:
-    """The same numbers, those of a row next to each other in memory."""
+def with_unit_stride(rows: Tensor) -> Tensor:
+    """Return `rows` [m, c] with contiguous rows: a copy where `stride(1)` is not 1."""
     return rows if rows.stride(1) == 1 else rows.contiguous()

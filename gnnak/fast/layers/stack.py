@@ -1,4 +1,4 @@
-"""A whole base GNN: a Stack of convs that have fused forms."""
+"""Fused base GNNs: a `Stack` whose convs all have fused implementations."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -22,18 +22,22 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class FusedConv(NamedTuple):
-    """The fused form of one kind of conv."""
+    """The fused implementation of one class of convs."""
 
     fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
-    """Whether a conv of the kind, with its options, has this form on such edge states
-    and subgraphs."""
+    """Whether `run` computes what a conv of the class does, given the conv's options,
+    the edge states and the subgraphs."""
     run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
-    """From the conv, the copies' states [m, w], the edges' states [e, w'] and the edge
-    copies to what the conv gives, [m, w], and the states once more, for what is added
-    to them. The last argument says whether a norm with the statistics of these rows
-    follows, so that an offset has no gradient."""
+    """Applies the conv.
+
+    Arguments: the conv; the states c of the copies, [m, w]; the states of the graph's
+    edges, [e, w'], or None; the edge copies; and `norm_follows`, whether the output
+    goes into a norm that uses batch statistics (a bias then cancels).
+
+    Returns the conv's output, [m, w], and c with the same values. The residual sum must
+    read this c, so that the conv's backward pass can add up both gradients of c."""
     reads_affine: bool = False
-    """Whether it reads edge states that are a line as such."""
+    """Whether `run` takes edge states in affine form (`EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -41,25 +45,28 @@ CONVS: dict[type[nn.Module], FusedConv] = {
     GCNConv: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
-"""By kind; one that is derived from them may do something else."""
+"""By class. Subclasses are not fused, as they may compute something else."""
 
 
 def stack_reads_affine(gnn: nn.Module) -> bool:
-    """Whether this base GNN is fused, and reads edge states that are a line as such."""
+    """Return whether this base GNN is fused and takes edge states in affine form."""
     return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
 
 
 def can_fuse_stack(
     gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Whether this base GNN is a Stack that `run_stack` knows, on these inputs."""
+    """Return whether `run_stack` computes what this base GNN does on these inputs."""
     return is_fused_stack(gnn) and all(
         CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
     )
 
 
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
-    """Return whether this is a Stack of convs and norms that have fused forms."""
+    """Return whether this is a Stack whose convs and norms have fused implementations.
+
+    Dropout in training has none.
+    """
     if type(gnn) is not Stack:
         return False
     if any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in gnn.after):
@@ -76,23 +83,24 @@ def run_stack(
     subgraphs: RootedSubgraphs,
     matrix: Tensor,
     offset: Tensor | None,
-    normed: bool,
-    ones: bool,
+    norm_follows: bool,
+    bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Products of the base GNN's states, and its states of centroids.
+    """Run the base GNN and a Linear after it, as one.
 
     Args:
-        stack: A Stack that `can_fuse_stack`.
+        stack: A Stack accepted by `can_fuse_stack`.
         c: States of the copies, [m, w].
-        e: States of the edges, [e, w'], if the convs read some.
+        e: States of the edges, [e, w'], or None if the convs read none.
         subgraphs: The rooted subgraphs.
-        matrix: What the states are multiplied with, [c', w].
-        offset: What is added to the products, [c'].
-        normed: Whether norms with the statistics of the products follow.
-        ones: Whether states of centroids have `BIAS_COLUMN` behind them.
+        matrix: Weight of the Linear, [c', w].
+        offset: Bias of the Linear, [c']; None = no bias.
+        norm_follows: Whether the result goes into norms that use batch statistics.
+        bias_column: Whether to append `BIAS_COLUMN` to the states of centroids.
 
     Returns:
-        Products [m, c'], and states [s, w].
+        The output of the Linear, [m, c'], and the base GNN's states of the centroids,
+        [s, w] or [s, w + 4].
     """
     assert isinstance(stack, Stack)
     edges = edges_of(subgraphs)
@@ -102,4 +110,6 @@ def run_stack(
         c = Rows(norm_relu_add(norm, h, c.values))
     conv, norm = last
     h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
-    return norm_add_linear(norm, h, c, matrix, offset, subgraphs, normed, ones)
+    return norm_add_linear(
+        norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
+    )

@@ -1,81 +1,93 @@
-"""What layers compute from their weights alone, for all layers of a network at once.
+"""Weight-only terms of GNN-AK layers, computed for all layers of a network at once.
 
-Each is a few tiny products, whose kernels take longer to start than to run: a handful
-of them for all layers together is a tenth of as many for each.
+These are a few tiny matrix products per layer, whose kernels take longer to launch than
+to run. Batched over all layers they need about a tenth of the launches.
 """
-
-from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
-from gnnak.fast.layers.encoder import others_hook
+from gnnak.fast.layers.encoder import has_foreign_hooks
 from gnnak.fast.layers.parts import blocks_of
 from gnnak.nn.gates import HopGate
-
-if TYPE_CHECKING:
-    from gnnak.nn.uplift import GNNAK
+from gnnak.nn.uplift import GNNAK
 
 
 class WeightProducts(NamedTuple):
-    """What follows from the weights of a layer."""
+    """The terms of a layer that depend on its weights alone.
+
+    After the base GNN comes `project`, a Linear (weight P, bias b) or the identity, and
+    then, for every pooled encoding, a transform: an MLP whose first Linear has no bias.
+    With the weights of these first Linears stacked as W, a single product of the base
+    GNN's states s replaces them and `project`: W (P s + b) = (W P) s + W b.
+    """
 
     matrix: Tensor
-    """[c', w]: the transforms' first products as one, `project` multiplied in."""
+    """[c', w]: W P, or W if `project` is the identity."""
     offset: Tensor | None
-    """[c']: what the bias of `project` adds to these products."""
+    """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """[t, c]: by encoding, the gate for every row of the hop table; not the centroid's
-    where it is in `centroid`."""
+    """[t, c]: by encoding, the gate for every row of the hop table; without the
+    centroid's gate where `centroid` includes it."""
     centroid: Tensor | None
-    """[c, w + 4]: weight and bias of `project`, gated for the centroid, as one matrix,
-    for rows with `BIAS_COLUMN` behind; None if it is no Linear."""
+    """[c, w + 4]: [P, b, ...], each row times the centroid's gate if it has one, to be
+    multiplied with states to which `BIAS_COLUMN` is appended; None if `project` is the
+    identity."""
 
 
 @contextmanager
 def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
-    """Inside, `weight_products` one of these layers computes them for all that are alike."""
-    token = _together.set(_Together(layers))
+    """Batch and cache the results of `weight_products` inside a `with` block.
+
+    The first call for one of `layers` computes the products of all layers among them
+    whose weights have the same shapes; further calls return the cached results.
+    """
+    token = _cache.set(_ProductCache(layers))
     try:
         yield
     finally:
-        _together.reset(token)
+        _cache.reset(token)
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """What follows from the weights of a layer, which must have transforms.
+    """Return the weight-only terms of a layer, which must have transforms.
 
-    Inside of a checkpoint, which computes the layer again by itself, for it alone.
+    Inside a checkpoint they are neither batched nor cached: the checkpoint recomputes
+    them in the backward pass, for one layer at a time.
     """
-    together = _together.get()
-    if together is None or layer not in together.layers or others_hook():
+    cache = _cache.get()
+    if cache is None or layer not in cache.layers or has_foreign_hooks():
         return _compute([layer])[0]
-    found = together.found[torch.is_grad_enabled()]
-    if layer not in found:
-        alike = [one for one in together.layers if _kind(one) == _kind(layer)]
-        found |= zip(alike, _compute(alike), strict=True)
-    return found[layer]
+    products = cache.products[torch.is_grad_enabled()]
+    if layer not in products:
+        alike = [one for one in cache.layers if _shapes(one) == _shapes(layer)]
+        products |= zip(alike, _compute(alike), strict=True)
+    return products[layer]
 
 
-class _Together:
-    """Layers that are computed together, and what was found, with gradients or not."""
+class _ProductCache:
+    """The products of some layers, each computed with and without gradients.
+
+    Args:
+        layers: The layers.
+    """
 
     def __init__(self, layers: Sequence[GNNAK]) -> None:
         self.layers = layers
-        self.found: dict[bool, dict[GNNAK, WeightProducts]] = {True: {}, False: {}}
+        self.products: dict[bool, dict[GNNAK, WeightProducts]] = {True: {}, False: {}}
 
 
-_together: ContextVar[_Together | None] = ContextVar("together", default=None)
+_cache: ContextVar[_ProductCache | None] = ContextVar("weight_products", default=None)
 
 
-def _kind(layer: GNNAK) -> Hashable:
-    """What layers share that can be computed together."""
+def _shapes(layer: GNNAK) -> Hashable:
+    """Return a key that is equal for layers whose products can be batched."""
     parts = (layer.hop_table, layer.gates, layer.project, layer.transforms)
     weights = [w for part in parts if part is not None for w in part.parameters()]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
@@ -83,6 +95,7 @@ def _kind(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
+    """Compute the products of layers with equal `_shapes`, batched."""
     count, one = len(layers), layers[0]
     names = [name for name in one.encodings if name in one.transforms]
     firsts = [
@@ -91,31 +104,31 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
         for name in names
     ]
     matrix = torch.cat(firsts).view(count, -1, firsts[0].size(1))
-    tables = _gates(layers)
+    tables = _gate_tables(layers)
     if not isinstance(one.project, nn.Linear):
-        bare = zip(matrix.unbind(), _of_each(tables, count), strict=True)
+        bare = zip(matrix.unbind(), _per_layer(tables, count), strict=True)
         return [WeightProducts(matrix, None, gates, None) for matrix, gates in bare]
     projects = [cast(nn.Linear, layer.project) for layer in layers]
     weight = torch.stack([project.weight for project in projects])
     bias = torch.stack([project.bias for project in projects])[:, :, None]
     joint, offset = torch.bmm(matrix, weight), torch.bmm(matrix, bias)
-    # What is multiplied with the zeros of `BIAS_COLUMN` may be anything.
+    # The zeros of `BIAS_COLUMN` meet further copies of the bias, to no effect.
     centroid = torch.cat([weight, bias.expand(-1, -1, len(BIAS_COLUMN))], dim=2)
     if "centroid" in tables:
         centroid = centroid * tables.pop("centroid")[:, 0, :, None]
-    gates = _of_each(tables, count)
+    gates = _per_layer(tables, count)
     parts = (joint.unbind(), offset[:, :, 0].unbind(), gates, centroid.unbind())
     return [WeightProducts(*part) for part in zip(*parts, strict=True)]
 
 
-def _of_each(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """The tables of each of so many layers, by encoding."""
+def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
+    """Split tables [count, t, c], by encoding, into a dictionary for each layer."""
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
-def _gates(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """[layers, t, c]: by encoding, the gates for every row of the hop tables."""
+def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
+    """Return by encoding the gates for every row of the hop tables, [layers, t, c]."""
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None
     ]
@@ -128,7 +141,7 @@ def _gates(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
     table = torch.stack(tables).repeat_interleave(each, dim=0)
     matrix = torch.stack([linear.weight for linear in linears])
     offset = torch.stack([linear.bias for linear in linears])[:, :, None]
-    # With weights first in the product, each gradient of them is one piece of memory.
+    # With the weights as left factor, their gradients come out contiguous.
     values = torch.baddbmm(offset, matrix, table.transpose(1, 2)).transpose(1, 2)
     values = torch.sigmoid(values.contiguous()).unflatten(0, (len(tables), each))
     return dict(zip(layers[0].gates, values.unbind(1), strict=True))

@@ -19,7 +19,12 @@ from tests.fast.kernels.kernel_inputs import (
     rows,
     states_of_edges,
 )
-from tests.fast.layers.fused_layers import both, inputs, make_layer, random_graph
+from tests.fast.layers.fused_layers import (
+    fused_and_plain,
+    inputs,
+    make_layer,
+    random_graph,
+)
 
 
 @pytest.mark.parametrize("size", [None, 1, 28])
@@ -184,4 +189,4 @@ def check_norm_act(fast, h, of_batch, real, relu, adds):
 @pytest.mark.parametrize("training", [True, False])
 def test_a_layer_on_fast_kernels_agrees(fast, training):
     layer = make_layer(convs=2).train(training)
-    assert_same(*both(layer, *inputs(*random_graph(6, 12))))
+    assert_same(*fused_and_plain(layer, *inputs(*random_graph(6, 12))))

@@ -6,6 +6,10 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import plain
+from gnnak.fast.layers.pool import Pool, gate_pools, norm_add_linear
+from gnnak.fast.layers.rows import Rows
+from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import RealRows, real_rows
 from tests.fast.backends import path
 from tests.fast.kernels.kernel_inputs import (
     GROUPS,
@@ -82,7 +86,7 @@ def test_gate_pool_agrees_on_one_real_row(fast):
     check(fast, [1], 5, 4, padding=40)
 
 
-@pytest.mark.parametrize("name", ["gin-ak+", "two products", "gin-ak, one width"])
+@pytest.mark.parametrize("name", ["gin-ak+", "two blocks", "gin-ak, no projection"])
 def test_fused_encodings_take_expanded_gradients(fast, name):
     """The gradient of a sum is a tensor of ones with stride 0."""
     options, (edge_index, nodes) = LAYERS[name], random_graph(6, 12)
@@ -96,3 +100,20 @@ def test_fused_encodings_take_expanded_gradients(fast, name):
         sum(values.sum() for values in encodings.values()).backward()
         found.append({k: p.grad for k, p in net.named_parameters()})
     assert_same(*found)
+
+
+def test_statistics_before_pooling_are_those_of_real_rows(fast):
+    """Moments from the product equal the statistics that the norm computes itself."""
+    _, subgraphs, _ = inputs(*random_graph(6, 12))
+    h, residual = (Rows(rows(subgraphs.num_copies, 5)) for _ in range(2))
+    real = RealRows(nodes=torch.tensor(subgraphs.num_copies - 2))
+    pool = Pool(BatchNorm(4).double(), subgraphs.by("subgraph"), subgraphs.subgraph)
+    after = (rows(4, 5), None, subgraphs, True, False)
+    with real_rows(real):
+        z, _ = norm_add_linear(BatchNorm(5).double(), h, residual, *after)
+        found, wanted = (
+            gate_pools(each, [None], subgraphs.hop, [pool])
+            for each in (z, z._replace(moments=None))
+        )
+    assert z.moments is not None
+    assert_same(found, wanted)

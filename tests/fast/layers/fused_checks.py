@@ -1,4 +1,4 @@
-"""The fused path beside the general one, on layers and on padded networks."""
+"""Assert that fused layers and networks compute what plain PyTorch does."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from gnnak.fast.layers.layer import can_fuse
 from gnnak.nn import GNNAK, Stack
 from gnnak.nn.options import PUBLISHED
 from gnnak.subgraphs import EgoNets, RootedSubgraphs
-from tests.fast.backends import fused_everywhere, layers_in
+from tests.fast.backends import fused_everywhere, num_fused_layers
 from tests.loading.test_padding import NEAR, padded_and_plain
 from tests.models.zoo import small_network
 
@@ -19,9 +19,10 @@ WIDTH = CHANNELS + HOP_CHANNELS
 
 
 def make_layer(convs: list[nn.Module]) -> GNNAK:
-    """A layer around these convs of width `WIDTH`, no norm at a special value.
+    """Build a layer in float64 around convs of width `WIDTH`.
 
-    A bias of 0 would leave ReLUs on their kink wherever a column is constant.
+    Biases and running means are random: with a bias of 0, a constant column would put
+    ReLUs exactly at 0, where the gradient is not defined.
     """
     layer = GNNAK(
         Stack(convs, WIDTH),
@@ -41,23 +42,25 @@ def make_layer(convs: list[nn.Module]) -> GNNAK:
 
 
 def subgraphs_of(edge_index: Tensor, num_nodes: int) -> RootedSubgraphs:
-    """Egonets of two hops."""
+    """Return the egonets of two hops."""
     return EgoNets(2)(edge_index, num_nodes)
 
 
-def fuses(layer: GNNAK, subgraphs: RootedSubgraphs, edge_attr: Tensor | None) -> bool:
-    """Whether the layer takes its fused path, were there kernels."""
+def is_fusable_on(
+    layer: GNNAK, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+) -> bool:
+    """Return whether the layer can be fused on these inputs, on any device."""
     x = torch.zeros(subgraphs.num_nodes or 0, CHANNELS, dtype=torch.double)
     states = None if edge_attr is None else EdgeStates(edge_attr)
     return can_fuse(layer, x, subgraphs, states)
 
 
-def assert_fused_is_general(
+def assert_fused_matches_plain(
     layer: GNNAK, subgraphs: RootedSubgraphs, edge_attr: Tensor | None, training: bool
 ) -> None:
-    """Outputs, gradients and running statistics of both paths are the same."""
+    """Assert equal outputs, gradients and running statistics, fused and in PyTorch."""
     x = torch.randn(subgraphs.num_nodes, CHANNELS, dtype=torch.double)
-    assert fuses(layer.train(training), subgraphs, edge_attr)
+    assert is_fusable_on(layer.train(training), subgraphs, edge_attr)
     state = {name: value.clone() for name, value in layer.state_dict().items()}
     results, weights = [], torch.randn(x.size(0), 5, dtype=torch.double)
     for fused in (False, True):
@@ -68,7 +71,7 @@ def assert_fused_is_general(
         used: list[str] = []
         with use_backend(fused_everywhere(used) if fused else PLAIN):
             out = layer(inputs[0], subgraphs, *inputs[1:])
-        assert bool(layers_in(used)) is fused
+        assert bool(num_fused_layers(used)) is fused
         (out * weights).sum().backward()
         found = {"out": out} | {f"input {i}": v.grad for i, v in enumerate(inputs)}
         found |= {name: value.grad for name, value in layer.named_parameters()}
@@ -79,23 +82,27 @@ def assert_fused_is_general(
         assert torch.allclose(got, wanted, **EXACT), f"{name}: {got} is not {wanted}"
 
 
-def assert_padding_is_not_seen(name: str) -> None:
-    """A fused network on padded batches gives what a general one gives without."""
-    items, plain_items = padded_and_plain(name.endswith("-s"), NEAR)
-    blind, plain = small_network(name).train(), small_network(name).train()
-    for item, alone in zip(items, plain_items, strict=True):
+def assert_padding_is_ignored(name: str) -> None:
+    """Assert that a fused network on padded batches equals a plain one without padding.
+
+    Compares outputs, gradients and buffers of the network `name`.
+    """
+    items, unpadded_items = padded_and_plain(name.endswith("-s"), NEAR)
+    network, reference = small_network(name).train(), small_network(name).train()
+    for item, unpadded in zip(items, unpadded_items, strict=True):
         used: list[str] = []
         with use_backend(fused_everywhere(used)):
-            got = blind(item.batch, subgraphs=item.subgraphs)
-        assert layers_in(used) == len(blind.layers)
+            got = network(item.batch, subgraphs=item.subgraphs)
+        assert num_fused_layers(used) == len(network.layers)
         got = got[: item.batch.real.graphs]
         with use_backend(PLAIN):
-            wanted = plain(alone.batch, subgraphs=alone.subgraphs)
+            wanted = reference(unpadded.batch, subgraphs=unpadded.subgraphs)
         torch.testing.assert_close(got, wanted, **EXACT)
         weights = torch.randn_like(wanted)
         (got * weights).sum().backward()
         (wanted * weights).sum().backward()
-    for ours, theirs in zip(blind.parameters(), plain.parameters(), strict=True):
+    pairs = zip(network.parameters(), reference.parameters(), strict=True)
+    for ours, theirs in pairs:
         torch.testing.assert_close(ours.grad, theirs.grad, **EXACT)
-    for ours, theirs in zip(blind.buffers(), plain.buffers(), strict=True):
+    for ours, theirs in zip(network.buffers(), reference.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs, **EXACT)

@@ -1,4 +1,4 @@
-"""GNN-AK layers around GINE, run on the fused and on the general path."""
+"""Random GNN-AK layers around GINE and their inputs, to run fused and in PyTorch."""
 
 import copy
 
@@ -17,22 +17,35 @@ BARE = {"hop_channels": 0, "encodings": ("centroid", "subgraph")}
 LAYERS = {
     "gin-ak+": {},
     "gin-ak": BARE,
-    "gin-ak, one width": BARE | {"out": CHANNELS},
+    "gin-ak, no projection": BARE | {"out": CHANNELS},
     "two convs": {"convs": 2},
-    "two products": {"options": LayerOptions(mlp_layers=2, gate_centroid=True)},
-    "two products, no gates": BARE | {"options": LayerOptions(mlp_layers=2)},
+    "two blocks": {"options": LayerOptions(mlp_layers=2, gate_centroid=True)},
+    "two blocks, no gates": BARE | {"options": LayerOptions(mlp_layers=2)},
     "gated centroid": {"options": LayerOptions(mlp_layers=1, gate_centroid=True)},
-    "means": {"reduce": "mean"},
+    "mean pooling": {"reduce": "mean"},
     "no centroid": {"encodings": ("subgraph", "context")},
     "no subgraph": {"encodings": ("centroid", "context")},
     "no context": {"encodings": ("centroid", "subgraph")},
-    "fused by sums": {"fuse": "sum"},
-    "gates alone": {"encodings": ("context", "subgraph"), "reduce": "mean"},
+    "sum of encodings": {"fuse": "sum"},
+    "no centroid, mean pooling": {
+        "encodings": ("context", "subgraph"),
+        "reduce": "mean",
+    },
 }
+"""By name, the options of `make_layer`."""
 
 
 def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **options):
-    """A layer in float64; all parameters and statistics are random."""
+    """Build a layer in float64 with random parameters and running statistics.
+
+    Args:
+        convs: Number of convs of the base GNN.
+        hop_channels: Width of the hop table; 0 = no distances and no gates.
+        out: Width of the new node states.
+        dropout: Dropout of the base GNN.
+        conv: Builds a conv of a given width.
+        options: Further options of `GNNAK`.
+    """
     options = {"options": LayerOptions(mlp_layers=1), "max_hops": 3} | options
     width = CHANNELS + (hop_channels if options.get("hop") != "add" else 0)
     stack = Stack([conv(width) for _ in range(convs)], width, dropout)
@@ -42,11 +55,12 @@ def make_layer(convs=1, hop_channels=HOPS, out=OUT, dropout=0.0, conv=gine, **op
 
 
 def hops_of(options):
+    """Return the entry "hop_channels" of a layer's options, if any, for `inputs`."""
     return {k: v for k, v in options.items() if k == "hop_channels"}
 
 
 def randomize(module: nn.Module) -> None:
-    """Draw parameters and statistics anew, so that no ReLU is asked about a zero."""
+    """Set random parameters and running statistics, so that no ReLU gets exactly 0."""
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.normal_(std=0.5)
@@ -57,19 +71,22 @@ def randomize(module: nn.Module) -> None:
 
 
 def inputs(edge_index, num_nodes, hop_channels=HOPS, num_hops=2):
-    """Node states, rooted subgraphs, edge states."""
+    """Return random node states, the egonets, and random edge states, in float64."""
     edge_attr = torch.randn(edge_index.size(1), CHANNELS + hop_channels).double()
     x = torch.randn(num_nodes, CHANNELS).double()
     return x, egonets(edge_index, num_nodes, num_hops), edge_attr
 
 
 def random_graph(num_nodes=12, num_edges=40):
-    """A multigraph with self loops and parallel edges."""
+    """Return edges and number of nodes of a random graph.
+
+    It may have self loops and parallel edges; the last node has no edges.
+    """
     return torch.randint(num_nodes - 1, (2, num_edges)), num_nodes
 
 
-def both(layer, x, subgraphs, edge_attr):
-    """Everything that a layer computes and changes, fused and not."""
+def fused_and_plain(layer, x, subgraphs, edge_attr):
+    """Return the results of `computed` for a layer, fused and in plain PyTorch."""
     found = []
     for fused in (True, False):
         with path(fused):
@@ -78,7 +95,7 @@ def both(layer, x, subgraphs, edge_attr):
 
 
 def computed(layer, x, subgraphs, edge_attr):
-    """Output, gradients of inputs and parameters, and statistics."""
+    """Run a layer and its gradients; return output, gradients and buffers, by name."""
     x, edge_attr = (t.detach().clone().requires_grad_() for t in (x, edge_attr))
     out = layer(x, subgraphs, edge_attr)
     weights = torch.linspace(-1, 2, out.numel(), device=out.device).view_as(out)
@@ -88,7 +105,7 @@ def computed(layer, x, subgraphs, edge_attr):
 
 
 def state(module: nn.Module):
-    """Gradients of parameters and all buffers, by name."""
+    """Return the gradients of all parameters, and all buffers, by name."""
     gradients = {
         name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         for name, parameter in module.named_parameters()
@@ -97,4 +114,5 @@ def state(module: nn.Module):
 
 
 def _or_zero(value, like):
+    """Return a gradient, or a scalar 0 in place of None."""
     return like.new_zeros(()) if value is None else value

@@ -1,4 +1,4 @@
-"""Edge states that are a line: the same as rows, wherever both can be had."""
+"""Edge states in affine form: equal to the states that the encoder returns."""
 
 import copy
 
@@ -17,7 +17,7 @@ from gnnak.nn.features import (
 )
 from gnnak.nn.padding import RealRows, real_rows
 from gnnak.subgraphs import EgoNets
-from tests.fast.backends import layers_in, path
+from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
     random_graph,
@@ -28,16 +28,16 @@ from tests.fast.layers.fused_layers import (
 EDGES = 9
 
 
-def an_encoder(training=True):
-    """An encoder of one column, with weights at no special value."""
+def make_encoder(training=True):
+    """Build an encoder of one feature with random weights and running statistics."""
     torch.manual_seed(0)
     encoder = ContinuousEncoder(1, 5).double().train(training)
     randomize(encoder)
     return encoder
 
 
-def used(encoder, states):
-    """What comes of some use of states, and what it changes."""
+def results_of(encoder, states):
+    """Return the states, and gradients and buffers of the encoder after backward."""
     weights = torch.linspace(-1, 2, states.numel()).view_as(states)
     (states * weights).sum().backward()
     return {"states": states.detach()} | state(encoder)
@@ -45,27 +45,27 @@ def used(encoder, states):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("real", [None, EDGES, 5, 2, 1, 0])
-@pytest.mark.parametrize("alike", [False, True])
-def test_line_is_what_the_encoder_gives(training, real, alike):
-    encoder = an_encoder(training)
+@pytest.mark.parametrize("constant", [False, True])
+def test_affine_states_match_the_encoder(training, real, constant):
+    encoder = make_encoder(training)
     other = copy.deepcopy(encoder)
-    values = torch.full((EDGES, 1), 0.3) if alike else torch.randn(EDGES, 1)
+    values = torch.full((EDGES, 1), 0.3) if constant else torch.randn(EDGES, 1)
     values = values.double()
     with real_rows(RealRows(nodes=None if real is None else torch.tensor(real))):
-        line, rows = affine_states(encoder, values, EDGES), other(values, EDGES)
-    kept = EDGES if real is None or not training else real
-    ours, theirs = used(encoder, line.rows()[:kept]), used(other, rows[:kept])
-    assert_same(ours, theirs)
+        affine, rows = affine_states(encoder, values, EDGES), other(values, EDGES)
+    count = EDGES if real is None or not training else real
+    ours = results_of(encoder, affine.rows()[:count])
+    assert_same(ours, results_of(other, rows[:count]))
 
 
-def test_line_takes_a_feature_without_columns():
+def test_affine_states_take_features_of_shape_e():
     values = torch.randn(EDGES).double()
-    line = affine_states(an_encoder(), values, EDGES)
-    assert_same(line.rows(), an_encoder()(values, EDGES))
+    affine = affine_states(make_encoder(), values, EDGES)
+    assert_same(affine.rows(), make_encoder()(values, EDGES))
 
 
-class Louder(ContinuousEncoder):
-    """Not the encoder that a line is known of."""
+class Subclass(ContinuousEncoder):
+    """A subclass, which might compute something else."""
 
 
 def with_hook():
@@ -86,7 +86,7 @@ def with_hook_inside():
         (ConstantEncoder(5), None),
         (CategoricalEncoder((3,), 5), torch.zeros(EDGES, 1).long()),
         (ContinuousEncoder(2, 5), torch.zeros(EDGES, 2)),
-        (Louder(1, 5), torch.zeros(EDGES, 1)),
+        (Subclass(1, 5), torch.zeros(EDGES, 1)),
         (with_hook(), torch.zeros(EDGES, 1)),
         (with_hook_inside(), torch.zeros(EDGES, 1)),
         (ContinuousEncoder(1, 5), torch.zeros(EDGES, 1, requires_grad=True)),
@@ -94,24 +94,24 @@ def with_hook_inside():
     ids=[
         "constant",
         "categories",
-        "columns",
+        "two features",
         "subclass",
         "hook",
         "hook inside",
-        "gradient",
+        "features with gradient",
     ],
 )
-def test_other_encodings_are_no_line(encoder, values):
+def test_affine_states_are_none_for_other_encoders(encoder, values):
     assert affine_states(encoder, values, EDGES) is None
 
 
-def test_a_single_edge_is_no_line():
-    assert affine_states(an_encoder(), torch.zeros(1, 1), 1) is None
+def test_affine_states_are_none_for_a_single_edge():
+    assert affine_states(make_encoder(), torch.zeros(1, 1), 1) is None
 
 
 @pytest.mark.parametrize("name", ["gin-ak", "gin-ak+", "gin-ak+-s", "pna*-ak+"])
 @pytest.mark.parametrize("training", [True, False])
-def test_network_on_a_line_equals_the_general_one(fuses, name, training):
+def test_network_on_affine_edge_states_matches_plain(fused_operations, name, training):
     torch.manual_seed(0)
     options = ModelOptions(
         num_layers=2, base_layers=2, channels=6, hop_channels=3, subgraphs=EgoNets(2)
@@ -128,29 +128,37 @@ def test_network_on_a_line_equals_the_general_one(fuses, name, training):
             out = one(*given, generator=torch.Generator().manual_seed(1))
         out.square().sum().backward()
         found.append({"out": out.detach()} | state(one))
-    assert fuses.count("run_uplifted") == (2 if name.startswith("gin") else 0)
-    assert layers_in(fuses) == 2
+    assert fused_operations.count("run_uplifted") == (
+        2 if name.startswith("gin") else 0
+    )
+    assert num_fused_layers(fused_operations) == 2
     assert_same(*found)
 
 
-def test_line_may_be_followed_by_training_before_its_gradient():
-    encoder, values = an_encoder(training=False), torch.randn(EDGES, 1).double()
-    states = affine_states(encoder, values, EDGES).rows()
-    wanted = used(copy.deepcopy(encoder), an_encoder(False)(values, EDGES))["states"]
-    affine_states(encoder.train(), values, EDGES)
-    assert_same(used(encoder, states)["states"], wanted)
+def test_gradient_of_affine_states_ignores_later_updates_of_running_statistics():
+    values, gradients = torch.randn(EDGES, 1).double(), []
+    for trains in (False, True):
+        encoder = make_encoder(training=False)
+        states = affine_states(encoder, values, EDGES).rows()
+        if trains:
+            affine_states(encoder.train(), values, EDGES)
+        results_of(encoder, states)
+        gradients.append([parameter.grad for parameter in encoder.parameters()])
+    assert_same(*gradients)
 
 
 class Doubling(GNNAK):
-    """A layer of a user's own, that computes with edge states."""
+    """A user-defined layer that reads the edge states as a tensor."""
 
     def forward(self, x, subgraphs, edge_attr=None):
-        """Read them twice as large."""
+        """Run the layer on doubled edge states."""
         return super().forward(x, subgraphs, edge_attr * 2)
 
 
 @pytest.mark.parametrize("kind", ["subclass", "hook"])
-def test_whoever_listens_to_a_layer_gets_rows(fuses, kind):
+def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
+    fused_operations, kind
+):
     seen = []
     make = Doubling if kind == "subclass" else GNNAK
     layer = make(

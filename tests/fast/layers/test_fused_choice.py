@@ -1,4 +1,4 @@
-"""Where the fused path is taken, and where it must not be."""
+"""Which layers and inputs are fused, and which run in plain PyTorch."""
 
 import copy
 from dataclasses import replace
@@ -13,7 +13,7 @@ from gnnak.nn.base.convs import gat, gatedgcn, gine, sage
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import RealRows, real_rows
-from tests.fast.backends import layers_in, path
+from tests.fast.backends import num_fused_layers, path
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
     CHANNELS,
@@ -29,6 +29,7 @@ WIDTH = CHANNELS + HOPS
 
 @pytest.fixture
 def given():
+    """Node states, rooted subgraphs and edge states."""
     return inputs(*random_graph())
 
 
@@ -43,35 +44,36 @@ def linear_for_edges(width):
     return conv
 
 
-OTHERS = {
+UNFUSED_CONVS = {
     "gat": gat,
     "gatedgcn": gatedgcn,
-    "a Linear for edges": linear_for_edges,
-    "another update": lambda w: GINEConv(nn.Sequential(nn.Linear(w, w), nn.ReLU())),
-    "a longer update": lambda w: GINEConv(mlp([w, w, w, w]), train_eps=True),
-    "another norm": layer_norm_gine,
-    "means": lambda w: GINEConv(mlp([w, w, w]), train_eps=True, aggr="mean"),
+    "Linear for edges": linear_for_edges,
+    "other update": lambda w: GINEConv(nn.Sequential(nn.Linear(w, w), nn.ReLU())),
+    "longer update": lambda w: GINEConv(mlp([w, w, w, w]), train_eps=True),
+    "other norm": layer_norm_gine,
+    "mean aggregation": lambda w: GINEConv(mlp([w, w, w]), train_eps=True, aggr="mean"),
 }
+"""By name, functions that build a conv of a given width."""
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_fused_path_is_not_for_other_convs(fuses, given, name):
-    make_layer(conv=OTHERS[name])(*given)
-    assert not layers_in(fuses)
+@pytest.mark.parametrize("name", UNFUSED_CONVS)
+def test_other_convs_are_not_fused(fused_operations, given, name):
+    make_layer(conv=UNFUSED_CONVS[name])(*given)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_convs_without_edge_states(fuses, given):
+def test_convs_without_edge_states_are_not_fused(fused_operations, given):
     make_layer(conv=sage)(*given[:2])
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_a_subclass(fuses, given):
-    class Mine(GINEConv):
+def test_subclass_of_a_conv_is_not_fused(fused_operations, given):
+    class ProductConv(GINEConv):
         def message(self, x_j, edge_attr):
             return x_j * edge_attr
 
-    make_layer(conv=lambda w: Mine(mlp([w, w, w]), train_eps=True))(*given)
-    assert not layers_in(fuses)
+    make_layer(conv=lambda w: ProductConv(mlp([w, w, w]), train_eps=True))(*given)
+    assert not num_fused_layers(fused_operations)
 
 
 @pytest.mark.parametrize(
@@ -82,72 +84,78 @@ def test_fused_path_is_not_for_a_subclass(fuses, given):
         ({"encodings": ("context",)}, HOPS),
     ],
 )
-def test_fused_path_is_not_for_other_layers(fuses, options, hop_channels):
+def test_layers_with_other_options_are_not_fused(
+    fused_operations, options, hop_channels
+):
     given = inputs(*random_graph(), hop_channels=hop_channels)
     make_layer(**options)(*given)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_fused_path_is_not_for_dropout_in_training(fuses, given, training):
+def test_dropout_in_the_base_gnn_is_not_fused_in_training(
+    fused_operations, given, training
+):
     make_layer(dropout=0.5).train(training)(*given)
-    assert bool(layers_in(fuses)) != training
+    assert bool(num_fused_layers(fused_operations)) != training
 
 
-def test_fused_path_is_for_dropout_before_fuse(fuses, given):
+def test_layer_with_dropout_after_pooling_is_fused(fused_operations, given):
     make_layer(options=LayerOptions(mlp_layers=1, dropout=0.5))(*given)
-    assert layers_in(fuses)
+    assert num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_autocast(fuses, given):
+def test_layer_under_autocast_is_not_fused(fused_operations, given):
     layer = make_layer().float()
     x, subgraphs, edge_attr = given
     with torch.autocast("cpu", dtype=torch.bfloat16):
         layer(x.float(), subgraphs, edge_attr.float())
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_mixed_types(fuses, given):
+def test_inputs_of_two_dtypes_are_not_fused(fused_operations, given):
     x, subgraphs, edge_attr = given
     make_layer()(x, subgraphs, edge_attr.float())
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_several_processes(fuses, given, monkeypatch):
+def test_layer_is_not_fused_with_several_processes(
+    fused_operations, given, monkeypatch
+):
     monkeypatch.setattr("gnnak.fast.layers.layer.several_processes", lambda: True)
     make_layer()(*given)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_compiled_layers(fuses, given):
+def test_compiled_layer_is_not_fused(fused_operations, given):
     layer = make_layer()
     with path(fused=False):
         wanted = copy.deepcopy(layer)(*given)
     assert_same(torch.compile(layer, backend="eager")(*given), wanted)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_records_that_do_not_know_their_graph(fuses, given):
+def test_subgraphs_without_a_number_of_edges_are_not_fused(fused_operations, given):
     x, subgraphs, edge_attr = given
     make_layer()(x, replace(subgraphs, num_edges=None), edge_attr)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_is_not_for_a_bare_conv(fuses, given):
+def test_conv_outside_of_a_stack_is_not_fused(fused_operations, given):
     GNNAK(
         gine(WIDTH), CHANNELS, 5, hop_channels=HOPS, options=LayerOptions(mlp_layers=1)
     ).double()(*given)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
-def test_fused_path_can_be_refused(fuses, given):
+def test_plain_backend_does_not_fuse(fused_operations, given):
     with path(fused=False):
         make_layer()(*given)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)
 
 
 @pytest.mark.parametrize("width", [1, WIDTH - 1, WIDTH + 1])
-def test_edge_states_of_another_width_are_an_error(fuses, given, width):
+def test_edge_states_of_wrong_width_raise(fused_operations, given, width):
     x, subgraphs, edge_attr = given
     wrong = torch.ones(edge_attr.size(0), width).double()
     for fused in (True, False):
@@ -155,7 +163,7 @@ def test_edge_states_of_another_width_are_an_error(fuses, given, width):
             make_layer()(x, subgraphs, wrong)
 
 
-def test_a_norm_without_weights_or_memory_is_normed_as_ever(fuses):
+def test_norm_without_weights_or_running_statistics_matches_plain(fused_operations):
     rows = torch.randn(9, 3)
     for options in ({"affine": False}, {"track_running_stats": False}):
         norm = BatchNorm(3, **options)
@@ -164,7 +172,9 @@ def test_a_norm_without_weights_or_memory_is_normed_as_ever(fuses):
         torch.testing.assert_close(norm(rows), wanted)
 
 
-def test_a_norm_of_one_real_row_has_the_gradient_of_running_statistics(fuses):
+def test_gradient_of_norm_on_one_real_row_matches_plain(
+    fused_operations,
+):
     rows, gradients = torch.randn(5, 3).double(), []
     norm = BatchNorm(3).double()
     randomize(norm)
@@ -177,7 +187,7 @@ def test_a_norm_of_one_real_row_has_the_gradient_of_running_statistics(fuses):
     assert_same(*gradients)
 
 
-def test_fused_path_has_no_second_derivative_and_says_so(fuses, given):
+def test_second_derivative_of_fused_layer_raises(fused_operations, given):
     x, subgraphs, edge_attr = given
     out = make_layer()(x.requires_grad_(), subgraphs, edge_attr)
     (gradient,) = torch.autograd.grad(out.sum(), x, create_graph=True)
@@ -185,7 +195,7 @@ def test_fused_path_has_no_second_derivative_and_says_so(fuses, given):
         gradient.sum().backward()
 
 
-def test_uplift_of_a_users_model_is_unaffected(fuses):
+def test_uplifted_pyg_model_is_not_fused(fused_operations):
     edge_index, nodes = random_graph()
     x = torch.randn(nodes, CHANNELS).double()
     model = uplift(
@@ -194,4 +204,4 @@ def test_uplift_of_a_users_model_is_unaffected(fuses):
     with path(fused=False):
         wanted = copy.deepcopy(model)(x, edge_index)
     assert_same(model(x, edge_index), wanted)
-    assert not layers_in(fuses)
+    assert not num_fused_layers(fused_operations)

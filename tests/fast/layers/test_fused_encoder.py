@@ -1,4 +1,4 @@
-"""Encodings that are made again: the same values and gradients, and nothing is kept."""
+"""Recomputed encodings: same values and gradients, and not saved for backward."""
 
 import copy
 import weakref
@@ -15,54 +15,56 @@ from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.padding import RealRows, real_rows
 
 
-def an_encoder():
-    """An encoder of two columns that has seen something, and rows for it."""
+def make_encoder():
+    """Return an encoder with running statistics, and features [8, 2] for it."""
     torch.manual_seed(0)
     encoder = ContinuousEncoder(2, 5).double()
     encoder(torch.randn(9, 2).double(), 9)
     return encoder, torch.randn(8, 2).double().requires_grad_()
 
 
-def used(encoder, values, again):
-    """All that comes of using encodings twice; whether they were kept meanwhile."""
-    if again:
-        seen = []
+def run(encoder, values, recompute):
+    """Compute with encodings in two ways, forward and backward.
 
-        def use(states):
-            seen.append(weakref.ref(states))
-            return (states * states).sum() + (states**3).sum()
+    Returns:
+        Output, gradients and buffers by name, and whether the encodings were in memory
+        between the forward and the backward pass.
+    """
+    references = []
 
-        out = run_with_edges(encoder, values, 8, use)
-        (seen,) = seen
+    def compute(states):
+        references.append(weakref.ref(states))
+        return (states * states).sum() + (states**3).sum()
+
+    if recompute:
+        out = run_with_edges(encoder, values, 8, compute)
     else:
-        states = encoder(values, 8)
-        out = (states * states).sum() + (states**3).sum()
-        seen = weakref.ref(states)
-    kept = seen() is not None
+        out = compute(encoder(values, 8))
+    in_memory = references[0]() is not None
     out.backward()
     found = {"out": out.detach(), "values": values.grad.clone()}
     found |= {name: p.grad for name, p in encoder.named_parameters()}
-    return found | dict(encoder.named_buffers()), kept
+    return found | dict(encoder.named_buffers()), in_memory
 
 
 @pytest.mark.parametrize("real", [None, 5])
-def test_encodings_made_again_are_those_of_the_block(fuses, real):
-    encoder, values = an_encoder()
+def test_recomputed_encodings_match_the_encoder(fused_operations, real):
+    encoder, values = make_encoder()
     other, same = copy.deepcopy(encoder), values.detach().clone().requires_grad_()
     with real_rows(RealRows(nodes=None if real is None else torch.tensor(real))):
-        ours, kept = used(encoder, values, again=True)
-        theirs, _ = used(other, same, again=False)
-    assert not kept
+        ours, in_memory = run(encoder, values, recompute=True)
+        theirs, _ = run(other, same, recompute=False)
+    assert not in_memory
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_encodings_are_kept_where_others_say_what_is(fuses):
-    encoder, values = an_encoder()
+def test_encodings_are_not_recomputed_in_checkpoints_or_evaluation(fused_operations):
+    encoder, values = make_encoder()
     (block,) = blocks_of(torch.nn.Sequential(encoder.block))
-    asked = []
+    answers = []
 
     def work(given):
-        asked.append(can_recompute(block, given))
+        answers.append(can_recompute(block, given))
         return run_with_edges(encoder, given, 8, lambda h: h.square().sum())
 
     work(values)
@@ -71,45 +73,46 @@ def test_encodings_are_kept_where_others_say_what_is(fuses):
         work(values)
     encoder.eval()
     work(values)
-    assert asked == [True, False, False, False, False]
+    # The checkpoint calls `work` in the forward pass and again in the backward pass.
+    assert answers == [True, False, False, False, False]
 
 
-def test_encodings_are_those_of_the_block_where_nothing_is_fused():
-    encoder, values = an_encoder()
+def test_encodings_without_fusion_match_the_encoder():
+    encoder, values = make_encoder()
     states = run_with_edges(encoder, values, 8, lambda states: states)
     assert torch.equal(states, copy.deepcopy(encoder)(values, 8))
 
 
-def test_encodings_hold_nothing_where_no_gradient_is_asked_for(fuses):
-    encoder, values = an_encoder()
+def test_results_are_freed_without_a_backward_pass(fused_operations):
+    encoder, values = make_encoder()
 
     def use(states):
         result = torch.relu(states * 2)
         return torch.sigmoid(result @ torch.ones(5, 3).double())
 
     result = run_with_edges(encoder, values, 8, use)
-    seen = weakref.ref(result)
+    reference = weakref.ref(result)
     del result
-    assert seen() is None
+    assert reference() is None
 
 
-def test_what_a_gradient_needs_is_not_changed_in_place(fuses):
-    encoder, values = an_encoder()
+def test_changing_a_saved_tensor_in_place_raises(fused_operations):
+    encoder, values = make_encoder()
     weight = torch.randn(8, 5).double().requires_grad_()
-    others = []
+    doubled = []
 
     def use(states):
-        others.append(states * 2)
-        return (others[0] * weight).sum()
+        doubled.append(states * 2)
+        return (doubled[0] * weight).sum()
 
     out = run_with_edges(encoder, values, 8, use)
-    others[0].detach().mul_(3)
+    doubled[0].detach().mul_(3)
     with pytest.raises(RuntimeError, match="changed in place; change a clone"):
         out.backward()
 
 
-def test_encodings_that_are_changed_are_kept_as_they_are(fuses):
-    encoder, values = an_encoder()
+def test_encodings_changed_in_place_are_saved_for_backward(fused_operations):
+    encoder, values = make_encoder()
     weight = torch.ones(8, 5).double().requires_grad_()
     changed = []
 
@@ -124,19 +127,19 @@ def test_encodings_that_are_changed_are_kept_as_they_are(fuses):
 
 
 @pytest.mark.parametrize("kind", ["hook", "subclass"])
-def test_whoever_listens_to_an_encoder_is_heard(fuses, kind):
-    class Loud(ContinuousEncoder):
+def test_subclasses_and_hooks_of_an_encoder_are_called(fused_operations, kind):
+    class Subclass(ContinuousEncoder):
         def forward(self, values, num_rows):
-            heard.append(num_rows)
+            calls.append(num_rows)
             return super().forward(values, num_rows)
 
-    heard, gnn = [], gine(5)
-    encoder = Loud(2, 5) if kind == "subclass" else ContinuousEncoder(2, 5)
+    calls, gnn = [], gine(5)
+    encoder = Subclass(2, 5) if kind == "subclass" else ContinuousEncoder(2, 5)
     if kind == "hook":
-        encoder.register_forward_hook(lambda module, given, out: heard.append(given[1]))
+        encoder.register_forward_hook(lambda module, given, out: calls.append(given[1]))
     kernel = Kernel(gnn, 5, encoder)
     edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
     kernel(
         torch.randn(3, 5), edge_index, torch.randn(3, 2), torch.zeros(3).long(), None
     )
-    assert heard == [3]
+    assert calls == [3]

@@ -1,3 +1,5 @@
+"""Fused GCN against plain PyTorch, and its kernels against values by hand."""
+
 import math
 
 import pytest
@@ -10,16 +12,16 @@ from gnnak.fast.layers.lift import edges_of
 from gnnak.nn.base import convs
 from tests.fast.layers.fused_checks import (
     WIDTH,
-    assert_fused_is_general,
-    assert_padding_is_not_seen,
-    fuses,
+    assert_fused_matches_plain,
+    assert_padding_is_ignored,
+    is_fusable_on,
     make_layer,
     subgraphs_of,
 )
 from tests.strategies import graphs
 
-# 0 => 1 twice, a self loop at 1 twice, 1 -> 2, and 3 alone.
 LOOPS = torch.tensor([[0, 0, 1, 1, 1], [1, 1, 1, 1, 2]])
+"""Two edges 0 -> 1, two self loops at 1, and an edge 1 -> 2; node 3 has no edges."""
 
 
 def gcn_layer(base_layers=1):
@@ -30,10 +32,10 @@ def gcn_layer(base_layers=1):
 @pytest.mark.parametrize("base_layers", [1, 2])
 @settings(max_examples=15, deadline=None)
 @given(graph=graphs())
-def test_fused_gcn_is_gcn(base_layers, training, graph):
+def test_fused_gcn_matches_plain_gcn(base_layers, training, graph):
     subgraphs = subgraphs_of(*graph)
     assume(subgraphs.num_copies > 1)
-    assert_fused_is_general(gcn_layer(base_layers), subgraphs, None, training)
+    assert_fused_matches_plain(gcn_layer(base_layers), subgraphs, None, training)
 
 
 def test_fused_gcn_counts_parallel_edges_and_one_self_loop():
@@ -51,8 +53,8 @@ def test_fused_gcn_counts_parallel_edges_and_one_self_loop():
 
 
 @pytest.mark.parametrize("name", ["gcn-ak", "gcn-ak+", "gcn-ak+-s"])
-def test_fused_gcn_does_not_see_padding(name):
-    assert_padding_is_not_seen(name)
+def test_fused_gcn_ignores_padding(name):
+    assert_padding_is_ignored(name)
 
 
 @pytest.mark.parametrize(
@@ -65,25 +67,29 @@ def test_fused_gcn_does_not_see_padding(name):
         {"flow": "target_to_source"},
     ],
 )
-def test_other_kinds_of_gcn_are_not_fused(options):
+def test_gcn_with_other_options_is_not_fused(options):
     subgraphs = subgraphs_of(LOOPS, 4)
-    assert not fuses(make_layer([GCNConv(WIDTH, WIDTH, **options)]), subgraphs, None)
-    assert fuses(make_layer([GCNConv(WIDTH, WIDTH, bias=False)]), subgraphs, None)
+    assert not is_fusable_on(
+        make_layer([GCNConv(WIDTH, WIDTH, **options)]), subgraphs, None
+    )
+    assert is_fusable_on(
+        make_layer([GCNConv(WIDTH, WIDTH, bias=False)]), subgraphs, None
+    )
 
 
-def test_gcn_with_weights_of_edges_is_not_fused():
+def test_gcn_with_edge_weights_is_not_fused():
     subgraphs, weights = subgraphs_of(LOOPS, 4), torch.rand(5, dtype=torch.double)
-    assert not fuses(gcn_layer(), subgraphs, weights)
+    assert not is_fusable_on(gcn_layer(), subgraphs, weights)
 
 
-def test_gine_without_states_of_edges_is_not_fused():
+def test_gine_without_edge_states_is_not_fused():
     subgraphs, layer = subgraphs_of(LOOPS, 4), make_layer([convs.gine(WIDTH)])
-    assert not fuses(layer, subgraphs, None)
-    assert fuses(layer, subgraphs, torch.rand(5, WIDTH, dtype=torch.double))
+    assert not is_fusable_on(layer, subgraphs, None)
+    assert is_fusable_on(layer, subgraphs, torch.rand(5, WIDTH, dtype=torch.double))
 
 
-def test_gcn_kernels_by_hand():
-    """0 => 1 twice and a self loop at 1: degrees with the one self loop are 1 and 3."""
+def test_gcn_kernels_return_values_computed_by_hand():
+    """Two edges 0 -> 1 and a self loop at 1: with GCN's self loops, degrees 1 and 3."""
     subgraphs = subgraphs_of(torch.tensor([[0, 0, 1], [1, 1, 1]]), 2)
     edges = edges_of(subgraphs)
     assert subgraphs.node.tolist() == [0, 0, 1]

@@ -1,8 +1,11 @@
-"""What the fused path keeps, makes again and lets go, on plain kernels."""
+"""Memory of fused layers: tensors saved for backward, recomputed there, and freed.
+
+Recomputation must be rare and its results short-lived, which values cannot show: some
+tests replace a plain kernel in order to record its results.
+"""
 
 import gc
 import weakref
-from collections import Counter
 
 import pytest
 import torch
@@ -11,10 +14,12 @@ from gnnak import LayerOptions
 from gnnak.fast.kernels import plain as plain_kernels
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.norm import norm_relu_linears
+from gnnak.fast.layers.pool import Pool, gate_pools
 from gnnak.fast.layers.rows import Rows, can_overwrite
 from gnnak.nn.norm import BatchNorm
 from tests.fast.kernels.kernel_inputs import assert_same
 from tests.fast.layers.fused_layers import (
+    CHANNELS,
     LAYERS,
     hops_of,
     inputs,
@@ -23,32 +28,61 @@ from tests.fast.layers.fused_layers import (
 )
 
 
+def record_results(monkeypatch, name, wanted=lambda *arguments: True):
+    """Replace a plain kernel; return a list of weak references to its results.
+
+    Args:
+        monkeypatch: The fixture of pytest.
+        name: Name of the kernel.
+        wanted: Whether to record a call, given its arguments.
+    """
+    kernel, results = getattr(plain_kernels, name), []
+
+    def recorded(*arguments):
+        result = kernel(*arguments)
+        if wanted(*arguments):
+            tensor = result[0] if isinstance(result, tuple) else result
+            results.append(weakref.ref(tensor))
+        return result
+
+    monkeypatch.setattr(plain_kernels, name, recorded)
+    return results
+
+
+def has_residual(h, k, relu, residual):
+    """Return whether a call of `norm_act` computes states of the base GNN."""
+    return residual is not None
+
+
 @pytest.mark.parametrize(
     ("name", "wanted"),
-    [("gin-ak+", 2), ("gin-ak", 2), ("two convs", 5), ("two products", 2)],
+    [("gin-ak+", 2), ("gin-ak", 2), ("two convs", 5), ("two blocks", 2)],
 )
-def test_fused_layer_keeps_few_tensors_with_a_row_for_every_copy(fuses, name, wanted):
+def test_fused_layer_saves_few_tensors_with_a_row_per_copy(
+    fused_operations, name, wanted
+):
     options, (edge_index, nodes) = LAYERS[name], random_graph()
     layer = make_layer(**options).train()
     x, subgraphs, edge_attr = inputs(edge_index, nodes, **hops_of(options))
-    kept = set()
+    saved = set()
 
     def note(tensor):
         if tensor.is_floating_point() and len(tensor) == subgraphs.num_copies:
-            kept.add(tensor.untyped_storage().data_ptr())
+            saved.add(tensor.untyped_storage().data_ptr())
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         out = layer(x.requires_grad_(), subgraphs, edge_attr)
+    # Attributes of autograd contexts can hold tensors, too: look at all that exist.
     gc.collect()
     for tensor in [each for each in gc.get_objects() if type(each) is torch.Tensor]:
         if tensor.dim() == 2:
             note(tensor)
-    assert len(kept) == wanted
+    assert len(saved) == wanted
     out.sum().backward()
 
 
-def test_fused_layer_says_that_what_it_makes_rows_of_was_changed(fuses):
+def test_changing_a_weight_before_the_backward_pass_raises(fused_operations):
     edge_index, nodes = random_graph()
     layer = make_layer().train()
     out = layer(*inputs(edge_index, nodes))
@@ -58,16 +92,29 @@ def test_fused_layer_says_that_what_it_makes_rows_of_was_changed(fuses):
         out.sum().backward()
 
 
-def test_gradients_are_not_written_over_copies_that_others_read():
-    edge_index, nodes = random_graph()
-    x, subgraphs, _ = inputs(edge_index, nodes)
-    lifted = lift(x, None, subgraphs.hop, subgraphs)
-    assert not can_overwrite(lifted.again)
-    assert not can_overwrite(None)
+def test_gradients_do_not_overwrite_lifted_copies_that_others_read():
+    """Two poolings read the same copies, which the backward pass recomputes once."""
+    x, subgraphs, _ = inputs(*random_graph())
+    key, gradients = subgraphs.subgraph, []
+    norms = [BatchNorm(CHANNELS).double() for _ in range(2)]
+    for fused in (True, False):
+        nodes, total = x.clone().requires_grad_(), 0
+        lifted = lift(nodes, None, subgraphs.hop, subgraphs)
+        for norm in norms:
+            if fused:
+                pool = Pool(norm, subgraphs.by("subgraph"), key)
+                (pooled,) = gate_pools(lifted, [None], subgraphs.hop, [pool])
+            else:
+                states = torch.relu(norm(nodes[subgraphs.node]))
+                pooled = torch.zeros_like(x).index_add(0, key, states)
+            total = total + pooled.square().sum()
+        total.backward()
+        gradients.append(nodes.grad)
+    assert_same(*gradients)
 
 
-@pytest.mark.parametrize("name", ["gin-ak+", "two products", "two convs"])
-def test_fused_layer_gives_its_gradients_twice(fuses, name):
+@pytest.mark.parametrize("name", ["gin-ak+", "two blocks", "two convs"])
+def test_second_backward_pass_gives_the_same_gradients(fused_operations, name):
     layer, (edge_index, nodes) = make_layer(**LAYERS[name]), random_graph()
     x, subgraphs, edge_attr = inputs(edge_index, nodes)
     out, found = layer(x, subgraphs, edge_attr).square().sum(), []
@@ -78,77 +125,57 @@ def test_fused_layer_gives_its_gradients_twice(fuses, name):
     assert_same(*found)
 
 
-def test_products_are_made_once_more_for_all_products_of_them(fuses, monkeypatch):
-    made = []
-    for name in ("norm_linear", "norm_act"):
-        kernel = getattr(plain_kernels, name)
-
-        def noted(*given, kernel=kernel, name=name):
-            adds = name == "norm_act" and given[-1] is not None
-            made.append((name, adds))
-            return kernel(*given)
-
-        monkeypatch.setattr(plain_kernels, name, noted)
+def test_backward_pass_recomputes_each_product_once(fused_operations, monkeypatch):
     layer = make_layer(options=LayerOptions(mlp_layers=2, gate_centroid=True))
-    x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
-    out = layer(x, subgraphs, edge_attr)
-    before = Counter(made)
+    out = layer(*inputs(*random_graph(12, 30)))
+    states = record_results(monkeypatch, "norm_act", has_residual)
+    products = record_results(monkeypatch, "norm_linear")
     out.sum().backward()
-    again = Counter(made) - before
-    # States once for products, which are held, and once for gradients.
-    assert again["norm_act", True] == 2
-    # Those of both transforms once more; of the conv's, one reads states made anew.
-    assert again["norm_linear", False] == 2
+    # Once for the first Linears' output, which is then cached, and once for gradients.
+    assert len(states) == 2
+    # The second Linear of both transforms.
+    assert len(products) == 2
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_states_that_are_made_once_more_are_then_let_go(fuses, blocks, monkeypatch):
-    seen, norm_act = [], plain_kernels.norm_act
-
-    def noted(h, k, relu, residual):
-        made = norm_act(h, k, relu, residual)
-        if residual is not None:
-            # Beside products that are held for long, none are.
-            assert blocks == 1 or not any(one() is not None for one in seen)
-            seen.append(weakref.ref(made))
-        return made
-
+def test_recomputed_states_are_freed(fused_operations, blocks, monkeypatch):
+    """With two blocks states are recomputed twice, but never in memory twice."""
     layer = make_layer(options=LayerOptions(mlp_layers=blocks, gate_centroid=True))
     out = layer(*inputs(*random_graph(12, 30)))
-    monkeypatch.setattr(plain_kernels, "norm_act", noted)
+
+    def are_states(*arguments):
+        if has_residual(*arguments) and blocks == 2:
+            assert all(result() is None for result in results)
+        return has_residual(*arguments)
+
+    results = record_results(monkeypatch, "norm_act", are_states)
     out.sum().backward()
-    assert len(seen) == blocks
-    assert all(one() is None for one in seen)
+    assert len(results) == blocks
+    assert all(result() is None for result in results)
 
 
-def test_gradients_are_written_over_products_that_are_made_again():
+def test_gradients_may_overwrite_recomputed_products_only():
     norms, linears = [BatchNorm(3)], [torch.nn.Linear(3, 2)]
-    kept, again = (
-        norm_relu_linears(norms, Rows(torch.randn(5, 3)), linears, True, remade)[0]
-        for remade in (False, True)
+    saved, recomputed = (
+        norm_relu_linears(norms, Rows(torch.randn(5, 3)), linears, True, recompute)[0]
+        for recompute in (False, True)
     )
-    assert not can_overwrite(kept.again)
-    assert can_overwrite(again.again)
-    assert torch.equal(again.again.make(*again.again.tensors), again.values)
+    assert not can_overwrite(saved.recompute)
+    assert can_overwrite(recomputed.recompute)
+    function, inputs = recomputed.recompute.function, recomputed.recompute.saved
+    assert torch.equal(function(*inputs), recomputed.values)
 
 
-def test_copies_are_lifted_once_more_for_all_gradients_and_then_let_go(
-    fuses, monkeypatch
-):
-    seen, lift_plainly = [], plain_kernels.lift
-
-    def noted(*given):
-        lifted = lift_plainly(*given)
-        seen.append(weakref.ref(lifted))
-        return lifted
-
-    monkeypatch.setattr(plain_kernels, "lift", noted)
+def test_backward_pass_lifts_copies_once_and_frees_them(fused_operations, monkeypatch):
+    lifted = record_results(monkeypatch, "lift")
     layer = make_layer(options=LayerOptions(mlp_layers=2, gate_centroid=True))
     x, subgraphs, edge_attr = inputs(*random_graph(12, 30))
-    for wanted in (True, False):
-        seen.clear()
-        layer.hop_table.requires_grad_(wanted)
-        out = layer(x.requires_grad_(wanted), subgraphs, edge_attr)
+    for requires_grad in (True, False):
+        lifted.clear()
+        layer.hop_table.requires_grad_(requires_grad)
+        out = layer(x.requires_grad_(requires_grad), subgraphs, edge_attr)
         out.sum().backward()
-        assert (len(seen) == 2) == wanted
-        assert all(one() is None for one in seen)
+        # Forward and backward. Without gradients of the copies nothing would clear a
+        # cache, so that every reader in the backward pass lifts them.
+        assert (len(lifted) == 2) == requires_grad
+        assert all(result() is None for result in lifted)

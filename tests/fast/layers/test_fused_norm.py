@@ -1,3 +1,5 @@
+"""The fused batch norm against `BatchNorm`."""
+
 import pytest
 import torch
 
@@ -10,8 +12,8 @@ EXACT = {"rtol": 1e-9, "atol": 1e-9}
 
 
 @pytest.mark.parametrize("real", [0, 1, 2, 4])
-def test_fused_norm_is_the_norm_of_the_real_rows(real):
-    """None or one of them has no statistics: it is normed with the running ones."""
+def test_fused_norm_uses_the_statistics_of_real_rows(real):
+    """With fewer than two real rows, the running statistics are used."""
     x, weights = torch.randn(2, 4, 3, dtype=torch.double)
     weights[real:] = 0
     results = []
@@ -28,16 +30,17 @@ def test_fused_norm_is_the_norm_of_the_real_rows(real):
         torch.testing.assert_close(got, wanted, **EXACT)
 
 
-def test_norms_of_rows_that_are_not_contiguous_are_not_fused():
+def test_norm_is_not_fused_on_strided_rows_or_with_other_options():
     norm, rows = BatchNorm(4), torch.rand(8, 4)
     assert can_fuse_norm(norm, rows)
-    for others in (torch.rand(4, 8).t(), torch.rand(8, 8)[:, ::2], rows[:1]):
-        assert not can_fuse_norm(norm, others)
+    one_row = rows[:1]
+    for other in (torch.rand(4, 8).t(), torch.rand(8, 8)[:, ::2], one_row):
+        assert not can_fuse_norm(norm, other)
     for plain in (BatchNorm(4, affine=False), BatchNorm(4, momentum=None)):
         assert not can_fuse_norm(plain, rows)
 
 
-def test_fused_norm_in_evaluation_is_not_changed_by_training_before_its_gradient():
+def test_gradient_of_fused_norm_ignores_later_updates_of_running_statistics():
     gradients = []
     for trains in (False, True):
         torch.manual_seed(0)

@@ -1,3 +1,5 @@
+"""Fused PNA* against plain PyTorch, and its pooling against values by hand."""
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -7,9 +9,9 @@ from gnnak.nn import PNAStarConv
 from gnnak.subgraphs.groups import Groups, group
 from tests.fast.layers.fused_checks import (
     WIDTH,
-    assert_fused_is_general,
-    assert_padding_is_not_seen,
-    fuses,
+    assert_fused_matches_plain,
+    assert_padding_is_ignored,
+    is_fusable_on,
     make_layer,
     subgraphs_of,
 )
@@ -31,43 +33,45 @@ def edge_states(subgraphs):
 @pytest.mark.parametrize("base_layers", [1, 2])
 @settings(max_examples=15, deadline=None)
 @given(graph=graphs())
-def test_fused_pna_star_is_pna_star(base_layers, training, graph):
+def test_fused_pna_star_matches_plain_pna_star(base_layers, training, graph):
     subgraphs = subgraphs_of(*graph)
     assume(min(subgraphs.num_copies, subgraphs.num_edge_copies) > 1)
     edge_attr = edge_states(subgraphs)
-    assert_fused_is_general(pna_layer(base_layers), subgraphs, edge_attr, training)
+    assert_fused_matches_plain(pna_layer(base_layers), subgraphs, edge_attr, training)
 
 
 @settings(max_examples=15, deadline=None)
 @given(graph=graphs())
-def test_fused_pna_star_does_without_edge_states(graph):
+def test_fused_pna_star_matches_plain_without_edge_states(graph):
     subgraphs = subgraphs_of(*graph)
     assume(min(subgraphs.num_copies, subgraphs.num_edge_copies) > 1)
-    assert_fused_is_general(pna_layer(edge_channels=0), subgraphs, None, training=True)
+    assert_fused_matches_plain(
+        pna_layer(edge_channels=0), subgraphs, None, training=True
+    )
 
 
 @pytest.mark.parametrize("name", ["pna*-ak", "pna*-ak+", "pna*-ak+-s"])
-def test_fused_pna_star_does_not_see_padding(name):
-    assert_padding_is_not_seen(name)
+def test_fused_pna_star_ignores_padding(name):
+    assert_padding_is_ignored(name)
 
 
 @pytest.mark.parametrize("num_edges", [0, 1])
-def test_pna_star_without_edges_to_norm_is_not_fused(num_edges):
+def test_pna_star_on_fewer_than_two_edge_copies_is_not_fused(num_edges):
     edge_index = torch.tensor([[0], [1]])[:, :num_edges]
     subgraphs = subgraphs_of(edge_index, 3)
     assert subgraphs.num_edge_copies == num_edges
-    assert not fuses(pna_layer(), subgraphs, edge_states(subgraphs))
+    assert not is_fusable_on(pna_layer(), subgraphs, edge_states(subgraphs))
 
 
-def test_pna_star_with_other_parts_is_not_fused():
+def test_pna_star_with_another_update_network_is_not_fused():
     layer, subgraphs = pna_layer(), subgraphs_of(PATH, 3)
-    assert fuses(layer, subgraphs, edge_states(subgraphs))
+    assert is_fusable_on(layer, subgraphs, edge_states(subgraphs))
     layer.gnn.convs[0].update = torch.nn.Linear(6 * WIDTH, WIDTH).double()
-    assert not fuses(layer, subgraphs, edge_states(subgraphs))
+    assert not is_fusable_on(layer, subgraphs, edge_states(subgraphs))
 
 
-def test_pna_pool_by_hand():
-    """Groups of two rows, of none and of one; the fourth row is padding."""
+def test_pna_pool_returns_values_computed_by_hand():
+    """Groups of two rows, no row and one row; the fourth row is padding."""
     message = torch.tensor([[1.0], [5.0], [-3.0], [100.0]])
     pooled = plain.pna_pool(message, Groups(torch.tensor([0, 2, 2, 3])))
     least = 1e-5**0.5
@@ -75,8 +79,8 @@ def test_pna_pool_by_hand():
     torch.testing.assert_close(pooled, torch.tensor(wanted))
 
 
-def test_pna_pool_shares_the_gradient_of_ties_as_pytorch_does():
-    """Six rows of few values, the last of them padding."""
+def test_pna_pool_splits_the_gradient_of_ties_as_pytorch_does():
+    """Minimum and maximum occur in several rows of a group; the last row is padding."""
     message = torch.tensor([[2.0, 1], [2, 3], [2, 3], [4, 4], [5, 4], [9, 9]]).double()
     key = torch.tensor([0, 0, 0, 2, 2])
     groups, rows = group(key, 4, in_order=True), message[:5].requires_grad_()

@@ -1,4 +1,4 @@
-"""What follows from weights, computed for all layers at once: the same for each."""
+"""Batched weight-only terms of several layers: equal to those of each layer."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +15,8 @@ from gnnak.fast.layers.weights import batched_weight_products, weight_products
 from tests.fast.layers.fused_layers import LAYERS, make_layer
 
 
-def by_hand(layer):
-    """The same from the layer's modules, one after the other."""
+def from_modules(layer):
+    """Compute the weight-only terms of a layer with its modules, one by one."""
     parts = [blocks_of(part)[0].linear.weight for part in layer.transforms.values()]
     matrix, project = torch.cat(parts), layer.project
     gates = {name: gate(layer.hop_table.weight) for name, gate in layer.gates.items()}
@@ -32,20 +32,20 @@ def by_hand(layer):
     }
 
 
-def named(found):
-    """The tensors of what was found, by name."""
+def by_name(products):
+    """Return the tensors of `WeightProducts`, named as by `from_modules`."""
     weight = bias = None
-    if found.centroid is not None:
-        weight, bias = found.centroid[:, :-4], found.centroid[:, -4]
-    tensors = {"matrix": found.matrix, "offset": found.offset, **found.gates}
+    if products.centroid is not None:
+        weight, bias = products.centroid[:, :-4], products.centroid[:, -4]
+    tensors = {"matrix": products.matrix, "offset": products.offset, **products.gates}
     tensors |= {"weight": weight, "bias": bias}
     return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
-def gradients(layers, found):
-    """Of a weighted sum of all that was found for these layers."""
+def gradients(layers, terms):
+    """Return the gradients of all parameters for a weighted sum of all terms."""
     total = 0
-    for tensors in found:
+    for tensors in terms:
         for tensor in tensors.values():
             factor = torch.linspace(-1, 2, tensor.numel()).double().view_as(tensor)
             total = total + (tensor * factor).sum()
@@ -54,37 +54,38 @@ def gradients(layers, found):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_weights_of_layers_together_are_those_by_hand(name):
+def test_batched_products_match_those_of_the_modules(name):
     torch.manual_seed(0)
     layers = [make_layer(**LAYERS[name]) for _ in range(3)]
     others = copy.deepcopy(layers)
     with batched_weight_products(layers):
-        ours = [named(weight_products(layer)) for layer in reversed(layers)][::-1]
-    theirs = [by_hand(layer) for layer in others]
+        # In reverse: the order of the calls need not be that of the layers.
+        ours = [by_name(weight_products(layer)) for layer in reversed(layers)][::-1]
+    theirs = [from_modules(layer) for layer in others]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     pairs = zip(gradients(layers, ours), gradients(others, theirs), strict=True)
     for one, other in pairs:
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-def test_only_layers_that_are_alike_are_computed_together(monkeypatch):
+def test_products_are_batched_over_layers_of_equal_shapes(monkeypatch):
     layers = [make_layer(), make_layer(out=8), make_layer()]
-    alone, compute, asked = make_layer(), weights._compute, []
+    other, compute, batches = make_layer(), weights._compute, []
 
-    def noted(some):
-        asked.append(some)
-        return compute(some)
+    def recorded(batch):
+        batches.append(batch)
+        return compute(batch)
 
-    monkeypatch.setattr(weights, "_compute", noted)
+    monkeypatch.setattr(weights, "_compute", recorded)
     with batched_weight_products(layers):
-        for layer in (*layers, *layers, alone):
+        for layer in (*layers, *layers, other):
             weight_products(layer)
-    assert asked == [[layers[0], layers[2]], [layers[1]], [alone]]
+    assert batches == [[layers[0], layers[2]], [layers[1]], [other]]
     weight_products(layers[0])
-    assert asked[-1] == [layers[0]]
+    assert batches[-1] == [layers[0]]
 
 
-def test_weights_have_gradients_where_they_are_asked_for():
+def test_products_require_gradients_only_where_gradients_are_enabled():
     layers = [make_layer(), make_layer()]
     with batched_weight_products(layers):
         with torch.no_grad():
@@ -93,12 +94,11 @@ def test_weights_have_gradients_where_they_are_asked_for():
         assert weight_products(layers[0]).matrix.requires_grad
 
 
-def test_a_layer_in_a_checkpoint_is_computed_alone():
+def test_products_in_a_checkpoint_have_the_right_gradient():
     layers = [make_layer(), make_layer()]
 
     def work():
-        found = weight_products(layers[0])
-        return found.matrix.square().sum()
+        return weight_products(layers[0]).matrix.square().sum()
 
     with batched_weight_products(layers):
         weight_products(layers[1])
@@ -108,19 +108,19 @@ def test_a_layer_in_a_checkpoint_is_computed_alone():
     torch.testing.assert_close(layers[0].project.weight.grad, gradient)
 
 
-def test_weights_together_of_two_threads_do_not_meet():
-    layers, met = [make_layer(), make_layer()], Barrier(2)
+def test_threads_do_not_share_cached_products():
+    layers, barrier = [make_layer(), make_layer()], Barrier(2)
 
-    def entered_and_left(number):
-        with batched_weight_products([layers[number]]):
-            met.wait(10)
-            found = weight_products(layers[number])
-            met.wait(10)
-        met.wait(10)
-        return found.matrix
+    def compute(index):
+        with batched_weight_products([layers[index]]):
+            barrier.wait(10)
+            products = weight_products(layers[index])
+            barrier.wait(10)
+        barrier.wait(10)
+        return products.matrix
 
     with ThreadPoolExecutor(2) as pool:
-        first = list(pool.map(entered_and_left, range(2)))
+        first = list(pool.map(compute, range(2)))
     with torch.no_grad():
         layers[0].project.weight.mul_(2)
     assert not torch.equal(weight_products(layers[0]).matrix, first[0])
