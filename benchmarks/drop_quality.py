@@ -22,7 +22,7 @@ from gnnak.datasets.counting import SUBSTRUCTURES, count_substructures
 from gnnak.graphs import GraphStore, read_npz
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import Categorical
-from gnnak.training.results import append_record, environment
+from gnnak.training.records.results import append_record, environment
 
 RESULTS = Path("results/drop_quality.jsonl")
 BATCH_SIZE = 128

@@ -2,7 +2,7 @@
 
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.models.factory import parse_name
-from gnnak.training.results import Record, read_records
+from gnnak.training.records.results import Record, read_records
 
 PUBLISHED_SHARES = {
     ("min-set-cover", 1): 0.15,

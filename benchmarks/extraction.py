@@ -22,7 +22,7 @@ from benchmarks.data import molecules, sparse_graph
 from gnnak.graphs import GraphBatch, GraphStore, to_pyg
 from gnnak.memory import PeakMemory
 from gnnak.subgraphs import egonets
-from gnnak.training.results import append_record, environment
+from gnnak.training.records.results import append_record, environment
 
 RESULTS = Path("results/extraction.jsonl")
 REPEATS = 3

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gnnak.training.config import RunConfig
-from gnnak.training.experiment import load_experiment
-from gnnak.training.options import change
-from gnnak.training.results import Record
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.records.results import Record
 
 
 @dataclass(frozen=True)

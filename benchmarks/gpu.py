@@ -23,9 +23,9 @@ from benchmarks.goals import ROWS
 from benchmarks.gpu_data import full_size
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GnnakError
-from gnnak.training.config import RunConfig
-from gnnak.training.experiment import load_experiment
-from gnnak.training.machine import Machine
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.measure.bench import (
     BenchOptions,
     bench,
@@ -33,8 +33,8 @@ from gnnak.training.measure.bench import (
     with_kernels,
 )
 from gnnak.training.measure.growth import RANGES, grow
-from gnnak.training.options import change
-from gnnak.training.results import Record, append_record, read_records
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import Record, append_record, read_records
 
 RESULTS = Path("results/bench.jsonl")
 GROWTH = {f"grow-{what}": what for what in RANGES}

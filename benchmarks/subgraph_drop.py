@@ -28,11 +28,11 @@ from gnnak.memory import PeakMemory
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.sampling import coverage
-from gnnak.training.experiment import load_experiment
-from gnnak.training.machine import Machine
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
 from gnnak.training.measure.bench import BenchOptions, bench
-from gnnak.training.options import change
-from gnnak.training.results import append_record, environment
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import append_record, environment
 
 RESULTS = Path("results/subgraph_drop.jsonl")
 Figures = tuple[float, float]

@@ -15,7 +15,7 @@ from benchmarks.markdown import RESULTS, markdown
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.tables import fill_from_folder, fill_table
-from gnnak.training.results import Record, read_records
+from gnnak.training.records.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
 BLOCK = 5

@@ -16,7 +16,7 @@ import networkx as nx
 import torch
 
 from gnnak.graphs.named import Graph
-from gnnak.training.results import Record, append_record, environment
+from gnnak.training.records.results import Record, append_record, environment
 from gnnak.wl import partition
 from gnnak.wl.families import cfi_pair, connected_graphs
 from gnnak.wl.families.registry import pairs_apart

@@ -10,8 +10,8 @@ import sys
 from typing import NoReturn
 
 from gnnak.errors import GnnakError
-from gnnak.training.stopping import Stopped, stoppable
-from gnnak.training.workers import follow_main, is_worker, main_is_gone
+from gnnak.training.processes.stopping import Stopped, stoppable
+from gnnak.training.processes.workers import follow_main, is_worker, main_is_gone
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from gnnak.cli.options import (
     Settings,
 )
 from gnnak.errors import OptionError
-from gnnak.training.options import change, parse_settings
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.config.options import change, parse_settings
+from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
 EXAMPLES = """
@@ -93,11 +93,11 @@ def bench(
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
         from gnnak.cli.bench_run import costs_table, footer, kernels_table, measure
-        from gnnak.training.experiment import load_experiment
+        from gnnak.training.config.experiment import load_experiment
         from gnnak.training.launch import Places
-        from gnnak.training.machine import Machine
         from gnnak.training.measure.bench import BenchOptions
-        from gnnak.training.results import check_appendable
+        from gnnak.training.processes.machine import Machine
+        from gnnak.training.records.results import check_appendable
         from gnnak.training.run import run_title
 
     named = {} if model is None else {"model.name": model}

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from gnnak.training.config import RunConfig
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places, find_dataset
-from gnnak.training.machine import Machine
 from gnnak.training.measure.bench import BenchOptions, bench, bench_both
 from gnnak.training.measure.growth import check_growing, grow
 from gnnak.training.measure.phases import PHASES
 from gnnak.training.measure.stopwatch import Tell
-from gnnak.training.results import Record, append_record
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import Record, append_record
 
 
 def measure(

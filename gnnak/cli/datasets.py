@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from gnnak.cli.options import DataDir, Json
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 
 LIST_EXAMPLES = """
 Examples:

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gnnak.errors import OptionError
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
-    from gnnak.training.results import Record
+    from gnnak.training.records.results import Record
 
 EXAMPLES = """
 Examples:

@@ -9,10 +9,10 @@ from rich.console import Console
 from gnnak.datasets import load_dataset
 from gnnak.graphs.named import four_regular_pair
 from gnnak.report.pictures import plot_curves, plot_egonet, plot_graph, save
-from gnnak.training.experiment import load_experiment
-from gnnak.training.machine import Machine
-from gnnak.training.options import change
-from gnnak.training.results import Record
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import Record
 from gnnak.training.run import run
 
 MODELS = ("gin", "gin-ak+")

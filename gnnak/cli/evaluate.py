@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Plain
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
 EXAMPLES = """
@@ -31,10 +31,10 @@ def evaluate(
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
         from gnnak.graphs.readers.graph_file import PARTS
-        from gnnak.training.checkpoint import load_checkpoint
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
-        from gnnak.training.machine import Machine
+        from gnnak.training.processes.machine import Machine
+        from gnnak.training.records.checkpoint import load_checkpoint
         from gnnak.training.run import run_title
 
     check_choice("part", part, PARTS)

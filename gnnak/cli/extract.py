@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gnnak.cli.options import DataDir, Json
 from gnnak.errors import OptionError
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_count
 
 EXAMPLES = """

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from gnnak.cli.options import ResultsFolder
 from gnnak.errors import OptionError
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 
 EXAMPLES = """
 Examples:

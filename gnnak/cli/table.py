@@ -22,8 +22,8 @@ from gnnak.cli.options import (
     Settings,
 )
 from gnnak.report.formats import FORMATS, text
-from gnnak.training.options import parse_settings
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.config.options import parse_settings
+from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def table(
         from gnnak.report.paper import load_table, table_names
         from gnnak.report.tables import fill_from_folder
         from gnnak.training.launch import Places
-        from gnnak.training.machine import Machine
+        from gnnak.training.processes.machine import Machine
 
     if name is None:
         _list_tables([load_table(name) for name in table_names()], as_json)

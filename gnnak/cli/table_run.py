@@ -16,12 +16,10 @@ from gnnak.report.lookup import RunRecords
 from gnnak.report.pending import PendingRun, pending_runs
 from gnnak.report.statistics import measure_dataset, read_statistics, unmeasured
 from gnnak.training.launch import Places, run_experiment
-from gnnak.training.machine import Machine
+from gnnak.training.processes.machine import Machine
 
 Job = tuple[str, Callable[[], object]]
 """A title, and the function that does the job."""
-_RUNNING: set[subprocess.Popen] = set()
-"""Child processes that have not ended."""
 
 
 def find_missing(
@@ -66,13 +64,15 @@ def run_missing(
         (f"data set {name}", partial(measure_dataset, name, places.results))
         for name in datasets
     ]
-    run_one = run_here if jobs == 1 else run_in_child_process
+    children: set[subprocess.Popen] = set()
+    in_child = partial(run_in_child_process, children=children)
+    run_one = run_here if jobs == 1 else in_child
     work += [(run.title, partial(run_one, run, places, machine)) for run in runs]
     console, failed = Console(stderr=True), []
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("running", total=len(work))
-        with closing(_outcomes(work, jobs)) as outcomes:
+        with closing(_outcomes(work, jobs, children)) as outcomes:
             for title, error in outcomes:
                 progress.update(task, advance=1, description=title[-60:])
                 if error is not None:
@@ -90,8 +90,16 @@ def run_here(run: PendingRun, places: Places, machine: Machine) -> None:
     run_experiment([run.config], run.experiment, places, machine, resume=True)
 
 
-def run_in_child_process(run: PendingRun, places: Places, machine: Machine) -> None:
+def run_in_child_process(
+    run: PendingRun, places: Places, machine: Machine, children: set[subprocess.Popen]
+) -> None:
     """Train one run with `gnnak train` in a child process.
+
+    Args:
+        run: The run.
+        places: Folders of data, runs and results.
+        machine: Device and memory.
+        children: Gets the child process as long as it runs.
 
     Raises:
         RuntimeError: If it failed, with what it wrote to stderr.
@@ -111,14 +119,16 @@ def run_in_child_process(run: PendingRun, places: Places, machine: Machine) -> N
         command += ["--max-copies", str(machine.max_copies)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
-        _RUNNING.add(process)
+        children.add(process)
         _, stderr = process.communicate()
-        _RUNNING.discard(process)
+        children.discard(process)
     if process.returncode:
         raise RuntimeError(stderr or f"exit code {process.returncode}")
 
 
-def _outcomes(work: Iterable[Job], jobs: int) -> Generator[tuple[str, str | None]]:
+def _outcomes(
+    work: Iterable[Job], jobs: int, children: set[subprocess.Popen]
+) -> Generator[tuple[str, str | None]]:
     """Yield the title of each job when it ends, and its error or None."""
     if jobs == 1:
         for title, job in work:
@@ -132,7 +142,7 @@ def _outcomes(work: Iterable[Job], jobs: int) -> Generator[tuple[str, str | None
         except BaseException:
             # Interrupted: terminate the child processes, whose runs can be resumed.
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(_RUNNING):
+            for process in list(children):
                 process.terminate()
             raise
 

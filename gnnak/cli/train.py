@@ -23,11 +23,11 @@ from gnnak.cli.options import (
     RunsFolder,
     Settings,
 )
-from gnnak.training.options import change, parse_settings
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.config.options import change, parse_settings
+from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
-    from gnnak.training.results import Record
+    from gnnak.training.records.results import Record
 
 EXAMPLES = """
 Examples:
@@ -96,9 +96,9 @@ def train(
     with stoppable_at_once():
         from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-        from gnnak.training.experiment import load_experiment
+        from gnnak.training.config.experiment import load_experiment
         from gnnak.training.launch import Places, run_experiment
-        from gnnak.training.machine import Machine
+        from gnnak.training.processes.machine import Machine
 
     found = load_experiment(experiment)
     named = {

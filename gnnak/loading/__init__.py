@@ -1,1 +1,1 @@
-"""Batches of graphs and their subgraphs: cut, padded, and made ahead of the steps."""
+"""Assemble batches of graphs with their subgraphs: windows, padding, prefetching."""

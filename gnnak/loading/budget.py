@@ -1,4 +1,8 @@
-"""How many batches make a window: as many as fit into a share of the memory."""
+"""Choose how many batches form a window, from a memory budget.
+
+A window is a run of consecutive batches that are assembled together. The memory of a
+window is estimated before it is assembled, as a sum over its graphs.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -14,102 +18,110 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 Count = TypeVar("Count", int, Tensor)
 
 WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
-"""Bytes of indices in a window, by kind of device: many small steps are what a GPU is
-slow at; elsewhere one batch at a time is as fast."""
-EXTRACTED = 8
-"""How many times as many there may be where extraction, which is slow, is a part."""
-LEAST_PART = 1 / 4
-"""As what part of the kept subgraphs those that are drawn count at least."""
-SAMPLE = 32
-"""Graphs that tell how large subgraphs are."""
+"""Memory budget of a window in bytes, by device type. A GPU is slow at many small
+kernels, so it assembles several batches at once; a CPU gains nothing from that, and
+with one byte every window is a single batch."""
+EXTRACTION_FACTOR = 8
+"""Factor on the budget if subgraphs are extracted anew in each epoch: extraction is
+slow, and gains more from large windows."""
+MIN_SAMPLED_FRACTION = 1 / 4
+"""Lower bound on the fraction of subgraphs that counts as sampled in the estimate."""
+SAMPLE_GRAPHS = 32
+"""Number of graphs from which the size of subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Pairs of nodes in a window, where their distances are wanted."""
+"""Budget of a window in pairs of nodes, for strategies that need their distances."""
 
 
-def shares(
+def memory_shares(
     store: GraphStore,
-    kept: CachedSubgraphs | None,
+    cached: CachedSubgraphs | None,
     drop: SubgraphDrop | None = None,
-    drawn: float = 1.0,
+    fraction: float = 1.0,
 ) -> Tensor:
-    """What share of a window each graph takes, [g], on the host.
+    """Return the share of a window's memory budget that each graph takes, [g].
 
-    Indices are counted: fields of the records, and `Groups`. Sampling the farthest
-    roots needs the distances of all pairs of nodes of a graph beside.
+    Memory is the number of int64 entries in the graphs, the subgraphs and their
+    `Groups`. Farthest sampling adds the distances between all pairs of nodes. The
+    result is on the host.
 
     Args:
         store: The graphs.
-        kept: Their rooted subgraphs, where they come along.
-        drop: Which of these are drawn; None = all are used.
-        drawn: About what part of them that is; see `sampled_fraction`.
+        cached: Their cached rooted subgraphs; None = batches have no subgraphs.
+        drop: Samples the subgraphs; None = all are used.
+        fraction: Fraction of the subgraphs that is sampled; see `sampled_fraction`.
     """
-    numbers = (4 * (store.num_nodes + store.num_edges)).double()
+    entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
-        # What stands in for those that are not drawn: about an entry a node.
-        numbers += 10 * store.num_nodes
-    if kept is not None:
-        # All of them are there, if only for a while, before some are dropped.
-        part = max(drawn, LEAST_PART)
-        numbers += part * _numbers(kept.num_copies, kept.num_edge_copies)
-    return _with_pairs(8 * numbers / _limit(store), store, drop)
+        # The filling: about one entry per node.
+        entries += 10 * store.num_nodes
+    if cached is not None:
+        # Batches have all subgraphs for a short time, before some are dropped.
+        part = max(fraction, MIN_SAMPLED_FRACTION)
+        entries += part * _entries(cached.num_copies, cached.num_edge_copies)
+    return _add_pairs(8 * entries / _limit(store), store, drop)
 
 
 def sampled_fraction(
     store: GraphStore,
-    kept: CachedSubgraphs,
+    cached: CachedSubgraphs,
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
-    most: int = SAMPLE,
+    most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """What part of the kept subgraphs is drawn, judging by a few graphs.
+    """Estimate from a few graphs the fraction of the subgraphs that is sampled.
 
     Args:
         store: The graphs.
-        kept: Their rooted subgraphs.
-        subgraphs_of: Draws from those of a batch, given with its positions.
-        most: How many graphs there may be in a batch.
+        cached: Their cached rooted subgraphs.
+        subgraphs_of: Returns the sampled subgraphs of a batch, given the batch and the
+            positions of its graphs in the store.
+        most: Largest number of graphs to use.
     """
-    positions = _few(store, most)
-    drawn = subgraphs_of(store[positions], positions)
-    of_all = kept.num_copies[positions], kept.num_edge_copies[positions]
-    count = int(_numbers(*of_all).sum())
-    if drawn is None or not count:
+    positions = _some_positions(store, most)
+    sampled = subgraphs_of(store[positions], positions)
+    of_all = cached.num_copies[positions], cached.num_edge_copies[positions]
+    count = int(_entries(*of_all).sum())
+    if sampled is None or not count:
         return 1.0
-    return _numbers(drawn.num_copies, drawn.num_edge_copies) / count
+    return _entries(sampled.num_copies, sampled.num_edge_copies) / count
 
 
-def expected_shares(
+def estimated_memory_shares(
     store: GraphStore,
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     drop: SubgraphDrop | None = None,
-    most: int = SAMPLE,
+    most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """The same where subgraphs are not kept: every graph counts as the mean of a few.
+    """Estimate `memory_shares` where subgraphs are extracted in each epoch, [g].
+
+    The subgraphs of a few graphs are extracted; every graph of the store counts as the
+    mean of these.
 
     Args:
         store: The graphs.
-        subgraphs_of: Makes the subgraphs of a batch, given with its positions.
-        drop: Which of all subgraphs these are; None = all.
-        most: How many graphs there may be in a batch.
+        subgraphs_of: Extracts the subgraphs of a batch, given the batch and the
+            positions of its graphs in the store.
+        drop: Samples the subgraphs; None = all are used.
+        most: Largest number of graphs to use.
     """
-    positions = _few(store, most)
+    positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
-    numbers = 4 * (graphs.num_nodes + graphs.num_edges)
+    entries = 4 * (graphs.num_nodes + graphs.num_edges)
     subgraphs = subgraphs_of(graphs, positions)
     if subgraphs is not None:
-        numbers += _numbers(subgraphs.num_copies, subgraphs.num_edge_copies)
-    mean = 8 * numbers / max(count, 1) / (EXTRACTED * _limit(store))
+        entries += _entries(subgraphs.num_copies, subgraphs.num_edge_copies)
+    mean = 8 * entries / max(count, 1) / (EXTRACTION_FACTOR * _limit(store))
     share = torch.full((len(store),), mean, dtype=torch.double, device=store.device)
-    return _with_pairs(share, store, drop)
+    return _add_pairs(share, store, drop)
 
 
-def _few(store: GraphStore, most: int) -> Tensor:
-    """The positions of a few graphs, spread over all, on the store's device."""
-    count = min(SAMPLE, most, len(store))
+def _some_positions(store: GraphStore, most: int) -> Tensor:
+    """Return the positions of a few graphs, evenly spaced over the store."""
+    count = min(SAMPLE_GRAPHS, most, len(store))
     return torch.arange(count, device=store.device) * len(store) // max(count, 1)
 
 
-def _numbers(copies: Count, edge_copies: Count) -> Count:
-    """How many the fields and groups of rooted subgraphs have."""
+def _entries(copies: Count, edge_copies: Count) -> Count:
+    """Return the number of tensor entries of subgraphs and their `Groups`."""
     return 6 * copies + 5 * edge_copies
 
 
@@ -117,18 +129,21 @@ def _limit(store: GraphStore) -> int:
     return WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
 
 
-def _with_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
+def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
+    """Add the share of the distances to `share`, in place, and move it to the host."""
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
 
 
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
-    """Put batches together that fit into a window; one that does not comes alone.
+    """Group consecutive batches into windows that fit the memory budget.
+
+    A batch that exceeds the budget alone becomes a window with one batch.
 
     Args:
         batches: The positions of the graphs of each batch.
-        share: What share of a window each graph takes, [g].
+        share: Share of the budget that each graph takes, [g].
 
     >>> import torch
     >>> batches = torch.arange(6).split(2)

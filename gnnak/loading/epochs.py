@@ -1,4 +1,4 @@
-"""Epochs in turn: what one needs can be begun while the one before it runs."""
+"""Number epochs, seed them, and prefetch the data of the next one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """What can be given up before it has come to its end."""
+    """An object that must be closed if it is not used to its end."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Stop its work and release its resources."""
 
 
 T = TypeVar("T", bound=Closable)
@@ -17,46 +17,55 @@ T = TypeVar("T", bound=Closable)
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs of a run."""
+    """The epochs of a training run."""
 
     now: Callable[[], int]
-    """The number of the one at hand, from 0 up."""
+    """Returns the number of the current epoch; the first is 0."""
     count: int
-    """How many there are."""
+    """Number of epochs of the run."""
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """The seed of one epoch in one process: a run can so be taken up at any epoch."""
+    """Return the random seed of one epoch in one process.
+
+    It depends on nothing else, so a run can be resumed at any epoch.
+
+    Args:
+        seed: The seed of the run.
+        epoch: Number of the epoch.
+        rank: Rank of the process.
+    """
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
 
 class EpochPrefetcher(Generic[T]):
-    """What an epoch needs, begun before it is taken.
+    """Start the work for an epoch before the epoch begins.
 
-    It follows from the number of the epoch, so that it does not matter when it was
-    begun. What was begun for an epoch that never comes is given up.
+    The work must depend only on the number of the epoch, so that it does not matter
+    when it starts. At most one epoch is prefetched; if another one is needed instead,
+    the prefetched work is closed.
 
     Args:
-        begin: From the number of an epoch to what it needs.
+        start: Starts the work for an epoch, given its number, and returns it.
     """
 
-    def __init__(self, begin: Callable[[int], T]) -> None:
-        self._begin = begin
-        self._waiting: dict[int, T] = {}
+    def __init__(self, start: Callable[[int], T]) -> None:
+        self._start = start
+        self._prefetched: dict[int, T] = {}
 
-    def ahead_of(self, epoch: int) -> None:
-        """Begin it for an epoch to come, and for no other."""
+    def prefetch(self, epoch: int) -> None:
+        """Start the work for this epoch, and close the work for any other."""
         self.close()
-        self._waiting[epoch] = self._begin(epoch)
+        self._prefetched[epoch] = self._start(epoch)
 
     def take(self, epoch: int) -> T:
-        """What an epoch needs, begun ahead of it, or else now."""
-        begun = self._waiting.pop(epoch, None)
+        """Return the work for this epoch; start it now if it was not prefetched."""
+        prefetched = self._prefetched.pop(epoch, None)
         self.close()
-        return self._begin(epoch) if begun is None else begun
+        return self._start(epoch) if prefetched is None else prefetched
 
     def close(self) -> None:
-        """Give up what was not taken."""
-        while self._waiting:
-            self._waiting.popitem()[1].close()
+        """Close prefetched work that was not taken."""
+        while self._prefetched:
+            self._prefetched.popitem()[1].close()

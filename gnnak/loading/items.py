@@ -8,32 +8,32 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a padded batch, on every axis."""
+    """The size of a padded batch on each axis, padding included."""
 
     graphs: int
-    """Graphs, those that are padding included: the last one holds the padding nodes."""
+    """Number of graphs. The last one is padding and contains all padding nodes."""
     nodes: int
-    """Nodes."""
+    """Number of nodes."""
     edges: int
-    """Directed edges."""
+    """Number of directed edges."""
     subgraphs: int = 0
-    """Rooted subgraphs; 0 for a batch that has none, as below."""
+    """Number of rooted subgraphs; 0 for a batch without subgraphs."""
     copies: int = 0
-    """Copies of nodes."""
+    """Number of node copies; 0 for a batch without subgraphs."""
     edge_copies: int = 0
-    """Copies of edges."""
+    """Number of edge copies; 0 for a batch without subgraphs."""
     fillings: int = 0
-    """Entries of a `Filling`; 0 where no subgraph was dropped."""
+    """Number of entries of the `Filling`; 0 for a batch without SubgraphDrop."""
 
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A batch with its rooted subgraphs; both know their real rows if padded."""
+    """A batch with its rooted subgraphs, padded or not."""
 
     batch: GraphBatch
     """The graphs."""
     subgraphs: RootedSubgraphs | None = None
-    """Their rooted subgraphs, or those that SubgraphDrop sampled; None where the network
+    """The rooted subgraphs, or those that SubgraphDrop sampled; None if the network
     extracts them, or needs none."""
     shape: Shape | None = None
-    """The sizes it was padded to; None = it is not padded."""
+    """The sizes the batch is padded to; None = it is not padded."""

@@ -1,4 +1,4 @@
-"""Batches of a store, epoch by epoch, with all that a step of training needs."""
+"""Assemble the batches of a store, with their rooted subgraphs, in every epoch."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -9,18 +9,18 @@ from torch import Tensor
 
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.loading.budget import (
-    expected_shares,
+    estimated_memory_shares,
     into_windows,
+    memory_shares,
     sampled_fraction,
-    shares,
 )
-from gnnak.loading.cutting import cut, pad
 from gnnak.loading.epochs import EpochPrefetcher, Epochs
 from gnnak.loading.items import Item
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.sampler import BatchSampler
 from gnnak.loading.shapes import Shapes
-from gnnak.loading.windows import open_window
+from gnnak.loading.splitting import split, split_padded
+from gnnak.loading.windows import make_window
 from gnnak.sampling.cached_plan import CachedPlans
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.sampled_egonets import sample_egonets
@@ -30,32 +30,39 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Windows = Generator[list[Item], None, None] | Prefetcher[list[Item]]
-"""The items of one window after the other."""
+"""An iterator over windows; each is yielded as the list of its batches."""
 
 
 @dataclass(frozen=True)
 class Subgraphs:
-    """Where the rooted subgraphs of batches come from."""
+    """The source of the rooted subgraphs of batches: a cache or an extractor."""
 
-    kept: CachedSubgraphs | None = None
-    """Those of all graphs, where they are kept."""
+    cached: CachedSubgraphs | None = None
+    """The cached subgraphs of all graphs; None = they are not cached."""
     extractor: Extractor | None = None
-    """What makes them, where they are not; None = the network does it."""
+    """Extracts the subgraphs that are not cached; None = the network extracts them, or
+    needs none."""
     drop: SubgraphDrop | None = None
-    """Which of them are used; None = all."""
+    """Samples the subgraphs; None = all are used."""
     plans: CachedPlans | None = None
-    """What draws need of all graphs, where it is kept."""
+    """The cached sampling plans of all graphs; None = they are computed per batch."""
     seed: Callable[[int], int] | None = None
-    """From the number of an epoch to the seed of what is drawn in it; None = nothing
-    is."""
+    """Returns the seed for all randomness of an epoch, given its number; None = use
+    PyTorch's default generator."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs | None:
-        """The subgraphs of a batch; None if the network is to make them."""
+        """Return the subgraphs of a batch; None if there is no source of them.
+
+        Args:
+            graphs: The batch.
+            positions: The positions of its graphs in the store.
+            generator: Source of randomness; PyTorch's default generator if None.
+        """
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
-        if self.kept is not None:
-            subgraphs = self.kept[positions]
+        if self.cached is not None:
+            subgraphs = self.cached[positions]
         elif self.extractor is None:
             return None
         elif self.drop is not None and isinstance(self.extractor, EgoNets):
@@ -70,22 +77,23 @@ class Subgraphs:
 
 
 class Loader:
-    """`Item`s of a store, put together on its device, a window of batches at a time.
+    """Iterate over the batches of a store, as `Item`s on its device.
 
-    When the last window of an epoch is taken, those of the next epoch are begun: on a
-    GPU the first of them is made meanwhile. As in the middle of an epoch, one window is
-    in use and one more is there. It stays there through an evaluation between them, and
-    until `close` if the next epoch never comes.
+    Batches are assembled in windows (see `gnnak.loading.windows`). On a GPU, the next
+    window is prefetched while the batches of the current one are used. During the last
+    window of an epoch, the first window of the next epoch is prefetched. It stays in
+    memory until that epoch begins, also during an evaluation, or until `close`.
 
     Args:
         store: The graphs.
-        sampler: Says which of them come together.
-        timed: Opens a context around the assembly of each window, to time it.
-        subgraphs: Where their rooted subgraphs come from; None = nowhere.
-        single: Whether a window is one batch.
-        padded: Whether batches are padded to a few shapes, if any is of full size.
-        epochs: Which epoch is at hand; None = they are all the same, and none is begun
-            ahead.
+        sampler: Chooses the graphs of each batch.
+        timed: Returns a context that times the assembly of a window.
+        subgraphs: The source of the rooted subgraphs; None = batches have none.
+        single: Whether every window is a single batch.
+        padded: Whether batches are padded to a few shapes. Nothing is padded if no
+            batch has the full size.
+        epochs: The current epoch and the number of epochs; None = every iteration is
+            epoch 0, and no next epoch is prefetched.
     """
 
     def __init__(
@@ -102,7 +110,7 @@ class Loader:
         self.subgraphs = subgraphs or Subgraphs()
         self.shapes = Shapes() if padded else None
         self.epochs = epochs or Epochs(lambda: 0, 1)
-        self._begun = EpochPrefetcher(self._windows)
+        self._prefetcher = EpochPrefetcher(self._windows)
         self.share = torch.ones(len(store)) if single else self._shares()
 
     def __len__(self) -> int:
@@ -110,40 +118,41 @@ class Loader:
 
     def __iter__(self) -> Iterator[Item]:
         epoch, left = self.epochs.now(), len(self)
-        windows = self._begun.take(epoch)
+        windows = self._prefetcher.take(epoch)
         try:
             for items in self._timed(windows):
                 left -= len(items)
                 if not left and epoch + 1 < self.epochs.count:
-                    self._begun.ahead_of(epoch + 1)
+                    self._prefetcher.prefetch(epoch + 1)
                 yield from items
         finally:
             windows.close()
 
     def _shares(self) -> Tensor:
-        """What share of a window each graph takes, [g]."""
-        draw = torch.Generator(self.store.device).manual_seed(0)
-        made, drop = self.subgraphs, self.subgraphs.drop
-        if made.extractor is not None and not isinstance(made.extractor, EgoNets):
-            # All of them are there, with their edges, before some are dropped.
-            made = replace(made, drop=None)
+        """Return the share of a window's memory budget that each graph takes, [g]."""
+        generator = torch.Generator(self.store.device).manual_seed(0)
+        source, drop = self.subgraphs, self.subgraphs.drop
+        if source.extractor is not None and not isinstance(source.extractor, EgoNets):
+            # All subgraphs are extracted, with their edges, before some are dropped.
+            source = replace(source, drop=None)
 
-        def some(graphs: GraphBatch, positions: Tensor) -> RootedSubgraphs | None:
-            return made.of(graphs, positions, draw)
+        def subgraphs_of(graphs: GraphBatch, where: Tensor) -> RootedSubgraphs | None:
+            return source.of(graphs, where, generator)
 
         most = self.batches.batch_size
-        if made.extractor is not None:
-            return expected_shares(self.store, some, drop, most)
-        drawn = 1.0
-        if made.kept is not None and drop is not None:
-            drawn = sampled_fraction(self.store, made.kept, some, most)
-        return shares(self.store, made.kept, drop, drawn)
+        if source.extractor is not None:
+            return estimated_memory_shares(self.store, subgraphs_of, drop, most)
+        part = 1.0
+        if source.cached is not None and drop is not None:
+            part = sampled_fraction(self.store, source.cached, subgraphs_of, most)
+        return memory_shares(self.store, source.cached, drop, part)
 
     def close(self) -> None:
-        """Give up what was begun for an epoch that does not come."""
-        self._begun.close()
+        """Stop prefetching, and release windows of an epoch that will not come."""
+        self._prefetcher.close()
 
     def _windows(self, epoch: int) -> Windows:
+        """Return the windows of an epoch; on a GPU, start to prefetch the first."""
         generator = None
         if self.subgraphs.seed is not None:
             generator = torch.Generator(self.store.device)
@@ -155,6 +164,7 @@ class Loader:
         return prefetch(windows, self.store.device)
 
     def _timed(self, windows: Windows) -> Iterator[list[Item]]:
+        """Yield the windows, and time how long each takes."""
         while True:
             with self.timed():
                 items = next(windows, None)
@@ -165,6 +175,12 @@ class Loader:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator | None
     ) -> list[Item]:
+        """Assemble the batches of one window, padded where possible.
+
+        Args:
+            batches: The positions of the graphs of each batch.
+            generator: Source of randomness; PyTorch's default generator if None.
+        """
         positions = torch.cat(batches)
         graphs = self.store[positions]
         subgraphs = self.subgraphs.of(graphs, positions, generator)
@@ -172,13 +188,14 @@ class Loader:
         if len(batches) == 1 and not groups and self.shapes is None:
             return [Item(graphs, subgraphs)]
         sizes = [len(batch) for batch in batches]
-        window = open_window(graphs, subgraphs, sizes, self.store.node_targets)
+        window = make_window(graphs, subgraphs, sizes, self.store.node_targets)
         full = sizes.count(self.batches.batch_size)
         if self.shapes is None or not (full or self.shapes.largest):
-            return cut(window, groups)
-        # Only the last batch may be larger: what would be too small has joined it.
+            return split(window, groups)
+        # Only the last batch of an epoch can exceed the batch size, when a small rest
+        # was merged into it. It is not padded.
         until = len(sizes) - (sizes[-1] > self.batches.batch_size)
         if not until:
-            return cut(window, groups)
-        items = pad(window, self.shapes.of(window, until, full))
-        return items + cut(window, groups, until) if until < len(sizes) else items
+            return split(window, groups)
+        items = split_padded(window, self.shapes.of(window, until, full))
+        return items + split(window, groups, until) if until < len(sizes) else items

@@ -1,4 +1,4 @@
-"""Which graphs make a batch, epoch by epoch, each process with its share of all."""
+"""Choose the graphs of each batch, in every epoch and process."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,19 +7,20 @@ from torch import Tensor
 
 
 class BatchSampler:
-    """Positions of the graphs of each batch, [b].
+    """Yield the positions of the graphs of each batch.
 
-    Every process cuts the same batches and takes its share of each, so that together
-    they see what one process would. A last batch with fewer than two graphs a process
-    joins the one before it: BatchNorm has no statistics of a single graph.
+    All processes compute the same batches, and each process takes its part of every
+    batch; together they see the batches that a single process would see. If the last
+    batch has fewer than two graphs per process, it is merged into the one before:
+    BatchNorm cannot compute statistics of a single graph.
 
     Args:
-        positions: The graphs, [g].
-        batch_size: Graphs a batch, over all processes.
-        order: From the number of an epoch to the seed of its order; None = as they
-            stand.
-        rank: Number of this process.
-        processes: How many there are.
+        positions: Positions of the graphs in the store, [g].
+        batch_size: Graphs per batch, over all processes.
+        order: Returns the seed of the random order of an epoch, given its number;
+            None = graphs come in the order of `positions`.
+        rank: Rank of this process.
+        processes: Number of processes.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class BatchSampler:
         return len(self.sizes)
 
     def of_epoch(self, epoch: int) -> Iterator[Tensor]:
-        """The batches of an epoch, one after the other."""
+        """Yield this process's part of each batch of an epoch."""
         positions = self.positions
         if self.order is not None:
             generator = torch.Generator().manual_seed(self.order(epoch))
@@ -49,6 +50,7 @@ class BatchSampler:
 
 
 def _batch_sizes(count: int, size: int, least: int) -> list[int]:
+    """Return the size of each batch; a last batch smaller than `least` is merged."""
     sizes = [size] * (count // size) + [count % size] * bool(count % size)
     if len(sizes) > 1 and sizes[-1] < least:
         last = sizes.pop()

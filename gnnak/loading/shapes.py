@@ -1,4 +1,8 @@
-"""To what sizes batches are padded: seldom changed, and not much too large."""
+"""Choose the few shapes that batches are padded to.
+
+A training step is captured as a CUDA graph once per shape, so shapes should be few and
+change rarely; padding costs time, so they should not be much larger than the batches.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,34 @@ from statistics import mean, pstdev
 from gnnak.loading.items import Shape
 from gnnak.loading.windows import Window
 
+FEW_BATCHES = 4
+"""With at most this many batches seen, their standard deviation is not used."""
 SLACK = 1.05
-"""How much larger than the largest batch seen a shape is, where few were seen."""
-FEW, SPREADS = 4, 5.0
-"""Of more than these, how many standard deviations it is above the mean."""
-ENOUGH = 8
-"""Batches by which shapes are chosen; and those that have the largest one at first."""
-SMALLER = (-0.4, 0.4, 1.2, 2.1)
-"""How many standard deviations these are above the mean. Sizes that spread like a bell
-are then padded to about half a one above the mean, on average; fewer of them would pad
-more, and each has to be captured."""
+"""With few batches, the largest shape is the largest batch times this factor."""
+LARGEST_STDS = 5.0
+"""With more batches, the largest shape is this many standard deviations above the mean,
+or as large as the largest batch seen."""
+ENOUGH_BATCHES = 8
+"""Number of batches after which the smaller shapes are chosen; also the number of
+batches that are padded to a new largest shape before smaller ones are used."""
+SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
+"""The smaller shapes, in standard deviations above the mean. For normally distributed
+sizes, the padded size is on average about half a standard deviation above the mean.
+Fewer shapes would need more padding, and each shape needs a captured CUDA graph."""
 LEAST_STEP = 64
-"""Sizes are multiples of this, or of about a 128th of themselves."""
+"""Sizes are rounded up to multiples of this, or of about 1/128 of the size if that is
+larger."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
-    """A shape for batches with at most so many real rows on each axis.
+    """Return a shape for batches with at most this many real rows on each axis.
 
-    Every axis has at least one padding row. Where no subgraph was dropped, there are as
-    many subgraphs as nodes.
+    The shape has at least one padding row on every axis. Without SubgraphDrop, it has
+    as many subgraphs as nodes.
 
     Args:
-        most: The largest batch, by axis; axes that are not used are left out.
+        most: Largest number of real rows, by axis; without the axes that batches do not
+            have.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
@@ -47,100 +57,117 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """The next multiple, with room for at least one more row."""
+    """Round up to a multiple of the step, and leave at least one row for padding."""
     rows += 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
 
 
 class Shapes:
-    """The shapes that batches are padded to: one that all fit in, and smaller ones.
+    """The shapes that batches are padded to: a largest one and a few smaller ones.
 
-    The largest grows when a batch does not fit; no axis ever shrinks. Smaller ones are
-    chosen once, after the first few batches. Whenever the largest is new, the next few
-    batches have it, so that steps of it are captured before those of the others.
+    The largest shape grows when a batch does not fit; it never shrinks on any axis. The
+    smaller shapes are chosen once, after the first few batches. After each change of
+    the largest shape, the next few batches are padded to it, so that its training step
+    is captured before those of the smaller shapes.
     """
 
     def __init__(self) -> None:
         self.largest: Shape | None = None
         self.smaller: list[Shape] = []
+        # By axis: the largest number of real rows so far, and the rows of all batches
+        # of full size until the smaller shapes are chosen (None afterwards).
         self.most: dict[str, int] = {}
         self._seen: dict[str, list[int]] | None = {}
-        self._wait = 0
+        self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Shapes for the batches up to number `until` of a window, each the first fit.
+        """Return the smallest shape that fits, for each of the first batches.
 
         Args:
             window: The batches.
-            until: The first batch that need not fit.
-            full: How many of them, the first ones, are of full size.
+            until: Number of batches that need a shape.
+            full: Number of batches of full size, which come first; statistics are
+                computed from these only.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
         for axis, rows in counts.items():
             self.most[axis] = max(*rows, self.most.get(axis, 0))
         if self._seen is not None:
-            self._look_at(self._seen, known)
+            self._choose_smaller(self._seen, known)
         if self.largest is None or not fits(self.most, self.largest):
             self._grow(known)
         assert self.largest is not None
         found = []
         for sizes in zip(*counts.values(), strict=True):
-            self._wait -= 1
-            smaller = [] if self._wait >= 0 else self.smaller
+            self._only_largest -= 1
+            smaller = [] if self._only_largest >= 0 else self.smaller
             batch = dict(zip(counts, sizes, strict=True))
             fitting = (shape for shape in smaller if fits(batch, shape))
             found.append(next(fitting, self.largest))
         return found
 
-    def _look_at(
+    def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Once enough batches of full size were seen, choose all shapes by them."""
+        """Choose the smaller shapes, once enough batches of full size were seen.
+
+        Args:
+            seen: Rows of the batches seen before, by axis; extended in place.
+            counts: Rows of the new batches, by axis.
+        """
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
-        if len(seen["graphs"]) < ENOUGH:
+        if len(seen["graphs"]) < ENOUGH_BATCHES:
             return
         self._seen = None
         self._grow(seen)
         assert self.largest is not None
-        for spreads in SMALLER:
-            expected = {axis: _above(rows, spreads) for axis, rows in seen.items()}
-            shape = choose_shape(expected | {"graphs": self.most["graphs"]})
+        for stds in SMALLER_STDS:
+            sizes = {axis: _mean_plus(stds, rows) for axis, rows in seen.items()}
+            shape = choose_shape(sizes | {"graphs": self.most["graphs"]})
             new = shape != self.largest and shape not in self.smaller
             if new and is_inside(shape, self.largest):
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
-        """Choose the largest shape, judging by these batches of full size."""
+        """Grow the largest shape, if needed, for batches like these (rows by axis)."""
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
-        most = {axis: _expected(rows, self.most[axis]) for axis, rows in counts.items()}
+        most = {
+            axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
+        }
         if old is not None and fits(most | graphs, old):
             return
         if old is not None:
             most = {axis: max(most[axis], getattr(old, axis) - 1) for axis in most}
-        self.largest, self._wait = choose_shape(most | graphs), ENOUGH
+        self.largest = choose_shape(most | graphs)
+        self._only_largest = ENOUGH_BATCHES
 
 
-def _expected(rows: list[int], most: int) -> int:
-    """So many rows hardly any batch will have, judging by these."""
-    if len(rows) <= FEW:
+def _upper_bound(rows: list[int], most: int) -> int:
+    """Return a number of rows that hardly any batch exceeds.
+
+    Args:
+        rows: Rows of the batches of full size seen so far.
+        most: Rows of the largest batch seen so far.
+    """
+    if len(rows) <= FEW_BATCHES:
         return math.ceil(most * SLACK)
-    return max(most, _above(rows, SPREADS))
+    return max(most, _mean_plus(LARGEST_STDS, rows))
 
 
-def _above(rows: list[int], spreads: float) -> int:
-    """So many standard deviations above the mean; not below zero."""
-    return max(0, math.ceil(mean(rows) + spreads * pstdev(rows)))
+def _mean_plus(stds: float, rows: list[int]) -> int:
+    """Return the mean plus this many standard deviations, at least 0."""
+    return max(0, math.ceil(mean(rows) + stds * pstdev(rows)))
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
-    """Whether batches of so many rows leave room for padding on every axis."""
+    """Return whether this many rows by axis fit, with a padding row on each axis."""
     return all(rows < getattr(shape, axis) for axis, rows in most.items())
 
 
 def is_inside(shape: Shape, other: Shape) -> bool:
-    """Whether a shape is larger than another on no axis."""
+    """Return whether `shape` is at most as large as `other` on every axis."""
     axes = (field.name for field in fields(Shape))
     return all(getattr(shape, axis) <= getattr(other, axis) for axis in axes)

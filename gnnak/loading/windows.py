@@ -1,4 +1,8 @@
-"""Many batches put together at once, then cut apart."""
+"""Windows: runs of consecutive batches that are assembled together.
+
+One large batch needs far fewer kernels than many small ones. It is assembled once, with
+all graphs of the window, and then split (see `gnnak.loading.splitting`).
+"""
 
 from __future__ import annotations
 
@@ -15,25 +19,27 @@ from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""What a window has rows of, each batch's together."""
+"""The axes of a window; on each, the rows of a batch are contiguous."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """The graphs of many batches as one, and where each batch begins on every axis."""
+    """Consecutive batches assembled as one large batch, with the offsets of each."""
 
     batch: GraphBatch
-    """The graphs, batch after batch."""
+    """The graphs of all batches, sorted by batch."""
     subgraphs: RootedSubgraphs | None
-    """Rooted subgraphs, graph after graph; None where there are none."""
+    """The rooted subgraphs, sorted by graph; None = batches have no subgraphs."""
     node_targets: bool
-    """Whether `batch.y` has a row for every node, rather than for every graph."""
+    """Whether `batch.y` has one row per node; otherwise it has one per graph."""
     first: dict[str, Tensor]
-    """By axis, [b + 1]: where each batch begins; the last entry is the end."""
+    """By axis, [b + 1]: offset of the first row of each batch; the last entry is the
+    end."""
     starts: dict[str, list[int]]
-    """The same on the host."""
+    """The same offsets on the host."""
     known: dict[str, int | bool]
-    """What every batch's record may know of itself: `max_hop` and `in_order`."""
+    """The derived values `max_hop` and `in_order` of the subgraphs, which are passed on
+    to every batch; `max_hop` is the maximum over the window."""
 
     @property
     def num_batches(self) -> int:
@@ -42,29 +48,33 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes it has."""
+        """The axes on which this window has rows.
+
+        These are graphs, nodes and edges; with subgraphs also their axes; with
+        SubgraphDrop also the entries of the `Filling`.
+        """
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
-        """How many rows each batch has on an axis, [b]."""
+        """Return the number of rows of each batch on an axis, [b]."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
 
-def open_window(
+def make_window(
     batch: GraphBatch,
     subgraphs: RootedSubgraphs | None,
     sizes: Sequence[int],
     node_targets: bool = False,
 ) -> Window:
-    """Find where each batch of a window begins; the host learns of it all at once.
+    """Compute the offsets of each batch of a window, with a single synchronisation.
 
     Args:
-        batch: The graphs of all batches.
-        subgraphs: Their rooted subgraphs, graph after graph; or None.
-        sizes: How many graphs each batch has.
-        node_targets: Whether targets belong to nodes.
+        batch: The graphs of all batches, sorted by batch.
+        subgraphs: Their rooted subgraphs, sorted by graph; None = no subgraphs.
+        sizes: Number of graphs of each batch.
+        node_targets: Whether `batch.y` has one row per node instead of per graph.
     """
     ends = torch.tensor([0, *accumulate(sizes)]).to(batch.device, non_blocking=True)
     first = {
@@ -88,6 +98,7 @@ def open_window(
     if isinstance(subgraphs, SampledSubgraphs):
         filling = subgraphs.filling
         if not filling.in_order:
+            # Sort the entries by batch.
             graph = batch.batch[filling.node]
             number = torch.searchsorted(ends, graph, right=True)
             filling = filling.at(torch.argsort(number, stable=True))

@@ -11,12 +11,12 @@ from gnnak.errors import OptionError
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.network import Network
 from gnnak.models.options import ModelOptions
-from gnnak.nn import convs as base_convs
+from gnnak.nn.base import convs as base_convs
+from gnnak.nn.base.pna import PNAStarConv
+from gnnak.nn.base.ppgn import PPGN
+from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
-from gnnak.nn.pna import PNAStarConv
-from gnnak.nn.ppgn import PPGN
-from gnnak.nn.stack import Stack
 from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
 

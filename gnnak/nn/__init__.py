@@ -1,10 +1,10 @@
 """The uplift: GNN-AK layers around any GNN, and GNNs to put inside."""
 
+from gnnak.nn.base.pna import PNAStarConv
+from gnnak.nn.base.ppgn import PPGN
+from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
-from gnnak.nn.pna import PNAStarConv
-from gnnak.nn.ppgn import PPGN
-from gnnak.nn.stack import Stack
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.whole_model import UpliftedConv, uplift
 

@@ -10,10 +10,10 @@ from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import GraphError, OptionError
 from gnnak.nn.calling import own_widths, try_out
+from gnnak.nn.calling.signature import EDGE_ARGUMENTS, argument_names, check_module
+from gnnak.nn.calling.widths import node_widths
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
-from gnnak.nn.signature import EDGE_ARGUMENTS, argument_names, check_module
 from gnnak.nn.uplift import GNNAK
-from gnnak.nn.widths import node_widths
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets

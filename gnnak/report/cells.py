@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
-from gnnak.training.summary import Measure
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.records.summary import Measure
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gnnak.models.factory import parse_name
 from gnnak.report import markup, plots
-from gnnak.training.results import Record
+from gnnak.training.records.results import Record
 
 HEADER = ["Run", "Device", "Path", "Seconds an epoch", "Peak MB", "Graphs a second"]
 

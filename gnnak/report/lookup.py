@@ -8,10 +8,10 @@ from pathlib import Path
 
 from gnnak.errors import OptionError
 from gnnak.report.cells import Plan
-from gnnak.training.config import PER_RUN, RunConfig
-from gnnak.training.options import change
-from gnnak.training.results import Record, read_records
-from gnnak.training.summary import Summary, summarise
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import PER_RUN, RunConfig
+from gnnak.training.records.results import Record, read_records
+from gnnak.training.records.summary import Summary, summarise
 
 SHORT = ("train.epochs",)
 """Options in which `RunRecords.nearest` may differ from the config searched for."""

@@ -10,7 +10,7 @@ from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.statistics import read_statistics
 from gnnak.report.tables import FilledTable, fill_table
-from gnnak.training.results import Record, environment, read_records
+from gnnak.training.records.results import Record, environment, read_records
 
 TITLE = "GNN-AK: our figures and the paper's"
 CONTENTS = (

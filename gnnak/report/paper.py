@@ -7,12 +7,12 @@ from functools import cache
 from typing import Any
 
 from gnnak.report.cells import Cell, Fact, PaperTable, Plan, Style
-from gnnak.training.experiment import (
+from gnnak.training.config.experiment import (
     CONFIGS,
     load_experiment,
     read_yaml,
 )
-from gnnak.training.options import change
+from gnnak.training.config.options import change
 from gnnak.typing import check_known
 
 TABLES = CONFIGS / "tables"

@@ -10,9 +10,9 @@ from typing import Any
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
 from gnnak.report.tables import all_pairs
-from gnnak.training.config import RunConfig
-from gnnak.training.experiment import load_experiment
-from gnnak.training.options import change
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 
 
 @dataclass(frozen=True)

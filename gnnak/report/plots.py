@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from gnnak.graphs.named import four_regular_pair
 from gnnak.report.pictures import plot_egonet, plot_graph
 from gnnak.report.svg import COLOURS, inline_svg, page_style
-from gnnak.training.results import Record
+from gnnak.training.records.results import Record
 
 
 def curves_figure(

@@ -11,10 +11,10 @@ from gnnak.report import markup, plots
 from gnnak.report.lookup import RunRecords
 from gnnak.report.pending import PendingRun
 from gnnak.report.tables import FilledTable
-from gnnak.training.config import RunConfig
-from gnnak.training.experiment import experiment_names
-from gnnak.training.options import change
-from gnnak.training.results import Record
+from gnnak.training.config.experiment import experiment_names
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.records.results import Record
 
 MOST_CURVES = 6
 """Maximal number of lines in one figure."""

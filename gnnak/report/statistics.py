@@ -5,7 +5,12 @@ from pathlib import Path
 
 from gnnak.datasets import describe_dataset, find_entry, load_dataset
 from gnnak.report.cells import Fact, PaperTable, Style
-from gnnak.training.results import Record, append_record, environment, read_records
+from gnnak.training.records.results import (
+    Record,
+    append_record,
+    environment,
+    read_records,
+)
 
 FILE = "datasets.jsonl"
 STAND_INS = ("connected-legacy", "spectral-radius")

@@ -11,8 +11,8 @@ from typing import Any
 from gnnak.report.cells import Cell, PaperTable
 from gnnak.report.lookup import RunRecords
 from gnnak.report.statistics import read_statistics, statistic
-from gnnak.training.results import Record
-from gnnak.training.summary import Summary
+from gnnak.training.records.results import Record
+from gnnak.training.records.summary import Summary
 
 MARKS = ("†", "‡", "§", "¶")
 """Signs of footnotes."""

@@ -1,7 +1,7 @@
-"""SubgraphDrop: train on a few rooted subgraphs, evaluate on all."""
+"""SubgraphDrop: train on a sample of the rooted subgraphs, evaluate on all of them."""
 
 from gnnak.sampling.coverage import coverage, is_cover
-from gnnak.sampling.drop import SubgraphDrop, keep_subgraphs
+from gnnak.sampling.drop import SubgraphDrop, sample_subgraphs
 from gnnak.sampling.estimate import SampledSubgraphs
 
 __all__ = [
@@ -9,5 +9,5 @@ __all__ = [
     "SubgraphDrop",
     "coverage",
     "is_cover",
-    "keep_subgraphs",
+    "sample_subgraphs",
 ]

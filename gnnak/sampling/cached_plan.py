@@ -1,4 +1,4 @@
-"""The plans of a whole store, computed once, put together for batches."""
+"""Compute the sampling plans of all graphs once and gather those of batches."""
 
 from __future__ import annotations
 
@@ -20,49 +20,50 @@ from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.groups import Groups
 
 CACHED_PAIRS = 2**26
-"""Most pairs of nodes of a store whose distances are kept: 256 megabytes of them."""
+"""Default limit on cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""About how many pairs of nodes are planned at a time, a node counting as 16."""
+"""Plans are computed in chunks of graphs with about this many pairs of nodes. Without
+distances, a node counts as 16 pairs."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedPlans:
-    """What draws of roots need of every graph of a store and no draw changes.
+    """The cached sampling plans of every graph of a store.
 
-    `plans[indices]` says what `drop.plan` does of `store[indices]`, put together
-    without a loop over graphs and without a wait for the device. Numbers inside a graph
-    start at 0 and are int32: half the memory.
+    `plans[indices]` equals `drop.plan` for the batch `store[indices]`, but is gathered
+    from the cache, without a loop over graphs and without synchronisation. Node and
+    component numbers start at 0 in each graph and are int32, which halves the memory.
     """
 
     store: GraphStore
-    """The graphs, on the same device."""
+    """The graphs, on the same device as the plans."""
     num_components: Tensor
-    """[g], int64: components of each graph."""
+    """[g], int64: number of connected components of each graph."""
     sizes: Tensor
-    """[c], int64: nodes of each component."""
+    """[total number of components], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n] or, with distances, [7, n]: the component of each node; nodes, component
-    by component; how many subgraphs hold each; `start` and `count` of `Near`; `start`
-    and `place` of distances."""
+    """[5, n], or [7, n] with distances. The rows are, for each node: 0, its component;
+    1, `order` of `Plan.by_component`; 2, `Plan.held`; 3 and 4, `start` and `count` of
+    `Near`; 5 and 6, `start` and `place` of `PairDistances`."""
     near: Tensor
-    """The neighbours of all nodes, which all plans share: `place` of `Near`."""
+    """`place` of `Near` for all graphs. Gathered plans refer to it without a copy."""
     hop: Tensor | None
-    """The distances of all pairs of nodes, which all plans share; or None."""
+    """`hop` of `PairDistances` for all graphs, also not copied; None = no distances."""
     largest: int
-    """Nodes of the largest component."""
+    """Number of nodes of the largest component."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """[g + 1]: where the components of each graph start."""
+        """[g + 1]: offset of the first component of each graph; last, the total."""
         return pointers(self.num_components)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[2, g]: nodes and components of each graph, on the host."""
+        """[2, g], on the host: numbers of nodes and components of each graph."""
         return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
-        """The plan of `store[indices]`."""
+        """Return the plan of the batch `store[indices]`."""
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
@@ -95,14 +96,17 @@ class CachedPlans:
 
 
 def cache_plans(
-    kept: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
+    cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """The plans of all graphs of a store; None where the distances would not fit.
+    """Compute and cache the sampling plans of all graphs of a store.
 
     Args:
-        kept: The rooted subgraphs of the store.
-        drop: What draws from them.
-        limit: Pairs of nodes there may be, where their distances are wanted.
+        cached: The cached rooted subgraphs of the store.
+        drop: Samples the subgraphs.
+        limit: Largest number of distances to cache, if the strategy needs distances.
+
+    Returns:
+        The cached plans; None if there would be more than `limit` distances.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -110,7 +114,7 @@ def cache_plans(
     >>> cache_plans(cache_subgraphs(parse_graph6("C~"), EgoNets(1)), SubgraphDrop())
     CachedPlans(graphs=1, components=1, pairs=16)
     """
-    store = kept.store
+    store = cached.store
     work = 16 * store.num_nodes
     if drop.strategy == "farthest":
         pairs = store.num_nodes.square()
@@ -120,8 +124,8 @@ def cache_plans(
     parts, tables, largest, before = [], [], 0, (0, 0)
     for ends in pairwise([0, *chunk_cuts(work, CHUNK), len(store)]):
         graphs = store[slice(*ends)]
-        plan = drop.plan(kept[slice(*ends)], graphs.edge_index)
-        parts.append(_local(plan, graphs.batch, graphs.ptr, before))
+        plan = drop.plan(cached[slice(*ends)], graphs.edge_index)
+        parts.append(_fields(plan, graphs.batch, graphs.ptr, before))
         largest = max(largest, plan.largest)
         if plan.distances is not None:
             tables.append(plan.distances.hop)
@@ -132,14 +136,21 @@ def cache_plans(
     return CachedPlans(store, num_components, sizes, nodes, near, hop, largest)
 
 
-def _local(
+def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Fields of `CachedPlans` of a few graphs; `before` them are pairs and neighbours."""
+    """Return the tensor fields of `CachedPlans` for one chunk of graphs, without `hop`.
+
+    Args:
+        plan: The plan of the chunk.
+        batch: The graph of each node, [n].
+        ptr: The first node of each graph, [g + 1].
+        before: Numbers of distances and of neighbours in all chunks before.
+    """
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
-    home = batch[groups.order[groups.ptr[:-1]]]
-    parts = counts_of(home, ptr.numel() - 1)
+    component_graph = batch[groups.order[groups.ptr[:-1]]]
+    parts = counts_of(component_graph, ptr.numel() - 1)
     rows = [plan.component - pointers(parts)[batch], groups.order - ptr[batch]]
     rows += [plan.held, near.start + before[1], near.count]
     if plan.distances is not None:

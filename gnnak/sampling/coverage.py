@@ -1,4 +1,4 @@
-"""Coverage: in how many subgraphs a node is, and whether a choice covers enough."""
+"""Coverage: the number of sampled subgraphs that contain each node."""
 
 import torch
 from torch import Tensor
@@ -8,58 +8,66 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def coverage(
-    subgraphs: RootedSubgraphs, num_nodes: int, kept: Tensor | None = None
+    subgraphs: RootedSubgraphs, num_nodes: int, sampled: Tensor | None = None
 ) -> Tensor:
-    """In how many subgraphs every node is, [n].
+    """Count the subgraphs that contain each node, [n].
 
     Args:
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
-        kept: Which subgraphs count, [s] bool; all if not given.
+        sampled: Boolean mask of the subgraphs to count, [s]; None = all.
     """
     node = subgraphs.node
-    if kept is not None:
-        node = node[kept.index_select(0, subgraphs.subgraph)]
+    if sampled is not None:
+        node = node[sampled.index_select(0, subgraphs.subgraph)]
     return counts_of(node, num_nodes)
 
 
 def is_cover(
-    subgraphs: RootedSubgraphs, num_nodes: int, kept: Tensor, min_coverage: int
+    subgraphs: RootedSubgraphs, num_nodes: int, sampled: Tensor, min_coverage: int
 ) -> bool:
-    """Whether every node is covered `min_coverage` times, or as often as it can be.
+    """Return whether the sampled subgraphs cover every node often enough.
 
-    The verifier of every strategy: a node in fewer than `min_coverage` subgraphs must
-    have them all kept.
+    A node must be in `min_coverage` sampled subgraphs. If fewer subgraphs contain it at
+    all, every one of them must be sampled. Tests verify all strategies with this.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        num_nodes: Number of nodes, n.
+        sampled: Boolean mask of the sampled subgraphs, [s].
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
     """
     wanted = coverage(subgraphs, num_nodes).clamp(max=min_coverage)
-    return bool((coverage(subgraphs, num_nodes, kept) >= wanted).all())
+    return bool((coverage(subgraphs, num_nodes, sampled) >= wanted).all())
 
 
 def cover_by_order(
     subgraphs: RootedSubgraphs, component: Tensor, rank: Tensor, min_coverage: int
 ) -> Tensor:
-    """Keep the subgraphs of every component, in order, until all is covered.
+    """Sample the subgraphs of each component by rank until its nodes are covered.
+
+    Node v is covered when the `min_coverage` lowest-ranked subgraphs that contain it
+    are sampled (or all of them, if fewer contain it). Let r(v) be the highest rank of
+    these. A component samples all its subgraphs of rank up to the maximum of r(v) over
+    its nodes, so no loop is needed.
 
     Args:
         subgraphs: The rooted subgraphs, s of them.
-        component: The component of each node, [n].
-        rank: The place of each subgraph in the order, [s], a permutation.
-        min_coverage: How often every node is to be covered, if it can be.
+        component: The connected component of each node, [n].
+        rank: Rank of each subgraph, [s], a permutation; low ranks are sampled first.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
 
     Returns:
-        Which subgraphs are kept, [s] bool.
-
-    Node v is covered once the first `min_coverage` subgraphs that hold it are taken, so
-    the last rank a component needs is the largest of these over its nodes.
+        Boolean mask of the sampled subgraphs, [s].
     """
     num_nodes, num_subgraphs = component.numel(), subgraphs.num_subgraphs
-    taken_at = rank.index_select(0, subgraphs.subgraph)
-    key = torch.sort(subgraphs.node * num_subgraphs + taken_at).values
+    copy_rank = rank.index_select(0, subgraphs.subgraph)
+    key = torch.sort(subgraphs.node * num_subgraphs + copy_rank).values
     held = counts_of(subgraphs.node, num_nodes)
     last = torch.cumsum(held, 0) - held + held.clamp(max=min_coverage) - 1
-    at = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
-    at = at.masked_fill(held == 0, -1)
-    needed = at.new_full((num_nodes,), -1)
-    needed = needed.scatter_reduce(0, component, at, "amax")
-    home = component.index_select(0, subgraphs.root)
-    return rank <= needed.index_select(0, home)
+    node_rank = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
+    node_rank = node_rank.masked_fill(held == 0, -1)
+    needed = node_rank.new_full((num_nodes,), -1)
+    needed = needed.scatter_reduce(0, component, node_rank, "amax")
+    root_component = component.index_select(0, subgraphs.root)
+    return rank <= needed.index_select(0, root_component)

@@ -1,4 +1,4 @@
-"""SubgraphDrop: from all rooted subgraphs of a batch to a few that cover it."""
+"""SubgraphDrop: sample a few rooted subgraphs that cover all nodes of a batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_choice, check_count
 
 Strategy = Literal["random", "farthest", "min-set-cover"]
-Chooser = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
+RootSampler = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
+"""Maps (subgraphs, plan, min_coverage, generator) to a mask of sampled ones, [s]."""
 
-CHOOSERS: dict[Strategy, Chooser] = {
+ROOT_SAMPLERS: dict[Strategy, RootSampler] = {
     "random": random_roots,
     "farthest": farthest_roots,
     "min-set-cover": set_cover_roots,
@@ -32,16 +33,17 @@ CHOOSERS: dict[Strategy, Chooser] = {
 
 @dataclass(frozen=True)
 class SubgraphDrop:
-    """Keep a random choice of subgraphs that covers every node R times.
+    """Sample subgraphs at random until each node is in at least R sampled subgraphs.
 
-    Nodes that fewer than R subgraphs hold are covered as often as they can be: all of
-    these stay. Every connected component is covered for itself.
+    If fewer than R subgraphs contain a node, all of them are sampled. Every connected
+    component is sampled separately.
 
     Args:
-        strategy: "random": roots in random order; "farthest": always the root farthest
-            from the kept ones; "min-set-cover": always the subgraph with the most
-            least-covered nodes. The last two start with a random root.
-        min_coverage: R, the redundancy: how often every node is to be covered.
+        strategy: The subgraph to sample next: "random": any; "farthest": the one whose
+            root is farthest from the sampled roots; "min-set-cover": the one with the
+            most least-covered nodes. The last two start with a random root.
+        min_coverage: The redundancy R, the number of sampled subgraphs that must
+            contain each node.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
@@ -60,26 +62,39 @@ class SubgraphDrop:
         check_count("min_coverage", self.min_coverage, least=1)
 
     def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
-        """Compute what no draw changes, to be handed to every draw of this batch."""
+        """Compute the part of sampling that is the same for every sample of a batch.
+
+        Passing the plan to every call for this batch saves time.
+
+        Args:
+            subgraphs: A rooted subgraph for every node of the batch.
+            edge_index: The batch's edges, [2, e].
+        """
         num_nodes = subgraphs.num_subgraphs
         self._check(subgraphs, edge_index)
         return make_plan(
             subgraphs, edge_index, num_nodes, distances=self.strategy == "farthest"
         )
 
-    def choose(
+    def sample_mask(
         self,
         subgraphs: RootedSubgraphs,
         plan: Plan,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Draw which subgraphs are kept, [s] bool."""
+        """Return a boolean mask of randomly sampled subgraphs, [s].
+
+        Args:
+            subgraphs: A rooted subgraph for every node of the batch.
+            plan: The result of `plan` for this batch.
+            generator: Source of randomness; PyTorch's default generator if None.
+        """
         if self.strategy == "farthest" and plan.distances is None:
             raise CoverageError(
-                "the plan has no distances; make it with a SubgraphDrop('farthest')."
+                "the plan has no distances; make it with SubgraphDrop('farthest').plan."
             )
-        chooser = CHOOSERS[self.strategy]
-        return chooser(subgraphs, plan, self.min_coverage, generator)
+        sample_roots = ROOT_SAMPLERS[self.strategy]
+        return sample_roots(subgraphs, plan, self.min_coverage, generator)
 
     def __call__(
         self,
@@ -88,23 +103,23 @@ class SubgraphDrop:
         generator: torch.Generator | None = None,
         plan: Plan | None = None,
     ) -> SampledSubgraphs:
-        """Draw a few of the subgraphs, with what stands in for the others.
+        """Sample subgraphs, and compute the weights that estimate the dropped ones.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
-            generator: Source of randomness, on the batch's device.
-            plan: From `plan`, of this very batch; computed if not given.
+            generator: Source of randomness; PyTorch's default generator if None.
+            plan: The result of `plan` for this batch; computed if None.
         """
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
         elif plan.num_nodes != subgraphs.num_subgraphs:
             raise CoverageError(
                 f"the plan is of a batch of {plan.num_nodes} nodes, this one has "
-                f"{subgraphs.num_subgraphs}; make a plan of this batch."
+                f"{subgraphs.num_subgraphs}; compute the plan of this batch."
             )
-        kept = self.choose(subgraphs, plan, generator)
-        return keep_subgraphs(subgraphs, edge_index, kept, plan)
+        sampled = self.sample_mask(subgraphs, plan, generator)
+        return sample_subgraphs(subgraphs, edge_index, sampled, plan)
 
     @staticmethod
     def _check(subgraphs: RootedSubgraphs, edge_index: Tensor) -> None:
@@ -112,30 +127,32 @@ class SubgraphDrop:
         if num_nodes is not None and num_nodes != subgraphs.num_subgraphs:
             raise CoverageError(
                 f"there are {subgraphs.num_subgraphs} subgraphs for {num_nodes} nodes; "
-                "SubgraphDrop starts from a subgraph of every node."
+                "SubgraphDrop needs a subgraph of every node."
             )
         check_edge_index(edge_index, subgraphs.num_subgraphs)
 
 
-def keep_subgraphs(
+def sample_subgraphs(
     subgraphs: RootedSubgraphs,
     edge_index: Tensor,
-    kept: Tensor,
+    sampled: Tensor,
     plan: Plan | None = None,
 ) -> SampledSubgraphs:
-    """The kept subgraphs as a record of their own.
+    """Return the record of the subgraphs that a mask selects.
 
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The graph's edges, [2, e].
-        kept: Which subgraphs stay, [s] bool; every node must be in one of them.
-        plan: Of this very batch, where there is one: it saves work.
+        sampled: Boolean mask of the sampled subgraphs, [s]; every node must be in at
+            least one of them.
+        plan: The plan of this batch; None = it is not known, which takes more work.
     """
     num_nodes = subgraphs.num_subgraphs
-    of_kept = kept.index_select(0, subgraphs.subgraph)
-    inside = of_kept.index_select(0, subgraphs.edge_index[0])
-    before = [pointers(mask.long()) for mask in (kept, of_kept, inside)]
-    roots, copies, edges = _places(before)
+    copy_sampled = sampled.index_select(0, subgraphs.subgraph)
+    edge_sampled = copy_sampled.index_select(0, subgraphs.edge_index[0])
+    masks = (sampled, copy_sampled, edge_sampled)
+    before = [pointers(mask.long()) for mask in masks]
+    roots, copies, edges = _indices_of_true(before)
     node = subgraphs.node.index_select(0, copies)
     covered = counts_of(node, num_nodes)
     _check_covered(covered)
@@ -153,14 +170,16 @@ def keep_subgraphs(
         num_edges=subgraphs.num_edges,
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
-        filling=filling_of(subgraphs, edge_index, kept, number, root, plan),
+        filling=filling_of(subgraphs, edge_index, sampled, number, root, plan),
     )
 
 
-def _places(before: list[Tensor]) -> list[Tensor]:
-    """Where masks are true, of each how often it is so before every place and in all.
+def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
+    """Return the indices where each boolean mask is true, with one synchronisation.
 
-    The host waits for all of them at once.
+    Args:
+        before: For each mask, the number of true entries before every position, and in
+            total as the last entry (see `pointers`).
     """
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
@@ -174,7 +193,8 @@ def _check_covered(covered: Tensor) -> None:
     if not covered.is_cuda and not bool((covered > 0).all()):
         node = int((covered == 0).nonzero()[0])
         raise CoverageError(
-            f"node {node} is in none of the kept subgraphs; keep at least one of each."
+            f"node {node} is in none of the sampled subgraphs; sample at least one of "
+            "those that contain it."
         )
 
 
@@ -187,14 +207,15 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Return the estimates at dropped roots as weights of the sampled subgraphs.
+    """Compute the weights that estimate encodings of dropped roots from sampled ones.
 
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The graph's edges, [2, e].
-        sampled: Which subgraphs are sampled, [s] bool.
-        number: How many sampled subgraphs come before each, [s].
+        sampled: Boolean mask of the sampled subgraphs, [s].
+        number: Number of sampled subgraphs before each subgraph, [s]; for a sampled one
+            this is its new index.
         root: The roots of the sampled subgraphs.
-        plan: The plan of this batch, where there is one.
+        plan: The plan of this batch, if it is known.
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

@@ -1,4 +1,4 @@
-"""Values at kept roots, made into values at every node."""
+"""Estimate encodings of dropped roots from those of sampled roots."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """How the values of kept roots make up those of every node: a sparse matrix.
+    """A sparse matrix, [n, s], from values at sampled roots to values at all nodes.
 
-    Rows of one node add up to one; a kept root takes its own value alone.
+    It is stored as q entries (row, column, weight). The weights of a node sum to one. A
+    sampled root has a single entry: weight one for its own value.
     """
 
     node: Tensor
-    """[q]: the node that takes a share."""
+    """[q]: row index, the node whose value is estimated."""
     subgraph: Tensor
-    """[q]: the kept subgraph whose value it takes a share of."""
+    """[q]: column index, the sampled subgraph whose value is used."""
     weight: Tensor
-    """[q], float64: the share."""
+    """[q], float64: the weight of that value."""
     in_order: bool = False
-    """Whether entries are known to come component by component, in order."""
+    """Whether the entries are known to be sorted by connected component."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Some of the entries, or all of them in another order."""
+        """Return a matrix of these entries only, in this order; `in_order` is False."""
         return self._each(lambda part: part.index_select(0, entries))
 
     def to(self, device: torch.device | str) -> Filling:
@@ -45,20 +46,29 @@ class Filling:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledSubgraphs(RootedSubgraphs):
-    """Some of a batch's rooted subgraphs, and what stands in for the others."""
+    """Sampled rooted subgraphs of a batch, with data that makes up for dropped ones.
+
+    Sums over the subgraphs that contain a node are scaled by `scale`; encodings of
+    dropped roots are estimated with `filling`.
+    """
 
     held: Tensor = field(kw_only=True)
-    """[n]: how many of *all* subgraphs held each node."""
+    """[n]: number of subgraphs that contain each node, before any is dropped."""
     covered: Tensor = field(kw_only=True)
-    """[n]: how many of those that were kept hold it; at least one."""
+    """[n]: number of sampled subgraphs that contain each node; at least one."""
     filling: Filling = field(kw_only=True)
-    """What every node takes of the values of kept roots."""
+    """The weights that estimate the value of every node from sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """[n]: by how much sums over kept subgraphs are scaled up; computed once."""
+        """Return `held / covered`, [n], cached after the first call.
+
+        A sum over the sampled subgraphs that contain a node, times this factor,
+        estimates the sum over all subgraphs that contain it.
+        """
         return self._once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
 
     def _group(self, axis: Axis) -> Groups:
+        # Entries of `filling`, grouped by row ("taker") or by column ("giver").
         if axis == "taker":
             return group(self.filling.node, self.held.numel())
         if axis == "giver":
@@ -76,21 +86,22 @@ class SampledSubgraphs(RootedSubgraphs):
 
 
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
-    r"""Spread values from `roots` to all nodes, layer by layer.
+    r"""Compute the weights that estimate values of all nodes from sampled roots.
 
-    $\mathcal{U}_d$ holds the nodes at distance $d$ from the kept roots, and
+    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root. A
+    node takes the mean over its neighbours that are one step nearer:
 
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
       \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    The means of all layers are multiplied out once, so that every layer of a network
-    needs a single pass. Edges count in both directions, parallel ones once. Nodes that
-    no path joins to a root take nothing.
+    The means for all distances $d$ are multiplied out into one sparse matrix, so a
+    layer of the network applies it in a single pass. Edge directions are ignored, and
+    duplicate edges count once. A node without a path to a root has no entries.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        roots: The kept roots, [s].
+        roots: The sampled roots, [s].
     """
     layer, source, target = _nearer_neighbors(edge_index, num_nodes, roots)
     share = counts_of(target, num_nodes).double().reciprocal()
@@ -109,7 +120,16 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
-    """Make the values of kept roots [s, c] into values of all nodes, [n, c]."""
+    """Estimate the values of all nodes from those of sampled roots.
+
+    Args:
+        values: Values of the sampled roots, [s, c].
+        filling: The weights.
+        num_nodes: Number of nodes, n.
+
+    Returns:
+        Values of all nodes, [n, c], summed in float32 or wider.
+    """
     wide = values.float() if values.dtype.itemsize < 4 else values
     share = wide.index_select(0, filling.subgraph)
     share = share * filling.weight.to(wide.dtype)[:, None]
@@ -120,21 +140,34 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _nearer_neighbors(
     edge_index: Tensor, num_nodes: int, roots: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The layer of every node, and all pairs (source, target) one layer apart."""
+    """Return the distance of each node to the nearest root, and nearer neighbours.
+
+    Returns:
+        The distances, [n], -1 where no path exists; then all pairs of neighbours
+        (source, target) in which the source is one step nearer to a root.
+    """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
     size = max(num_nodes, 1)
     target, source = pair // size, pair % size
     layer = hops_to_root(torch.stack([source, target]), roots, num_nodes, num_nodes)
     nearer = (layer[source] == layer[target] - 1) & (layer[source] >= 0)
-    kept = nearer.nonzero().flatten()
-    return layer, source.index_select(0, kept), target.index_select(0, kept)
+    pairs = nearer.nonzero().flatten()
+    return layer, source.index_select(0, pairs), target.index_select(0, pairs)
 
 
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """What the nodes of a layer take, by way of their neighbours in the one before."""
+    """Compute the weights of the nodes at distance d from those at distance d - 1.
+
+    Args:
+        before: Entries of the nodes at distance d - 1.
+        target: Nodes at distance d, one entry per pair of neighbours.
+        source: Their neighbours at distance d - 1.
+        share: One over the number of these neighbours of the target.
+        num_subgraphs: Number of sampled subgraphs, s.
+    """
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]
     start = torch.searchsorted(nodes, source)

@@ -1,4 +1,4 @@
-"""The neighbours of every node, by their places in its component."""
+"""The neighbours of every node, numbered inside their connected component."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,19 @@ from gnnak.subgraphs.groups import Groups
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """Neighbours as rows of places; edges count in both directions, parallel ones once.
+    """The distinct neighbours of each node in CSR form; edge directions are ignored.
 
-    Places do not change when graphs are put together in another way.
+    The neighbours of node v are `place[start[v] : start[v] + count[v]]`. A neighbour is
+    named by its *place*: its position among the nodes of its component. Places stay
+    valid when a graph becomes part of another batch; node numbers do not.
     """
 
     place: Tensor
-    """[p], int32: row after row, in rising order in each."""
+    """[p], int32: places of the p neighbours, ascending for each node."""
     start: Tensor
-    """[n]: where the row of each node starts."""
+    """[n]: position in `place` of each node's first neighbour."""
     count: Tensor
-    """[n]: how many neighbours each node has; it may be one itself."""
+    """[n]: number of neighbours; a node with a self loop is its own neighbour."""
 
 
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
@@ -29,8 +31,8 @@ def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
 
     Args:
         edge_index: Directed edges, [2, e].
-        component: The component of each node, [n].
-        groups: Nodes grouped by it.
+        component: The connected component of each node, [n].
+        groups: The nodes grouped by component.
 
     >>> from gnnak.subgraphs.groups import group
     >>> component = torch.tensor([0, 1, 0])

@@ -1,4 +1,4 @@
-"""Distances between all nodes of each component, for farthest sampling."""
+"""Distances between all nodes of each connected component, for farthest sampling."""
 
 from dataclasses import dataclass
 
@@ -10,41 +10,50 @@ from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 
 MAX_PAIRS = 1 << 28
-"""Most pairs that are kept: one gigabyte of them."""
+"""Largest number of pairs whose distances are computed: 1 GiB of int32."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """Shortest-path lengths, component by component; edges count in both directions."""
+    """Shortest-path lengths between nodes of a component; edge directions are ignored.
+
+    The distance from node u to node v of the same component is
+    `hop[start[u] + place[v]]`.
+    """
 
     hop: Tensor
-    """[sum of squared component sizes], int32: row after row, one a node."""
+    """[sum of squared component sizes], int32: one row of distances per node."""
     start: Tensor
-    """[n]: where the row of each node starts."""
+    """[n]: position in `hop` where the row of each node starts."""
     place: Tensor
-    """[n]: the place of each node in the rows of its component."""
+    """[n]: position of each node among the nodes of its component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
-        """Lengths between nodes of one component each, shaped like the arguments."""
+        """Return the distances between pairs of nodes.
+
+        Args:
+            first: One node of each pair, [q].
+            second: The other node, [q], in the same component.
+        """
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Where the lengths between nodes of one component each stand in `hop`."""
+        """Return the position in `hop` of each distance; arguments as in `between`."""
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
 def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDistances:
-    """Compute the distances between all nodes that a path joins.
+    """Compute the distances between all nodes of each connected component.
 
-    Breadth-first from all nodes at once, straight into the table of the result.
+    Runs breadth-first searches from all nodes at once.
 
     Args:
-        edge_index: Directed edges, [2, e]; they count in both directions.
-        component: The component of each node, [n].
+        edge_index: Directed edges, [2, e]; their direction is ignored.
+        component: The connected component of each node, [n].
         count: Number of components.
 
     Raises:
-        CoverageError: If there are more than `MAX_PAIRS` such pairs.
+        CoverageError: If there are more than `MAX_PAIRS` pairs.
     """
     num_nodes = component.numel()
     sizes = counts_of(component, count)
@@ -63,21 +72,24 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
     hop = torch.full((pairs,), -1, dtype=torch.int32, device=edge_index.device)
     table = PairDistances(hop, start, place)
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    _spread(table, incoming(both, num_nodes))
+    _search(table, incoming(both, num_nodes))
     return table
 
 
-def _spread(table: PairDistances, neighbors: Neighbors) -> None:
-    """Write all distances into a table that has none yet."""
+def _search(table: PairDistances, neighbors: Neighbors) -> None:
+    """Fill `table.hop`, in place, by breadth-first searches from all nodes at once.
+
+    Entries are -1 until the search reaches them.
+    """
     size = neighbors.num_nodes
-    home = here = torch.arange(size, device=table.hop.device)
-    table.hop[table.at(home, here)] = 0
+    start = frontier = torch.arange(size, device=table.hop.device)
+    table.hop[table.at(start, frontier)] = 0
     for distance in range(1, size):
-        row, entry = ragged_ranges(*neighbors.rows(here))
-        there, since = neighbors.node[entry], home[row]
-        new = (table.between(since, there) < 0).nonzero().flatten()
+        row, entry = ragged_ranges(*neighbors.rows(frontier))
+        reached, reached_from = neighbors.node[entry], start[row]
+        new = (table.between(reached_from, reached) < 0).nonzero().flatten()
         if not new.numel():
             break
-        key = torch.unique(since[new] * size + there[new])
-        home, here = key // size, key % size
-        table.hop[table.at(home, here)] = distance
+        key = torch.unique(reached_from[new] * size + reached[new])
+        start, frontier = key // size, key % size
+        table.hop[table.at(start, frontier)] = distance

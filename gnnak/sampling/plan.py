@@ -1,4 +1,4 @@
-"""What a batch's sampling needs and no draw changes: computed once, and kept."""
+"""The part of SubgraphDrop that needs no randomness, computed once per batch."""
 
 from dataclasses import dataclass
 
@@ -15,22 +15,22 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The fixed part of drawing roots for one batch of graphs."""
+    """Properties of a batch of graphs that are the same for every random sample."""
 
     component: Tensor
-    """[n]: the component of each node; each is covered for itself."""
+    """[n]: the connected component of each node; components are sampled separately."""
     num_components: int
-    """Number of components."""
+    """Number of connected components."""
     by_component: Groups
-    """Nodes grouped by their component."""
+    """The nodes grouped by component."""
     largest: int
-    """No component has more nodes than this."""
+    """An upper bound on the number of nodes of a component."""
     held: Tensor
-    """[n]: how many of all subgraphs hold each node."""
+    """[n]: number of subgraphs that contain each node, before any is dropped."""
     near: Near
     """The neighbours of each node."""
     distances: PairDistances | None = None
-    """Distances between nodes, where the strategy needs them."""
+    """Shortest-path distances between nodes; None for strategies without them."""
 
     @property
     def num_nodes(self) -> int:
@@ -41,7 +41,15 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the plan of a batch, with the distances between nodes if asked for."""
+    """Compute the plan of a batch.
+
+    Args:
+        subgraphs: A rooted subgraph for every node.
+        edge_index: The batch's edges, [2, e].
+        num_nodes: Number of nodes, n.
+        distances: Whether to compute the distances between nodes, for farthest
+            sampling.
+    """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
     return Plan(
@@ -56,15 +64,15 @@ def make_plan(
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """The entry with the largest score of every group, [num_groups].
+    """Return the index of the entry with the largest score of each group.
 
     Args:
-        score: Scores [s], distinct inside a group; -inf for entries not to be chosen.
+        score: Scores [s], distinct inside a group; -inf excludes an entry.
         group: The group of each entry, [s].
         num_groups: Number of groups.
 
     Returns:
-        The index of the best entry, or -1 where a group has none to choose.
+        Indices of entries, [num_groups]; -1 for a group without a finite score.
     """
     lowest = score.new_full((num_groups,), -torch.inf)
     best = lowest.scatter_reduce(0, group, score, "amax")

@@ -1,4 +1,4 @@
-"""Random sampling: roots in random order until every node is covered."""
+"""Random sampling: sample roots in random order until every node is covered."""
 
 import torch
 from torch import Tensor
@@ -14,12 +14,16 @@ def random_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Choose subgraphs in random order until every node is covered.
+    """Sample subgraphs in random order until every node is covered.
 
-    No loop at all: with the order drawn, where each component stops is known.
+    Args:
+        subgraphs: The rooted subgraphs.
+        plan: The plan of this batch.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+        generator: Source of randomness; PyTorch's default generator if None.
 
     Returns:
-        Which subgraphs are kept, [s] bool.
+        Boolean mask of the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     return cover_by_order(subgraphs, plan.component, rank, min_coverage)
@@ -28,7 +32,10 @@ def random_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """A random permutation of the subgraphs, [s], drawn where the generator is."""
+    """Return a random permutation of the subgraphs, [s], on their device.
+
+    It is generated on the device of the generator, then copied.
+    """
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
     return order.to(subgraphs.device)

@@ -1,4 +1,4 @@
-"""Egonets that are drawn before they have edges: those that are dropped never do."""
+"""Sample egonets by their nodes and find edges only for the sampled ones."""
 
 import torch
 from torch import Tensor
@@ -17,11 +17,14 @@ def sample_egonets(
     num_nodes: int,
     generator: torch.Generator | None = None,
 ) -> SampledSubgraphs:
-    """What `drop` draws of all egonets of a batch, as if they were all there.
+    """Return the same result as sampling from complete egonets, with less work.
+
+    SubgraphDrop only looks at the nodes of subgraphs. So egonets are extracted without
+    edges and sampled, and the edges of dropped egonets are never computed.
 
     Args:
-        drop: Which of them are used.
-        extractor: Their radius.
+        drop: Samples the egonets.
+        extractor: Extracts the egonets of all nodes.
         edge_index: The batch's edges, [2, e].
         num_nodes: Number of nodes, n.
         generator: Source of randomness, on the batch's device.
@@ -32,5 +35,5 @@ def sample_egonets(
     36
     """
     neighbors = incoming(edge_index, num_nodes)
-    drawn = drop(extractor.without_edges(neighbors), edge_index, generator)
-    return with_edges(drawn, neighbors)
+    sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
+    return with_edges(sampled, neighbors)

@@ -1,10 +1,10 @@
-"""Greedy minimum set cover: always the subgraph that covers most of what lacks most."""
+"""Greedy minimum set cover: sample the subgraph with the most least-covered nodes."""
 
 import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.sampling.greedy import choose_greedily
+from gnnak.sampling.greedy import sample_greedily
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -17,13 +17,20 @@ def set_cover_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Choose a random first subgraph, then ever the one with most least-covered nodes.
+    """Sample a random subgraph, then always the one with the most least-covered nodes.
 
-    Least covered are, of the nodes of a component that are not covered enough yet,
-    those covered least often; nodes that can be covered no more do not count.
+    Consider the nodes of a component that still need coverage: those in fewer than
+    `min_coverage` sampled subgraphs that are also in a subgraph not sampled yet. The
+    least-covered nodes are those of them that are in the fewest sampled subgraphs.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        plan: The plan of this batch.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+        generator: Source of randomness; PyTorch's default generator if None.
 
     Returns:
-        Which subgraphs are kept, [s] bool.
+        Boolean mask of the sampled subgraphs, [s].
     """
     rank = random_order(subgraphs, generator)
     wanted = plan.held.clamp(max=min_coverage)
@@ -33,9 +40,9 @@ def set_cover_roots(
         lacking = covered.masked_fill(covered >= wanted, never)
         least = wanted.new_full((plan.num_components,), never)
         least = least.scatter_reduce(0, plan.component, lacking, "amin")
-        counts = (lacking < never) & (lacking == least[plan.component])
-        members = counts.long().index_select(0, subgraphs.node)
+        least_covered = (lacking < never) & (lacking == least[plan.component])
+        members = least_covered.long().index_select(0, subgraphs.node)
         total = wanted.new_zeros(subgraphs.num_subgraphs)
         return total.index_add(0, subgraphs.subgraph, members)
 
-    return choose_greedily(subgraphs, plan, min_coverage, score, rank)
+    return sample_greedily(subgraphs, plan, min_coverage, score, rank)

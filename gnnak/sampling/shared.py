@@ -1,5 +1,6 @@
-"""Subgraphs extracted and sampled on the fly, once for all layers of a model."""
+"""Subgraphs that are extracted and sampled once per forward pass, for all its layers."""
 
+import threading
 import weakref
 
 import torch
@@ -12,37 +13,42 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class SharedSubgraphs:
-    """The subgraphs of the graph at hand, shared by all layers of one forward pass.
+    """The subgraphs of the current graph, shared by all layers of one forward pass.
 
-    The graph is known by its `edge_index` tensor: the same object, not written to
-    since. While it lives, its egonets are kept across passes too, as is what does not
-    change in SubgraphDrop; a new choice of roots is drawn every pass in training.
+    A graph is recognised by its `edge_index` tensor: the same object, not written to
+    since. While that tensor lives, its egonets are cached across passes, and so is the
+    plan of SubgraphDrop; in training, subgraphs are sampled anew in every pass. Each
+    thread has its own pass and its own cache.
 
     Args:
-        extractor: What makes the subgraphs.
-        drop: Which of them are used in training; None = all. Evaluation uses all.
+        extractor: Extracts the subgraphs.
+        drop: Samples those that are used in training; None = all are used. Evaluation
+            uses all.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
         self.extractor = extractor
         self.drop = drop
-        self.forget()
+        self._of_thread = threading.local()
+
+    @property
+    def _cache(self) -> "_Cache":
+        """The cache of this thread."""
+        if not hasattr(self._of_thread, "cache"):
+            self._of_thread.cache = _Cache()
+        return self._of_thread.cache
 
     def forget(self) -> None:
-        """Drop all that is kept."""
-        self._of: weakref.ref[Tensor] | None = None
-        self._version: tuple[object, ...] | None = None
-        self._full: RootedSubgraphs | None = None
-        self._plan: Plan | None = None
-        self._drawn: RootedSubgraphs | None = None
+        """Clear the cache of this thread."""
+        self._cache.clear()
 
     @torch.compiler.disable
     def begin_pass(self, *_: object) -> None:
-        """Say that a forward pass begins: whatever is random is then drawn anew.
+        """Begin a forward pass: whatever is random is sampled anew in it.
 
         Takes and ignores the arguments of a PyTorch forward pre-hook.
         """
-        self._drawn = None
+        self._cache.sampled = None
         if self.extractor.random:
             self.forget()
 
@@ -54,47 +60,79 @@ class SharedSubgraphs:
         training: bool,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """The subgraphs of this graph in this pass, made if they are not at hand.
+        """Return the subgraphs of a graph in this pass, from the cache or extracted.
 
         Args:
             edge_index: The batch's edges, [2, e].
             num_nodes: Number of nodes, n.
-            training: Whether subgraphs are dropped, and random ones drawn from
+            training: Whether SubgraphDrop is applied and random subgraphs come from
                 `generator`; in evaluation they come from a fixed seed.
             generator: Source of randomness; PyTorch's own if not given.
         """
-        full = self._all_of(edge_index, num_nodes, training, generator)
+        cache = self._cache
+        full = self._all_of(cache, edge_index, num_nodes, training, generator)
         if self.drop is None or not training:
             return full
-        if self._plan is None:
-            self._plan = self.drop.plan(full, edge_index)
-        if self._drawn is None:
-            self._drawn = self.drop(full, edge_index, generator, self._plan)
-        return self._drawn
+        if cache.plan is None:
+            cache.plan = self.drop.plan(full, edge_index)
+        if cache.sampled is None:
+            cache.sampled = self.drop(full, edge_index, generator, cache.plan)
+        return cache.sampled
 
     def _all_of(
         self,
+        cache: "_Cache",
         edge_index: Tensor,
         num_nodes: int,
         training: bool,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
         written = None if edge_index.is_inference() else edge_index._version
-        drawn_in = training if self.extractor.random else None
-        version = (written, num_nodes, drawn_in)
-        same = self._of is not None and self._of() is edge_index
-        if self._full is None or not same or self._version != version:
-            self.forget()
+        mode = training if self.extractor.random else None
+        version = (written, num_nodes, mode)
+        if cache.full is None or not cache.is_of(edge_index, version):
             if self.extractor.random and not training:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            self._full = self.extractor(edge_index, num_nodes, generator)
-            self._of = weakref.ref(edge_index, lambda _: self.forget())
-            self._version = version
-        return self._full
+            full = self.extractor(edge_index, num_nodes, generator)
+            cache.start(edge_index, version, full)
+            return full
+        return cache.full
 
     def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
         return self.extractor, self.drop
 
     def __setstate__(self, state: tuple[Extractor, SubgraphDrop | None]) -> None:
         self.extractor, self.drop = state
-        self.forget()
+        self._of_thread = threading.local()
+
+
+class _Cache:
+    """What one thread has extracted and sampled for its current graph."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop all references."""
+        self.graph: weakref.ref[Tensor] | None = None
+        self.version: tuple[object, ...] | None = None
+        self.full: RootedSubgraphs | None = None
+        self.plan: Plan | None = None
+        self.sampled: RootedSubgraphs | None = None
+
+    def start(
+        self, edge_index: Tensor, version: tuple[object, ...], full: RootedSubgraphs
+    ) -> None:
+        """Cache the subgraphs of another graph, as long as its tensor lives."""
+        self.clear()
+        self.graph = weakref.ref(edge_index, self._clear_if_current)
+        self.version, self.full = version, full
+
+    def is_of(self, edge_index: Tensor, version: tuple[object, ...]) -> bool:
+        """Return whether the cache is of this tensor, unchanged since."""
+        same = self.graph is not None and self.graph() is edge_index
+        return same and self.version == version
+
+    def _clear_if_current(self, dead: "weakref.ref[Tensor]") -> None:
+        if self.graph is dead:
+            self.clear()

@@ -1,1 +1,7 @@
-"""Runs and their records."""
+"""Train networks on data sets and record the results.
+
+Read in this order: `config/` (the options of a run), `protocols.py`, `data.py` and
+`module.py` (splits, batches, network and loss), `run.py` (one run), `launch.py` (all
+runs of an experiment), `evaluate.py` (score a checkpoint). `callbacks/`, `processes/`
+and `records/` serve them; `measure/` benchmarks training.
+"""

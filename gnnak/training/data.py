@@ -19,8 +19,8 @@ from gnnak.sampling.cached_plan import CachedPlans, cache_plans
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.clock import Clock
-from gnnak.training.config import TrainConfig
+from gnnak.training.callbacks.timing import Clock
+from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.protocols import Parts
 
 LARGER = 4

@@ -8,12 +8,12 @@ from lightning.pytorch import Trainer
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError
 from gnnak.graphs.readers.graph_file import Part
-from gnnak.training.checkpoint import Checkpoint
-from gnnak.training.clock import Clock
+from gnnak.training.callbacks.timing import Clock
 from gnnak.training.data import GraphData
-from gnnak.training.machine import Machine, make_trainer, quiet_lightning
 from gnnak.training.module import GraphTask
+from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
 from gnnak.training.protocols import Parts, choose_parts
+from gnnak.training.records.checkpoint import Checkpoint
 
 
 def evaluate(

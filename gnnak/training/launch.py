@@ -10,11 +10,16 @@ from rich.console import Console
 from gnnak.datasets import load_dataset
 from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, TrainingError
-from gnnak.training.config import RunConfig
-from gnnak.training.machine import Machine
-from gnnak.training.options import change
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import num_folds
-from gnnak.training.results import Record, append_record, check_appendable, read_records
+from gnnak.training.records.results import (
+    Record,
+    append_record,
+    check_appendable,
+    read_records,
+)
 from gnnak.training.run import run
 
 

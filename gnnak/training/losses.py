@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from gnnak.datasets.record import DatasetInfo, Task
 from gnnak.errors import OptionError
-from gnnak.training.config import Loss
+from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
 """A term for every target, and what it weighs, of one shape."""

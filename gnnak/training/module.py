@@ -17,7 +17,7 @@ from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.subgraphs.extractors import Extractor
-from gnnak.training.config import RunConfig
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Adam, Optimizer
 
 from gnnak.backend import operation
-from gnnak.training.config import TrainConfig
+from gnnak.training.config.run_config import TrainConfig
 
 
 def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:

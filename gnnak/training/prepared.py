@@ -6,11 +6,11 @@ import torch
 
 from gnnak.datasets.record import Dataset
 from gnnak.models.factory import parse_name
-from gnnak.training.clock import Clock
-from gnnak.training.config import RunConfig
+from gnnak.training.callbacks.timing import Clock
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.data import GraphData, degree_counts
-from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask, build_network
+from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import Parts
 
 

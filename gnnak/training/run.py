@@ -9,19 +9,18 @@ from rich.console import Console
 from gnnak.datasets.record import Dataset
 from gnnak.errors import CheckpointError, TrainingError
 from gnnak.graphs.readers.files import make_folder, write_bytes
-from gnnak.training.checkpoint import Checkpoint, read_tensors
-from gnnak.training.clock import Clock
-from gnnak.training.config import RunConfig
-from gnnak.training.keeper import Keeper
-from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.callbacks.history import RunHistory
+from gnnak.training.callbacks.progress import ProgressLines
+from gnnak.training.callbacks.signals import RestoreSignals
+from gnnak.training.callbacks.timing import Clock, Timing
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask
-from gnnak.training.own_signals import OwnSignals
 from gnnak.training.prepared import prepare
-from gnnak.training.progress import ProgressLines
+from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.stopping import stoppable
 from gnnak.training.protocols import Parts, choose_parts
-from gnnak.training.results import Record, environment, short
-from gnnak.training.stopping import stoppable
-from gnnak.training.timing import Timing
+from gnnak.training.records.checkpoint import Checkpoint, read_tensors
+from gnnak.training.records.results import Record, environment, short
 
 
 def run(
@@ -59,20 +58,20 @@ def run(
     _check_parts(config, parts, machine)
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
-    keeper = Keeper(folder, clock, config.train.early_stop)
-    callbacks: list[Callback] = [Timing(clock), keeper]
+    history = RunHistory(folder, clock, config.train.early_stop)
+    callbacks: list[Callback] = [Timing(clock), history]
     if console is not None:
-        callbacks.append(ProgressLines(console, run_title(config), keeper))
+        callbacks.append(ProgressLines(console, run_title(config), history))
     with quiet_lightning(), stoppable("go on with --resume"):
-        callbacks.append(OwnSignals())
+        callbacks.append(RestoreSignals())
         trainer = make_trainer(config, machine, callbacks, folder, captured)
         clock.device = trainer.strategy.root_device
         if trainer.is_global_zero:
             write_bytes(make_folder(folder) / "config.yaml", _as_yaml(config))
         trainer.fit(task, data, ckpt_path=last)
-        task.network.load_state_dict(keeper.best_weights)
+        task.network.load_state_dict(history.best_weights)
         trainer.test(task, data, verbose=False)
-    record = _finish(config, dataset, trainer, task, keeper, degrees)
+    record = _finish(config, dataset, trainer, task, history, degrees)
     return record | {"fast": machine.fast, "captured": captured}
 
 
@@ -90,16 +89,16 @@ def _finish(
     dataset: Dataset,
     trainer: Trainer,
     task: GraphTask,
-    keeper: Keeper,
+    history: RunHistory,
     degrees: tuple[int, ...] | None,
 ) -> Record:
-    scores = {"validation": keeper.best, "test": task.scores["test"]}
+    scores = {"validation": history.best, "test": task.scores["test"]}
     if trainer.is_global_zero:
-        keeper.write_curves()
-        weights = {k: v.cpu() for k, v in keeper.best_weights.items()}
+        history.write_curves()
+        weights = {k: v.cpu() for k, v in history.best_weights.items()}
         best = Checkpoint(config, dataset.info, weights, scores, degrees)
-        best.save(keeper.folder / "best.ckpt")
-    seconds = keeper.clock.seconds
+        best.save(history.folder / "best.ckpt")
+    seconds = history.clock.seconds
     return {
         "kind": "run",
         "config": config.to_dict(),
@@ -111,12 +110,12 @@ def _finish(
         "metric": dataset.info.metric,
         "lower_is_better": dataset.info.lower_is_better,
         "scores": scores,
-        "best_epoch": keeper.best_epoch,
-        "epochs": keeper.epochs,
-        "curves": {k: [short(v) for v in c] for k, c in keeper.curves.items()},
-        "seconds": {k: short(s / keeper.epochs) for k, s in seconds.items()}
+        "best_epoch": history.best_epoch,
+        "epochs": history.epochs,
+        "curves": {k: [short(v) for v in c] for k, c in history.curves.items()},
+        "seconds": {k: short(s / history.epochs) for k, s in seconds.items()}
         | {"total": short(sum(seconds.values()))},
-        "peak_memory_mb": {k: round(v, 1) for k, v in keeper.clock.megabytes.items()},
+        "peak_memory_mb": {k: round(v, 1) for k, v in history.clock.megabytes.items()},
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": dataset.info.source,
         "processes": trainer.world_size,

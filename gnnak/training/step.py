@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from gnnak.backend import operation
 from gnnak.loading.items import Item
-from gnnak.training.config import TrainConfig
+from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.optimizer import take_step
 
 Step = Callable[[Item], Tensor]

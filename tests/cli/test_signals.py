@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gnnak.training.workers import MAIN
+from gnnak.training.processes.workers import MAIN
 from tests.cli.training import records
 
 TRAIN = (
@@ -161,7 +161,7 @@ def test_train_of_two_processes_runs_every_fold_once(tmp_path):
 def test_stoppable_at_once_ends_where_exceptions_are_swallowed(number, tmp_path):
     code = """
         import time
-        from gnnak.training.stopping import stoppable_at_once
+        from gnnak.training.processes.stopping import stoppable_at_once
         with stoppable_at_once():
             print("ready", flush=True)
             try:

@@ -10,7 +10,7 @@ from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.pending import pending_runs
 from gnnak.training.launch import Places
-from gnnak.training.machine import Machine
+from gnnak.training.processes.machine import Machine
 from tests.report.hand_records import run_record, write_records
 
 

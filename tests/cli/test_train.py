@@ -101,7 +101,7 @@ def test_train_does_not_begin_an_unfinished_run_anew(unfinished):
 @pytest.mark.parametrize("part", ["results", "metrics.csv", "best.ckpt"])
 def test_train_on_a_full_disk_says_so_and_can_go_on(part, place, monkeypatch, fails):
     from gnnak.graphs.readers import files as readers
-    from gnnak.training import results
+    from gnnak.training.records import results
 
     def full(*_):
         raise OSError(28, "No space left on device")

@@ -1,4 +1,4 @@
-"""Epochs whose first window is made while the one before is trained on."""
+"""The first window of an epoch is prefetched during the epoch before."""
 
 import threading
 from contextlib import nullcontext
@@ -14,85 +14,85 @@ from gnnak.loading.prefetch import Prefetcher
 from gnnak.loading.sampler import BatchSampler
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training import keeper
-from gnnak.training.machine import Machine
+from gnnak.training.callbacks import history
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.module import GraphTask
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
+from tests.loading.fake_stream import FakeStream
 from tests.loading.test_loader import same_items
 from tests.loading.test_prefetch import ended
-from tests.training.beside import Beside
 from tests.training.small import edge_counts, small_config
 
 CPU = Machine("cpu")
 
 
 @pytest.fixture
-def lanes(monkeypatch):
-    """All lanes; batches are made in threads, as on a GPU."""
-    made = []
+def streams(monkeypatch):
+    """All streams used so far; windows are prefetched in threads, as on a GPU."""
+    created = []
 
     def in_thread(results, _):
-        made.append(Beside())
-        return Prefetcher(results, made[-1])
+        created.append(FakeStream())
+        return Prefetcher(results, created[-1])
 
     monkeypatch.setattr(loader, "prefetch", in_thread)
-    return made
+    return created
 
 
-def makers(lanes):
-    return [thread for lane in lanes for thread in lane.makers]
+def threads_of(streams):
+    return [thread for stream in streams for thread in stream.threads]
 
 
 class Progress:
-    """A loader, and the epoch that Lightning would say is at hand."""
+    """A loader, and the current epoch as Lightning would report it."""
 
     def __init__(self, count, drop=None):
-        store, self.epoch, self.cut = edge_counts(12).store, 0, []
+        store, self.epoch, self.seeded = edge_counts(12).store, 0, []
         self.sampler = BatchSampler(torch.arange(12), 5, self.order)
-        drawn = Subgraphs(
+        source = Subgraphs(
             cache_subgraphs(store, EgoNets(1)), drop=drop, seed=lambda e: e
         )
         epochs = Epochs(lambda: self.epoch, count)
-        self.loader = Loader(store, self.sampler, nullcontext, drawn, epochs=epochs)
+        self.loader = Loader(store, self.sampler, nullcontext, source, epochs=epochs)
 
     def order(self, epoch):
-        self.cut.append(epoch)
+        self.seeded.append(epoch)
         return epoch
 
     def items(self, epoch):
-        """As Lightning takes them: the iterator does not come to its end."""
+        """Take the items like Lightning, which does not exhaust the iterator."""
         self.epoch, iterator = epoch, iter(self.loader)
         return [next(iterator) for _ in range(len(self.loader))]
 
 
 @pytest.mark.parametrize("limit", [1, 2**24])
-def test_loader_begins_the_next_epoch_when_the_last_window_is_taken(
-    limit, lanes, monkeypatch
+def test_loader_prefetches_the_next_epoch_when_the_last_window_is_taken(
+    limit, streams, monkeypatch
 ):
     monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
     progress = Progress(3)
     iterator = iter(progress.loader)
     for _ in range(1 if limit > 1 else 3):
-        assert len(lanes) <= 1
+        assert len(streams) <= 1
         next(iterator)
-    assert len(lanes) == 2
+    assert len(streams) == 2
     progress.loader.close()
     iterator.close()
-    assert all(map(ended, makers(lanes)))
+    assert all(map(ended, threads_of(streams)))
 
 
 @pytest.mark.parametrize("limit", [1, 2**24])
 @pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
-def test_loader_gives_the_epochs_that_it_gives_without_threads(
-    drop, limit, lanes, monkeypatch
+def test_loader_yields_the_same_epochs_with_and_without_threads(
+    drop, limit, streams, monkeypatch
 ):
     monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
     progress = Progress(4, drop)
     found = [progress.items(epoch) for epoch in range(4)]
-    assert progress.cut == [0, 1, 2, 3]
-    assert len(lanes) == 4
-    assert all(map(ended, makers(lanes)))
+    assert progress.seeded == [0, 1, 2, 3]
+    assert len(streams) == 4
+    assert all(map(ended, threads_of(streams)))
     monkeypatch.setattr(loader, "prefetch", lambda results, _: results)
     plain = Progress(0, drop)
     for epoch, items in enumerate(found):
@@ -100,13 +100,13 @@ def test_loader_gives_the_epochs_that_it_gives_without_threads(
             same_items(one, other)
 
 
-def test_loader_gives_the_epoch_at_hand_whatever_was_begun(lanes):
+def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
     progress, plain = Progress(100), Progress(0)
     for epoch in (0, 7, 7, 3):
         for one, other in zip(progress.items(epoch), plain.items(epoch), strict=True):
             same_items(one, other)
     progress.loader.close()
-    assert all(map(ended, makers(lanes)))
+    assert all(map(ended, threads_of(streams)))
 
 
 def losses_of(folder, **options):
@@ -114,18 +114,18 @@ def losses_of(folder, **options):
     return run(config, edge_counts(), folder, CPU)["curves"]["train_loss"]
 
 
-def test_run_is_the_same_with_epochs_begun_ahead_and_ends_its_threads(
-    tmp_path, monkeypatch, lanes
+def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
+    tmp_path, monkeypatch, streams
 ):
     threads = threading.active_count()
-    found = losses_of(tmp_path / "ahead", train__epochs=4)
-    assert lanes
+    found = losses_of(tmp_path / "prefetched", train__epochs=4)
+    assert streams
     assert threading.active_count() == threads
     monkeypatch.setattr(loader, "prefetch", lambda results, _: results)
     assert found == losses_of(tmp_path / "plain", train__epochs=4)
 
 
-def test_run_that_stops_early_ends_its_threads(tmp_path, lanes):
+def test_run_that_stops_early_ends_its_threads(tmp_path, streams):
     threads = threading.active_count()
     few = losses_of(
         tmp_path,
@@ -138,7 +138,7 @@ def test_run_that_stops_early_ends_its_threads(tmp_path, lanes):
 
 
 @pytest.mark.parametrize("at", [0, 2, 5])
-def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, lanes):
+def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, streams):
     threads, steps, seen = threading.active_count(), GraphTask.training_step, []
 
     def fails(task, item, index):
@@ -151,12 +151,12 @@ def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, lanes):
     with pytest.raises(ValueError, match="enough") as caught:
         losses_of(tmp_path, train__epochs=4)
     del caught
-    assert lanes
+    assert streams
     assert threading.active_count() == threads
 
 
-def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, lanes):
-    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, streams):
+    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)
     whole = run(config, edge_counts(), tmp_path / "whole", CPU)
 
@@ -164,15 +164,15 @@ def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, lanes)
         trainer.should_stop |= self.epochs == 2
 
     with monkeypatch.context() as patched:
-        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        patched.setattr(history.RunHistory, "_stop_early", stop)
         run(config, edge_counts(), tmp_path / "part", CPU)
     rest = run(config, edge_counts(), tmp_path / "part", CPU, resume=True)
     assert rest["curves"] == whole["curves"]
 
 
-def test_bench_ends_its_threads(lanes):
+def test_bench_ends_its_threads(streams):
     threads = threading.active_count()
     config = small_config(train__batch_size=5)
     bench(config, edge_counts(), CPU, BenchOptions(epochs=1))
-    assert lanes
+    assert streams
     assert threading.active_count() == threads

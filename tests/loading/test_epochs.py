@@ -2,36 +2,36 @@ from gnnak.loading.epochs import EpochPrefetcher
 
 
 class Work:
-    """Notes what becomes of it."""
+    """Logs when it is started and closed."""
 
-    def __init__(self, epoch, told):
-        self.epoch, self.told = epoch, told
-        told.append(f"begin {epoch}")
+    def __init__(self, epoch, log):
+        self.epoch, self.log = epoch, log
+        log.append(f"start {epoch}")
 
     def close(self):
-        self.told.append(f"close {self.epoch}")
+        self.log.append(f"close {self.epoch}")
 
 
-def test_begun_hands_over_what_was_begun_ahead_of_an_epoch():
-    told = []
-    begun = EpochPrefetcher(lambda epoch: Work(epoch, told))
-    assert begun.take(0).epoch == 0
-    begun.ahead_of(1)
-    assert told == ["begin 0", "begin 1"]
-    assert begun.take(1).epoch == 1
-    begun.close()
-    assert told == ["begin 0", "begin 1"]
+def test_epoch_prefetcher_returns_the_prefetched_work():
+    log = []
+    prefetcher = EpochPrefetcher(lambda epoch: Work(epoch, log))
+    assert prefetcher.take(0).epoch == 0
+    prefetcher.prefetch(1)
+    assert log == ["start 0", "start 1"]
+    assert prefetcher.take(1).epoch == 1
+    prefetcher.close()
+    assert log == ["start 0", "start 1"]
 
 
-def test_begun_gives_up_what_was_begun_for_another_epoch():
-    told = []
-    begun = EpochPrefetcher(lambda epoch: Work(epoch, told))
-    begun.ahead_of(1)
-    assert begun.take(5).epoch == 5
-    assert told == ["begin 1", "close 1", "begin 5"]
-    assert begun.take(5).epoch == 5
-    begun.ahead_of(6)
-    begun.ahead_of(7)
-    begun.close()
-    begun.close()
-    assert told[3:] == ["begin 5", "begin 6", "close 6", "begin 7", "close 7"]
+def test_epoch_prefetcher_closes_the_work_of_another_epoch():
+    log = []
+    prefetcher = EpochPrefetcher(lambda epoch: Work(epoch, log))
+    prefetcher.prefetch(1)
+    assert prefetcher.take(5).epoch == 5
+    assert log == ["start 1", "close 1", "start 5"]
+    assert prefetcher.take(5).epoch == 5
+    prefetcher.prefetch(6)
+    prefetcher.prefetch(7)
+    prefetcher.close()
+    prefetcher.close()
+    assert log[3:] == ["start 5", "start 6", "close 6", "start 7", "close 7"]

@@ -17,15 +17,15 @@ def item() -> Item:
     return Item(replace(batch, real=real), subgraphs, shape)
 
 
-def test_tensors_of_an_item_are_all_of_its_tensors_and_those_it_keeps():
+def test_tensors_of_an_item_include_cached_tensors():
     plain = item()
     # x, edge_index, y, batch, ptr; six of the subgraphs; one of the real rows.
     assert len(tensors_of(plain)) == 5 + 6 + 1
     groups = plain.subgraphs.by("node")
-    kept = [plain.subgraphs.centroid, groups.ptr, groups.order]
+    cached = [plain.subgraphs.centroid, groups.ptr, groups.order]
     found = tensors_of(plain)
     assert len(found) == 15
-    assert {id(tensor) for tensor in kept} <= {id(tensor) for tensor in found}
+    assert {id(tensor) for tensor in cached} <= {id(tensor) for tensor in found}
 
 
 def test_like_is_the_same_item_with_other_tensors():
@@ -34,13 +34,13 @@ def test_like_is_the_same_item_with_other_tensors():
     others = [tensor + 1 for tensor in tensors_of(before)]
     after = like(before, others)
     assert all(a is b for a, b in zip(tensors_of(after), others, strict=True))
-    kept = after.subgraphs.__dict__["_derived"]
-    assert kept["max_hop"] == 1
-    assert after.subgraphs.by("node").ptr is kept["by node"].ptr
-    assert torch.equal(kept["by node"].ptr, before.subgraphs.by("node").ptr + 1)
+    cached = after.subgraphs.__dict__["_derived"]
+    assert cached["max_hop"] == 1
+    assert after.subgraphs.by("node").ptr is cached["by node"].ptr
+    assert torch.equal(cached["by node"].ptr, before.subgraphs.by("node").ptr + 1)
 
 
-def test_like_knows_tuples_and_dicts():
+def test_like_rebuilds_tuples_and_dicts():
     record = {"b": (torch.ones(2), 3), "a": {}, "c": None}
     rebuilt = like(record, [torch.zeros(2)])
     assert rebuilt["b"][1] == 3

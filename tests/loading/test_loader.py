@@ -12,13 +12,13 @@ from gnnak.loading.sampler import BatchSampler
 from gnnak.sampling.coverage import is_cover
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
-from gnnak.training.clock import Clock
+from gnnak.training.callbacks.timing import Clock
 from tests.graphs.graph_strategies import assert_same
 from tests.loading.test_windows import assert_same_records
 from tests.training.small import triangles
 
 
-def test_loader_gives_whole_batches_and_tells_the_seconds():
+def test_loader_yields_whole_batches_and_times_them():
     data, clock = triangles(4), Clock()
     state = torch.get_rng_state()
     sampler = BatchSampler(torch.arange(8), 3)
@@ -30,11 +30,11 @@ def test_loader_gives_whole_batches_and_tells_the_seconds():
     assert batches[1].y.tolist() == [1, 0, 1]
 
 
-def test_loader_gives_kept_subgraphs_with_their_batch():
+def test_loader_yields_cached_subgraphs_with_their_batch():
     data = triangles(4)
-    kept = cache_subgraphs(data.store, EgoNets(1))
+    cached = cache_subgraphs(data.store, EgoNets(1))
     sampler = BatchSampler(torch.arange(8), 3)
-    for item in Loader(data.store, sampler, subgraphs=Subgraphs(kept)):
+    for item in Loader(data.store, sampler, subgraphs=Subgraphs(cached)):
         item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
 
 
@@ -44,40 +44,39 @@ def same_items(first, second):
 
 
 @pytest.mark.parametrize("limit", [1, 40_000, 2**24])
-def test_loader_gives_the_same_batches_whatever_the_window(limit, monkeypatch):
+def test_loader_yields_the_same_batches_for_every_window_size(limit, monkeypatch):
     monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", limit)
     store = triangles(4).store
-    kept, sampler = cache_subgraphs(store, EgoNets(1)), BatchSampler(torch.arange(8), 3)
-    items = list(Loader(store, sampler, nullcontext, Subgraphs(kept)))
+    cached = cache_subgraphs(store, EgoNets(1))
+    sampler = BatchSampler(torch.arange(8), 3)
+    items = list(Loader(store, sampler, nullcontext, Subgraphs(cached)))
     assert len(items) == len(Loader(store, sampler)) == 3
     for item, positions in zip(items, sampler.of_epoch(0), strict=True):
-        same_items(item, Item(store[positions], kept[positions]))
+        same_items(item, Item(store[positions], cached[positions]))
 
 
 def test_loader_of_single_batches_has_no_windows(monkeypatch):
-    monkeypatch.delattr("gnnak.loading.loader.open_window")
+    monkeypatch.delattr("gnnak.loading.loader.make_window")
     sampler = BatchSampler(torch.arange(8), 3)
     assert len(list(Loader(triangles(4).store, sampler, single=True))) == 3
 
 
 @pytest.fixture(params=[1, 2**24])
 def window_bytes(request, monkeypatch):
-    """Windows of one batch, and of all."""
+    """Windows of one batch each, and one window of all batches."""
     monkeypatch.setitem(budget.WINDOW_BYTES, "cpu", request.param)
 
 
 @pytest.mark.usefixtures("window_bytes")
 @pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
-def test_loader_draws_covers_that_follow_from_the_seed(strategy):
+def test_loader_samples_covers_that_depend_only_on_the_seed(strategy):
     store, seeds = triangles(8).store, iter([1, 1, 2])
-    kept, sampler = (
-        cache_subgraphs(store, EgoNets(1)),
-        BatchSampler(torch.arange(16), 5),
-    )
+    cached = cache_subgraphs(store, EgoNets(1))
+    sampler = BatchSampler(torch.arange(16), 5)
     drop = SubgraphDrop(strategy, 2)
-    drawn = Subgraphs(kept, drop=drop, seed=lambda epoch: epoch)
+    source = Subgraphs(cached, drop=drop, seed=lambda epoch: epoch)
     loader = Loader(
-        store, sampler, nullcontext, drawn, epochs=Epochs(seeds.__next__, 0)
+        store, sampler, nullcontext, source, epochs=Epochs(seeds.__next__, 0)
     )
     first, again, other = (list(loader) for _ in range(3))
     for one, two in zip(first, again, strict=True):
@@ -85,7 +84,7 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
     roots = [[i.subgraphs.root.tolist() for i in epoch] for epoch in (first, other)]
     assert roots[0] != roots[1]
     for item, positions in zip(first, sampler.of_epoch(0), strict=True):
-        full = kept[positions]
+        full = cached[positions]
         chosen = torch.zeros(full.num_subgraphs, dtype=torch.bool)
         chosen[item.subgraphs.root] = True
         assert is_cover(full, item.batch.num_nodes, chosen, 2)
@@ -98,11 +97,9 @@ def test_loader_draws_covers_that_follow_from_the_seed(strategy):
 )
 def test_loader_pads_all_but_a_larger_last_batch(graphs, sizes):
     store = triangles(8).store
-    kept, sampler = (
-        cache_subgraphs(store, EgoNets(1)),
-        BatchSampler(torch.arange(graphs), 6),
-    )
-    loader = Loader(store, sampler, nullcontext, Subgraphs(kept), padded=True)
+    cached = cache_subgraphs(store, EgoNets(1))
+    sampler = BatchSampler(torch.arange(graphs), 6)
+    loader = Loader(store, sampler, nullcontext, Subgraphs(cached), padded=True)
     for _ in range(2):
         items = list(loader)
         padded = [item.shape is not None for item in items]
@@ -123,18 +120,20 @@ def test_loader_of_fewer_graphs_than_a_batch_pads_nothing():
 @pytest.mark.parametrize("phase", ["train", "evaluation"])
 def test_clock_counts_an_inner_phase_once(phase, monkeypatch):
     now = iter([0.0, 1.0, 3.0, 10.0])
-    monkeypatch.setattr("gnnak.training.clock.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr(
+        "gnnak.training.callbacks.timing.time.perf_counter", lambda: next(now)
+    )
     clock = Clock()
     with clock.time(phase), clock.time("data"):
         pass
     assert dict(clock.seconds) == {"data": 2.0, phase: 8.0}
 
 
-def test_loader_extracts_where_nothing_is_kept():
+def test_loader_extracts_subgraphs_that_are_not_cached():
     store, extractor = triangles(4).store, EgoNets(1)
     sampler = BatchSampler(torch.arange(8), 3)
-    made = Subgraphs(extractor=extractor)
-    for item in Loader(store, sampler, nullcontext, made, single=True):
+    source = Subgraphs(extractor=extractor)
+    for item in Loader(store, sampler, nullcontext, source, single=True):
         wanted = extractor(item.batch.edge_index, item.batch.num_nodes)
         assert_same_records(item.subgraphs, wanted, groups=False)
 
@@ -158,63 +157,63 @@ def test_loader_extracts_for_several_batches_at_once(drop):
         assert is_cover(full, item.batch.num_nodes, chosen, 2)
 
 
-def test_expected_shares_are_those_of_graphs_of_one_size(monkeypatch):
-    monkeypatch.setattr(budget, "EXTRACTED", 1)
+def test_estimated_memory_shares_are_exact_for_graphs_of_one_size(monkeypatch):
+    monkeypatch.setattr(budget, "EXTRACTION_FACTOR", 1)
     store, extractor = triangles(8).store, EgoNets(2)
-    wanted = budget.shares(store, cache_subgraphs(store, extractor)).mean()
-    found = budget.expected_shares(
+    wanted = budget.memory_shares(store, cache_subgraphs(store, extractor)).mean()
+    found = budget.estimated_memory_shares(
         store, lambda graphs, _: extractor(graphs.edge_index, graphs.num_nodes)
     )
     torch.testing.assert_close(found, wanted.expand(len(store)))
 
 
-def test_expected_shares_extract_no_more_than_a_batch():
+def test_estimated_memory_shares_extract_no_more_than_a_batch():
     store, seen = triangles(8).store, []
 
     def note(graphs, _):
         seen.append(graphs.num_graphs)
 
-    budget.expected_shares(store, note, most=2)
+    budget.estimated_memory_shares(store, note, most=2)
     assert seen == [2]
 
 
-def test_windows_of_drawn_subgraphs_hold_as_many_of_them():
+def test_memory_shares_count_only_the_sampled_subgraphs():
     store, extractor = triangles(64).store, EgoNets(2)
-    kept, drop = cache_subgraphs(store, extractor), SubgraphDrop("random", 3)
+    cached, drop = cache_subgraphs(store, extractor), SubgraphDrop("random", 3)
 
-    def draw(graphs, positions):
-        return drop(kept[positions], graphs.edge_index)
+    def sample(graphs, positions):
+        return drop(cached[positions], graphs.edge_index)
 
-    part = budget.sampled_fraction(store, kept, draw)
-    assert budget.LEAST_PART < part < 0.9
-    assert (
-        budget.sampled_fraction(store, kept, lambda _, positions: kept[positions]) == 1
+    part = budget.sampled_fraction(store, cached, sample)
+    assert budget.MIN_SAMPLED_FRACTION < part < 0.9
+    fraction = budget.sampled_fraction(store, cached, lambda _, where: cached[where])
+    assert fraction == 1
+    few, all_of_them = (
+        budget.memory_shares(store, cached, drop, p) for p in (part, 1.0)
     )
-    few, all_of_them = (budget.shares(store, kept, drop, p) for p in (part, 1.0))
     assert (few < all_of_them).all()
-    others = budget.shares(store, None, drop)
+    others = budget.memory_shares(store, None, drop)
     torch.testing.assert_close(few - others, part * (all_of_them - others))
-    assert (others > budget.shares(store, None)).all()
-    least = budget.shares(store, kept, drop, 0.01)
-    wanted = budget.LEAST_PART * (all_of_them - others)
+    assert (others > budget.memory_shares(store, None)).all()
+    least = budget.memory_shares(store, cached, drop, 0.01)
+    wanted = budget.MIN_SAMPLED_FRACTION * (all_of_them - others)
     torch.testing.assert_close(least - others, wanted)
 
 
-def test_as_many_graphs_as_a_batch_has_tell_what_part_is_drawn():
+def test_sampled_fraction_uses_no_more_graphs_than_a_batch():
     store, seen = triangles(64).store, []
-    kept = cache_subgraphs(store, EgoNets(1))
+    cached = cache_subgraphs(store, EgoNets(1))
 
     def note(_, positions):
         seen.append(len(positions))
-        return kept[positions]
+        return cached[positions]
 
-    assert budget.sampled_fraction(store, kept, note, most=3) == 1
+    assert budget.sampled_fraction(store, cached, note, most=3) == 1
     assert seen == [3]
 
 
-def test_a_store_without_graphs_has_no_part_that_is_drawn():
+def test_sampled_fraction_of_an_empty_store_is_one():
     store = triangles(4).store.subset([])
-    kept = cache_subgraphs(store, EgoNets(1))
-    assert (
-        budget.sampled_fraction(store, kept, lambda _, positions: kept[positions]) == 1
-    )
+    cached = cache_subgraphs(store, EgoNets(1))
+    fraction = budget.sampled_fraction(store, cached, lambda _, where: cached[where])
+    assert fraction == 1

@@ -3,15 +3,15 @@
 import pytest
 
 from gnnak.loading.items import Item
-from gnnak.training.machine import Machine
 from gnnak.training.module import GraphTask
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 
 @pytest.mark.parametrize("make", [edge_counts, well_joined])
 @pytest.mark.parametrize("model", ["gin-ak+", "gin-ak+-s", "gin"])
-def test_a_padded_run_is_the_run_without_padding(model, make, tmp_path, monkeypatch):
+def test_padded_run_equals_the_run_without_padding(model, make, tmp_path, monkeypatch):
     data = make()
     config = small_config(
         data__name=data.info.name,
@@ -36,7 +36,7 @@ def test_a_padded_run_is_the_run_without_padding(model, make, tmp_path, monkeypa
     assert next(losses) == pytest.approx(next(losses), abs=1e-5)
 
 
-def test_nothing_is_padded_where_the_network_extracts(tmp_path, monkeypatch):
+def test_nothing_is_padded_if_the_network_extracts(tmp_path, monkeypatch):
     config = small_config(model__name="gin-ak+-s", train__epochs=1)
     steps, seen = GraphTask.training_step, []
 

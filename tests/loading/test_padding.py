@@ -1,4 +1,4 @@
-"""Padded batches: every rule of padding, and networks that do not see it."""
+"""Padded batches: every rule of padding, and networks that ignore it."""
 
 from unittest import mock
 
@@ -9,9 +9,9 @@ from torch_geometric.data import Data
 from gnnak.graphs import GraphStore, from_pyg
 from gnnak.graphs.real import BATCH_AXES
 from gnnak.loading import shapes as shapes_module
-from gnnak.loading.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
 from gnnak.loading.shapes import Shapes, choose_shape
-from gnnak.loading.windows import open_window
+from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
+from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs import EgoNets
@@ -47,7 +47,7 @@ def window_of(store, sizes, sampled=False, extractor=NEAR):
     if sampled:
         generator = torch.Generator().manual_seed(0)
         subgraphs = SubgraphDrop("random", 2)(subgraphs, graphs.edge_index, generator)
-    return open_window(graphs, subgraphs, sizes)
+    return make_window(graphs, subgraphs, sizes)
 
 
 def padded_and_plain(sampled=False, extractor=NEAR):
@@ -57,12 +57,12 @@ def padded_and_plain(sampled=False, extractor=NEAR):
     shapes = Shapes()
     with mock.patch.multiple(shapes_module, LEAST_STEP=4):
         shapes.of(window, until=3, full=1)
-        # The second batch has a shape of its own, that it just fits in.
+        # The second batch has the smallest shape that it fits in.
         rows = {axis: window.counts(axis)[1] for axis in window.axes}
         tight = choose_shape(rows | {"graphs": shapes.most["graphs"]})
     assert tight.nodes < shapes.largest.nodes
-    padded = pad(window, [shapes.largest, tight, shapes.largest])
-    return padded, cut(window, groups=extractor is not None)
+    padded = split_padded(window, [shapes.largest, tight, shapes.largest])
+    return padded, split(window, groups=extractor is not None)
 
 
 @pytest.mark.parametrize("sampled", [False, True])
@@ -101,7 +101,7 @@ def test_real_rows_of_a_padded_batch_are_those_of_the_batch(sampled):
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_padding_names_padding_alone(sampled):
+def test_padding_indices_refer_to_padding_rows(sampled):
     for item in padded_and_plain(sampled)[0]:
         item.batch.check()
         item.subgraphs.check(item.batch.edge_index, item.batch.num_nodes)
@@ -143,10 +143,10 @@ def test_padding_names_padding_alone(sampled):
             assert (subs.held[real.nodes :] == 1).all()
             assert (subs.covered[real.nodes :] == 1).all()
             assert subs.filling.node.numel() == shape.fillings
-            behind = subs.filling.weight == 0
-            assert behind.any()
-            assert (subs.filling.node[behind] >= real.nodes).all()
-            assert (subs.filling.subgraph[behind] >= real.subgraphs).all()
+            padding = subs.filling.weight == 0
+            assert padding.any()
+            assert (subs.filling.node[padding] >= real.nodes).all()
+            assert (subs.filling.subgraph[padding] >= real.subgraphs).all()
         else:
             assert torch.equal(subs.root, torch.arange(shape.nodes))
 
@@ -168,42 +168,42 @@ def test_padding_rows_are_in_no_group():
     "name", ["gin", "gin-ak+", "gcn-ak+", "pna*-ak+", "gin-ak+-s", "pna*-ak+-s"]
 )
 @pytest.mark.parametrize("recompute", [False, True])
-def test_a_network_does_not_see_padding(name, recompute):
+def test_network_ignores_padding(name, recompute):
     extractor = None if name == "gin" else NEAR
     items, plain_items = padded_and_plain(name.endswith("-s"), extractor)
-    blind, plain = small_network(name).train(), small_network(name).train()
-    for network in (blind, plain):
+    padded, plain = small_network(name).train(), small_network(name).train()
+    for network in (padded, plain):
         network.save_memory(recompute=recompute)
     exact = {"rtol": 1e-9, "atol": 1e-9}
     for item, alone in zip(items, plain_items, strict=True):
-        got = blind(item.batch, subgraphs=item.subgraphs)
+        got = padded(item.batch, subgraphs=item.subgraphs)
         got = got[: item.batch.real.graphs]
         wanted = plain(alone.batch, subgraphs=alone.subgraphs)
         torch.testing.assert_close(got, wanted, **exact)
         weights = torch.randn_like(wanted)
         (got * weights).sum().backward()
         (wanted * weights).sum().backward()
-    for ours, theirs in zip(blind.parameters(), plain.parameters(), strict=True):
+    for ours, theirs in zip(padded.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, **exact)
-    for ours, theirs in zip(blind.buffers(), plain.buffers(), strict=True):
+    for ours, theirs in zip(padded.buffers(), plain.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs, **exact)
 
 
-def test_pad_leaves_a_larger_last_batch_to_cut():
+def test_split_padded_leaves_a_larger_last_batch_to_split():
     store = molecule_store()
     window = window_of(store, [2, 2, 3])
     shapes = Shapes().of(window, until=2, full=2)
-    padded, rest = pad(window, shapes), cut(window, since=2)
+    padded, rest = split_padded(window, shapes), split(window, first_batch=2)
     assert [item.batch.num_graphs for item in padded] == [3, 3]
     assert [item.batch.num_graphs for item in rest] == [3]
     assert torch.equal(rest[0].batch.x, store[4:7].x)
 
 
-def test_a_choice_that_keeps_every_subgraph_is_padded_like_any_other():
+def test_split_padded_of_a_sample_of_all_subgraphs_is_not_in_order():
     store = molecule_store()
     graphs, full = store[:], cache_subgraphs(store, NEAR)[:]
     everything = SubgraphDrop("random", 50)(full, graphs.edge_index)
     assert everything.num_subgraphs == graphs.num_nodes
-    window = open_window(graphs, everything, [len(store)])
+    window = make_window(graphs, everything, [len(store)])
     shapes = Shapes().of(window, 1, 1)
-    assert not pad(window, shapes)[0].subgraphs.in_order
+    assert not split_padded(window, shapes)[0].subgraphs.in_order

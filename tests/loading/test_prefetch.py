@@ -6,7 +6,7 @@ import torch
 
 from gnnak.loading.prefetch import Prefetcher, prefetch, prefetching_paused
 from tests.gpu import needs_gpu
-from tests.training.beside import Beside
+from tests.loading.fake_stream import FakeStream
 
 
 def ended(thread):
@@ -14,34 +14,34 @@ def ended(thread):
     return not thread.is_alive()
 
 
-def test_ahead_on_a_cpu_is_the_iterator_itself():
+def test_prefetch_on_a_cpu_returns_the_iterator_itself():
     results = iter([1, 2])
     assert prefetch(results, torch.device("cpu")) is results
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 20])
-def test_made_ahead_hands_over_every_result_in_order(count):
-    lane = Beside()
-    assert list(Prefetcher(iter(range(count)), lane)) == list(range(count))
-    assert lane.handed == list(range(count))
-    assert ended(lane.makers[0])
+def test_prefetcher_hands_over_every_result_in_order(count):
+    stream = FakeStream()
+    assert list(Prefetcher(iter(range(count)), stream)) == list(range(count))
+    assert stream.handed_over == list(range(count))
+    assert ended(stream.threads[0])
 
 
-def test_made_ahead_makes_the_next_one_while_one_is_in_use():
-    made = threading.Event()
+def test_prefetcher_computes_the_next_result_while_one_is_in_use():
+    second_started = threading.Event()
 
     def results():
         yield 1
-        made.set()
+        second_started.set()
         yield 2
 
-    taken = Prefetcher(results(), Beside())
+    taken = Prefetcher(results(), FakeStream())
     assert next(taken) == 1
-    assert made.wait(timeout=5)
+    assert second_started.wait(timeout=5)
     assert list(taken) == [2]
 
 
-def test_made_ahead_stays_close_to_what_is_taken():
+def test_prefetcher_computes_only_a_few_results_ahead():
     count = 0
 
     def results():
@@ -50,56 +50,56 @@ def test_made_ahead_stays_close_to_what_is_taken():
             count += 1
             yield count
 
-    taken = Prefetcher(results(), Beside())
+    taken = Prefetcher(results(), FakeStream())
     assert [next(taken) for _ in range(3)] == [1, 2, 3]
     time.sleep(0.05)
     assert count <= 5
     taken.close()
 
 
-def test_made_ahead_raises_an_error_of_the_thread_behind_the_results_before_it():
+def test_prefetcher_raises_an_error_of_its_thread_after_the_results_before_it():
     def results():
         yield 1
         yield 2
         raise ValueError("no more")
 
-    lane = Beside()
-    taken = Prefetcher(results(), lane)
+    stream = FakeStream()
+    taken = Prefetcher(results(), stream)
     assert [next(taken), next(taken)] == [1, 2]
     with pytest.raises(ValueError, match="no more"):
         next(taken)
-    assert ended(lane.makers[0])
+    assert ended(stream.threads[0])
 
 
 @pytest.mark.parametrize("taken", [1, 3])
-def test_made_ahead_closed_early_ends_its_thread(taken):
-    lane = Beside()
-    results = Prefetcher(iter(range(100)), lane)
+def test_prefetcher_closed_early_ends_its_thread(taken):
+    stream = FakeStream()
+    results = Prefetcher(iter(range(100)), stream)
     assert [next(results) for _ in range(taken)] == list(range(taken))
     results.close()
-    assert not lane.makers[0].is_alive()
+    assert not stream.threads[0].is_alive()
 
 
-def test_nothing_ahead_lets_what_is_being_made_end_and_nothing_begin():
-    made = []
+def test_prefetching_paused_waits_for_the_current_result_and_starts_no_other():
+    log = []
 
     def results():
         for number in range(6):
-            made.append("begun")
+            log.append("begin")
             time.sleep(0.01)
-            made.append("ended")
+            log.append("end")
             yield number
 
-    for _ in Prefetcher(results(), Beside()):
+    for _ in Prefetcher(results(), FakeStream()):
         with prefetching_paused():
-            there = list(made)
-            assert there.count("begun") == there.count("ended")
+            before = list(log)
+            assert before.count("begin") == before.count("end")
             time.sleep(0.02)
-            assert made == there
+            assert log == before
 
 
 @needs_gpu
-def test_ahead_on_a_gpu_gives_what_the_iterator_gives():
+def test_prefetch_on_a_gpu_yields_the_results_of_the_iterator():
     device = torch.device("cuda")
 
     def results():

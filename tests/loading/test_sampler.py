@@ -6,7 +6,7 @@ from gnnak.loading.sampler import BatchSampler
 
 
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 4))
-def test_processes_together_see_what_one_sees(count, size, processes):
+def test_processes_together_see_the_batches_of_one_process(count, size, processes):
     positions = torch.arange(count) + 100
     shares = [
         list(BatchSampler(positions, size, lambda _: 7, rank, processes).of_epoch(0))
@@ -23,13 +23,13 @@ def test_processes_together_see_what_one_sees(count, size, processes):
     assert sizes == BatchSampler(positions, size, None, 0, processes).sizes
 
 
-def test_a_last_batch_of_one_graph_joins_the_one_before():
+def test_last_batch_of_one_graph_is_merged_into_the_one_before():
     assert BatchSampler(torch.arange(9), 4).sizes == [4, 5]
     assert BatchSampler(torch.arange(10), 4).sizes == [4, 4, 2]
     assert BatchSampler(torch.arange(1), 4).sizes == [1]
 
 
-def test_order_follows_from_the_epoch():
+def test_order_depends_only_on_the_epoch():
     sampler = BatchSampler(torch.arange(50), 50, lambda epoch: epoch)
     first, other, again = (next(sampler.of_epoch(e)).tolist() for e in (1, 2, 1))
     assert first == again != other

@@ -1,4 +1,4 @@
-"""Shapes: room for padding, told apart by their sizes, seldom changed."""
+"""Shapes leave padding rows on every axis and rarely change."""
 
 from itertools import pairwise
 from statistics import mean, pstdev
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from gnnak.graphs.real import BATCH_AXES
 from gnnak.loading import shapes as shapes_module
 from gnnak.loading.shapes import (
-    ENOUGH,
-    SPREADS,
+    ENOUGH_BATCHES,
+    LARGEST_STDS,
     Shapes,
     choose_shape,
     fits,
@@ -26,7 +26,7 @@ AXIS_COUNTS = st.fixed_dictionaries(
 
 @given(AXIS_COUNTS)
 @settings(max_examples=200)
-def test_choose_shape_leaves_room_and_tells_axes_apart(most):
+def test_choose_shape_leaves_padding_rows_but_not_many(most):
     shape = choose_shape(most)
     assert fits(most, shape)
     assert shape.graphs == most["graphs"] + 1
@@ -34,7 +34,7 @@ def test_choose_shape_leaves_room_and_tells_axes_apart(most):
         assert getattr(shape, axis) <= 1.02 * most[axis] + 64
 
 
-def test_choose_shape_of_all_subgraphs_has_as_many_as_nodes():
+def test_choose_shape_without_drop_has_as_many_subgraphs_as_nodes():
     most = dict.fromkeys(BATCH_AXES, 100)
     shape = choose_shape(most)
     assert shape.subgraphs == shape.nodes
@@ -50,16 +50,16 @@ def test_shapes_grow_when_a_batch_does_not_fit():
     assert shapes.of(small, 1, 1)[0] is large
 
 
-def test_shapes_have_room_for_batches_that_are_a_little_larger():
+def test_shapes_fit_batches_a_few_standard_deviations_larger():
     window = window_of(molecule_store(4), [2] * 14)
     shapes = Shapes().of(window, 14, 14)
     for axis in ("nodes", "edges", "copies", "edge_copies"):
         assert max(window.counts(axis)) < getattr(shapes[0], axis)
     copies = window.counts("copies")
-    assert mean(copies) + SPREADS * pstdev(copies) < shapes[0].copies
+    assert mean(copies) + LARGEST_STDS * pstdev(copies) < shapes[0].copies
 
 
-def test_shapes_judge_by_batches_of_full_size():
+def test_shapes_use_statistics_of_batches_of_full_size():
     window = window_of(molecule_store(40), [30] * 9 + [10])
     wanted = Shapes().of(window, 9, 9)
     assert Shapes().of(window, 10, 9) == [*wanted, wanted[0]]
@@ -83,29 +83,29 @@ def batches_of_many_sizes():
     return window_of(store.subset(order), [5] * (len(store) // 5))
 
 
-def test_later_batches_have_the_smallest_shape_they_fit_in():
+def test_shapes_of_later_batches_are_the_smallest_that_fit():
     shapes, window = Shapes(), batches_of_many_sizes()
     count = window.num_batches
-    assert count > ENOUGH
+    assert count > ENOUGH_BATCHES
     first = shapes.of(window, count, count)
-    assert set(first[:ENOUGH]) == {shapes.largest}
+    assert set(first[:ENOUGH_BATCHES]) == {shapes.largest}
     several = [*shapes.smaller, shapes.largest]
     assert len(set(several)) == len(several) > 2
     assert all(is_inside(*pair) for pair in pairwise(several))
     found = shapes.of(window, count, count)
     assert len(set(found)) > 2
     assert set(found) <= set(several)
-    assert found[ENOUGH:] == first[ENOUGH:]
+    assert found[ENOUGH_BATCHES:] == first[ENOUGH_BATCHES:]
     for number, shape in enumerate(found):
         rows = {axis: window.counts(axis)[number] for axis in window.axes}
         assert fits(rows, shape)
         assert not any(fits(rows, one) for one in several[: several.index(shape)])
 
 
-def test_smaller_shapes_are_chosen_once_and_stay_when_the_largest_grows():
+def test_smaller_shapes_do_not_change_when_the_largest_grows():
     shapes, window = Shapes(), batches_of_many_sizes()
     count = window.num_batches
-    shapes.of(window, ENOUGH - 1, ENOUGH - 1)
+    shapes.of(window, ENOUGH_BATCHES - 1, ENOUGH_BATCHES - 1)
     assert not shapes.smaller
     shapes.of(window, count, count)
     chosen, largest = list(shapes.smaller), shapes.largest
@@ -113,23 +113,23 @@ def test_smaller_shapes_are_chosen_once_and_stay_when_the_largest_grows():
     large = window_of(molecule_store(8), [56])
     assert shapes.of(large, 1, 1) == [shapes.largest] != [largest]
     assert shapes.smaller == chosen
-    # Steps of the new one are captured first.
+    # The training step of the new largest shape is captured first.
     found = shapes.of(window, count, count)
-    assert set(found[: ENOUGH - 1]) == {shapes.largest}
-    assert set(found[ENOUGH:]) & set(chosen)
+    assert set(found[: ENOUGH_BATCHES - 1]) == {shapes.largest}
+    assert set(found[ENOUGH_BATCHES:]) & set(chosen)
 
 
-def test_the_largest_shape_stays_where_what_is_expected_fits_in():
+def test_largest_shape_does_not_change_if_expected_batches_fit():
     shapes, window = Shapes(), batches_of_many_sizes()
-    shapes.of(window, ENOUGH - 1, ENOUGH - 1)
+    shapes.of(window, ENOUGH_BATCHES - 1, ENOUGH_BATCHES - 1)
     first = shapes.largest
-    shapes.of(window, ENOUGH, ENOUGH)
+    shapes.of(window, ENOUGH_BATCHES, ENOUGH_BATCHES)
     assert shapes.smaller
     assert shapes.largest is first
 
 
-def test_no_smaller_shape_sticks_out_of_the_largest(monkeypatch):
-    monkeypatch.setattr(shapes_module, "SMALLER", (-1.0, 99.0))
+def test_smaller_shapes_exceed_the_largest_on_no_axis(monkeypatch):
+    monkeypatch.setattr(shapes_module, "SMALLER_STDS", (-1.0, 99.0))
     shapes, window = Shapes(), batches_of_many_sizes()
     shapes.of(window, window.num_batches, window.num_batches)
     assert len(shapes.smaller) == 1
@@ -137,13 +137,13 @@ def test_no_smaller_shape_sticks_out_of_the_largest(monkeypatch):
 
 
 def test_batches_of_one_size_have_one_shape():
-    store = molecule_store(ENOUGH)
-    window = window_of(store, [len(store) // ENOUGH] * ENOUGH)
+    store = molecule_store(ENOUGH_BATCHES)
+    window = window_of(store, [len(store) // ENOUGH_BATCHES] * ENOUGH_BATCHES)
     shapes = Shapes()
     for _ in range(3):
-        assert len(set(shapes.of(window, ENOUGH, ENOUGH))) == 1
+        assert len(set(shapes.of(window, ENOUGH_BATCHES, ENOUGH_BATCHES))) == 1
 
 
-def test_sizes_are_multiples_that_kernels_are_compiled_for():
+def test_choose_shape_returns_multiples_that_kernels_are_compiled_for():
     shape = choose_shape(dict.fromkeys((*BATCH_AXES, "fillings"), 100))
     assert all(getattr(shape, axis) % 16 == 0 for axis in BATCH_AXES[1:])

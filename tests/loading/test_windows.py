@@ -1,4 +1,4 @@
-"""Windows cut into batches, against batches put together one by one."""
+"""Windows split into batches, against batches assembled one by one."""
 
 from dataclasses import fields, is_dataclass, replace
 from itertools import accumulate, pairwise
@@ -11,11 +11,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from gnnak import EgoNets
 from gnnak.graphs import GraphStore
-from gnnak.loading.cutting import GROUPS, SAMPLED_GROUPS, cut, pad
 from gnnak.loading.shapes import Shapes
-from gnnak.loading.windows import open_window
+from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_padded
+from gnnak.loading.windows import make_window
 from gnnak.sampling.coverage import is_cover
-from gnnak.sampling.drop import SubgraphDrop, keep_subgraphs
+from gnnak.sampling.drop import SubgraphDrop, sample_subgraphs
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.subgraphs.groups import Groups
@@ -39,7 +39,7 @@ def positions_of(batches):
 
 def window_of(store: GraphStore, batches, subgraphs):
     sizes = [len(batch) for batch in batches]
-    return open_window(
+    return make_window(
         store[positions_of(batches)], subgraphs, sizes, store.node_targets
     )
 
@@ -56,69 +56,69 @@ def assert_same_tensors(first, second):
             assert one == other, field.name
 
 
-def assert_same_records(cut_out, alone, groups):
-    assert type(cut_out) is type(alone)
-    assert_same_tensors(cut_out, alone)
+def assert_same_records(part, alone, groups):
+    assert type(part) is type(alone)
+    assert_same_tensors(part, alone)
     if groups:
         axes = [*GROUPS]
         if isinstance(alone, SampledSubgraphs):
             axes += SAMPLED_GROUPS
-        assert set(cut_out._derived) == {"max_hop", "in_order", "centroid"} | {
+        assert set(part._derived) == {"max_hop", "in_order", "centroid"} | {
             f"by {axis}" for axis in axes
         }
-        assert alone.in_order or not cut_out.in_order
-        assert torch.equal(cut_out.centroid, alone.centroid)
+        assert alone.in_order or not part.in_order
+        assert torch.equal(part.centroid, alone.centroid)
         for axis in axes:
-            assert_same_tensors(cut_out.by(axis), alone.by(axis))
+            assert_same_tensors(part.by(axis), alone.by(axis))
 
 
 @given(windows(), st.booleans(), st.data())
 @settings(max_examples=80, deadline=None)
-def test_cut_gives_what_each_batch_gives_alone(window, groups, data):
+def test_split_equals_each_batch_assembled_alone(window, groups, data):
     store, batches = window
-    kept = cache_subgraphs(store, EgoNets(2))
-    whole = kept[positions_of(batches)]
-    since = data.draw(st.integers(0, len(batches)))
-    items = cut(window_of(store, batches, whole), groups, since)
-    assert len(items) == len(batches) - since
-    for item, batch in zip(items, batches[since:], strict=True):
+    cached = cache_subgraphs(store, EgoNets(2))
+    whole = cached[positions_of(batches)]
+    first_batch = data.draw(st.integers(0, len(batches)))
+    items = split(window_of(store, batches, whole), groups, first_batch)
+    assert len(items) == len(batches) - first_batch
+    for item, batch in zip(items, batches[first_batch:], strict=True):
         indices = torch.tensor(batch, dtype=torch.long)
         assert_same(item.batch, store[indices])
-        assert_same_records(item.subgraphs, kept[indices], groups)
+        assert_same_records(item.subgraphs, cached[indices], groups)
         assert item.subgraphs.max_hop == whole.max_hop
         assert item.shape is None
 
 
 @given(windows(), st.booleans(), st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
-def test_cut_gives_what_was_drawn_batch_by_batch(window, groups, seed):
+def test_split_equals_sampled_subgraphs_of_each_batch(window, groups, seed):
     store, batches = window
-    kept, drop = cache_subgraphs(store, EgoNets(1)), SubgraphDrop("random", 2)
-    graphs, whole = store[positions_of(batches)], kept[positions_of(batches)]
+    cached, drop = cache_subgraphs(store, EgoNets(1)), SubgraphDrop("random", 2)
+    graphs, whole = store[positions_of(batches)], cached[positions_of(batches)]
     generator = torch.Generator().manual_seed(seed)
     plan = drop.plan(whole, graphs.edge_index)
-    chosen = drop.choose(whole, plan, generator)
-    few = keep_subgraphs(whole, graphs.edge_index, chosen)
-    items = cut(window_of(store, batches, few), groups)
+    sampled = drop.sample_mask(whole, plan, generator)
+    few = sample_subgraphs(whole, graphs.edge_index, sampled)
+    items = split(window_of(store, batches, few), groups)
     ends = [0, *accumulate(len(batch) for batch in batches)]
     for item, (begin, end) in zip(items, pairwise(ends), strict=True):
         indices = positions_of(batches)[begin:end]
-        alone, full = store[indices], kept[indices]
-        part = chosen[graphs.ptr[begin] : graphs.ptr[end]]
-        assert is_cover(full, alone.num_nodes, part, 2)
-        wanted = keep_subgraphs(full, alone.edge_index, part)
+        alone, full = store[indices], cached[indices]
+        mask = sampled[graphs.ptr[begin] : graphs.ptr[end]]
+        assert is_cover(full, alone.num_nodes, mask, 2)
+        wanted = sample_subgraphs(full, alone.edge_index, mask)
         assert_same_records(item.subgraphs, wanted, groups)
 
 
 @pytest.mark.parametrize("sizes", [[3, 0, 2], [5], [1, 1, 1, 1, 1]])
-def test_cut_of_graphs_without_subgraphs(sizes):
+def test_split_of_graphs_without_subgraphs(sizes):
     one = GraphStore(
         torch.tensor([2, 0, 1, 3, 2]),
         torch.tensor([2, 0, 0, 1, 0]),
         torch.tensor([[0, 1, 2], [1, 0, 0]]),
         y=torch.arange(5.0),
     )
-    items = cut(open_window(one[:], None, sizes))
+    items = split(make_window(one[:], None, sizes))
     begin = 0
     for item, size in zip(items, sizes, strict=True):
         assert_same(item.batch, one[begin : begin + size])
@@ -127,7 +127,7 @@ def test_cut_of_graphs_without_subgraphs(sizes):
 
 
 def faked(value, mode):
-    """A record with tensors of unknown values: to ask for one is an error."""
+    """A record with fake tensors: to copy a value to the host is an error."""
     if isinstance(value, torch.Tensor):
         return mode.from_tensor(value)
     if isinstance(value, dict):
@@ -139,16 +139,16 @@ def faked(value, mode):
 
 
 @pytest.mark.parametrize("sampled", [False, True])
-def test_an_open_window_is_cut_and_padded_without_a_question_to_the_device(sampled):
+def test_split_and_split_padded_do_not_synchronise(sampled):
     store = triangles(3).store
     graphs, subgraphs = store[:], cache_subgraphs(store, EgoNets(1))[:]
     if sampled:
         subgraphs = SubgraphDrop("random", 1)(subgraphs, graphs.edge_index)
-    window = open_window(graphs, subgraphs, [3, 3])
+    window = make_window(graphs, subgraphs, [3, 3])
     shapes = Shapes().of(window, 2, 2)
     with FakeTensorMode() as mode:
         unknown = faked(window, mode)
-        items = pad(unknown, shapes) + cut(unknown, groups=True)
+        items = split_padded(unknown, shapes) + split(unknown, groups=True)
         with pytest.raises(RuntimeError, match="_local_scalar_dense"):
             items[0].batch.ptr.tolist()
     assert [item.batch.num_graphs for item in items] == [4, 4, 3, 3]

@@ -1,5 +1,6 @@
 import copy
 import gc
+import weakref
 
 import pytest
 import torch
@@ -111,11 +112,11 @@ def test_uplift_keeps_no_graph_alive():
     net = uplift(pyg.GCN(4, 4, 2), num_hops=1)
     edge_index = PATH.clone()
     net(torch.rand(3, 4), edge_index)
-    holder = net.convs[0].shared
-    assert holder._full is not None
+    subgraphs = weakref.ref(net.convs[0].shared.get(edge_index, 3, training=True))
+    assert subgraphs() is not None
     del edge_index
     gc.collect()
-    assert holder._full is None
+    assert subgraphs() is None
 
 
 def test_uplift_draws_walks_anew_in_training_and_fixed_ones_in_evaluation(extractions):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
-from gnnak.training.results import Record, append_record
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.records.results import Record, append_record
 
 
 def run_record(config: RunConfig, seed=0, fold=None, test=0.5, **more) -> Record:

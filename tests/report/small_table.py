@@ -2,8 +2,8 @@
 
 from gnnak.report.cells import Cell, PaperTable, Plan, Style
 from gnnak.report.lookup import RunRecords
-from gnnak.training.config import DataConfig, RunConfig
-from gnnak.training.options import change
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import DataConfig, RunConfig
 from tests.report.hand_records import run_record
 
 GOOD = RunConfig()

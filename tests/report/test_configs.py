@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from gnnak.datasets import dataset_names
-from gnnak.training.config import RunConfig
-from gnnak.training.experiment import CONFIGS, experiment_names, load_experiment
+from gnnak.training.config.experiment import CONFIGS, experiment_names, load_experiment
+from gnnak.training.config.run_config import RunConfig
 
 DATASETS = dataset_names()
 

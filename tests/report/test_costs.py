@@ -1,6 +1,6 @@
 from gnnak.report.costs import costs_section
 from gnnak.report.plots import growth_figure
-from gnnak.training.config import RunConfig
+from gnnak.training.config.run_config import RunConfig
 
 BENCH = {
     "kind": "bench",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gnnak.report.paper import load_table, table_names
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.protocols import num_folds
 from gnnak.training.run import run
 from tests.report.few_graphs import few_graphs

@@ -1,7 +1,7 @@
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from tests.report.hand_records import run_record, write_records
 
 ZINC = RunConfig()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gnnak.report.page import report_page, write_report
-from gnnak.training.config import RunConfig
-from gnnak.training.options import change
-from gnnak.training.results import Record
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.records.results import Record
 from tests.report.hand_records import run_record, write_records
 
 EVIL = "<script>alert('&')</script>"

@@ -4,7 +4,7 @@ from gnnak.errors import OptionError
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
 from gnnak.report.paper import load_table, table_names
-from gnnak.training.options import change
+from gnnak.training.config.options import change
 
 
 def find(table, row, column):

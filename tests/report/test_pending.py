@@ -1,8 +1,8 @@
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
 from gnnak.report.pending import pending_runs
-from gnnak.training.experiment import load_experiment
-from gnnak.training.options import change, parse_settings
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.config.options import change, parse_settings
 from tests.report.hand_records import run_record
 from tests.report.small_table import GOOD, IMAGES, POOR, SMALL, records
 

@@ -28,7 +28,7 @@ def near_rows(plan):
 
 
 def assert_same(plan, made):
-    """Two plans say the same; distances may stand in different tables."""
+    """Compare two plans; their distances may be stored in different tables."""
     assert plan.num_components == made.num_components
     assert plan.largest >= made.largest
     assert torch.equal(plan.component, made.component)
@@ -48,47 +48,49 @@ def assert_same(plan, made):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @settings(max_examples=60, deadline=None)
 @given(st.lists(graphs(max_nodes=7), min_size=1, max_size=5), st.data())
-def test_kept_plan_equals_the_plan_of_every_batch(strategy, parts, data):
+def test_cached_plan_equals_the_plan_of_every_batch(strategy, parts, data):
     store, drop = store_of(parts), SubgraphDrop(strategy, 2)
-    kept = cache_subgraphs(store, EgoNets(data.draw(st.integers(0, 2))))
+    cached = cache_subgraphs(store, EgoNets(data.draw(st.integers(0, 2))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cached_plan, "CHUNK", data.draw(st.sampled_from([40, 2**22])))
-        plans = cache_plans(kept, drop)
+        plans = cache_plans(cached, drop)
     some = st.lists(st.integers(0, len(parts) - 1), min_size=1, max_size=6)
     positions = torch.tensor(data.draw(some))
-    subs, edge_index = kept[positions], store[positions].edge_index
+    subs, edge_index = cached[positions], store[positions].edge_index
     plan, made = plans[positions], drop.plan(subs, edge_index)
     assert_same(plan, made)
-    drawn = [
-        drop.choose(subs, each, torch.Generator().manual_seed(1))
+    masks = [
+        drop.sample_mask(subs, each, torch.Generator().manual_seed(1))
         for each in (plan, made)
     ]
-    assert torch.equal(*drawn)
+    assert torch.equal(*masks)
 
 
-def test_kept_plan_of_a_small_graph_at_the_end_serves_a_batch_that_begins_with_it():
+def test_cached_plan_of_a_small_graph_at_the_end_serves_a_batch_that_begins_with_it():
     triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]]), 3
     path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 5
     alone = torch.empty(2, 0, dtype=torch.long), 1
     drop, positions = SubgraphDrop("farthest", 1), torch.tensor([2, 0, 1])
-    kept = cache_subgraphs(store_of([triangle, path, alone]), EgoNets(1))
-    plan = cache_plans(kept, drop)[positions]
-    # The triangle is covered, and has no newest root, while the path is not.
-    chosen = drop.choose(kept[positions], plan, torch.Generator().manual_seed(0))
-    assert chosen[0]
-    assert chosen[1:4].sum() == 1
-    assert chosen[4:].sum() >= 2
+    cached = cache_subgraphs(store_of([triangle, path, alone]), EgoNets(1))
+    plan = cache_plans(cached, drop)[positions]
+    # The triangle is covered after one step, while the path is not.
+    sampled = drop.sample_mask(
+        cached[positions], plan, torch.Generator().manual_seed(0)
+    )
+    assert sampled[0]
+    assert sampled[1:4].sum() == 1
+    assert sampled[4:].sum() >= 2
 
 
-def test_kept_plan_is_none_where_there_are_too_many_pairs():
+def test_cached_plan_is_none_where_there_are_too_many_pairs():
     path = torch.tensor([[0, 1], [1, 2]]), 3
-    kept = cache_subgraphs(store_of([path, path]), EgoNets(1))
-    assert cache_plans(kept, SubgraphDrop("farthest"), limit=17) is None
-    assert cache_plans(kept, SubgraphDrop("farthest"), limit=18) is not None
-    assert cache_plans(kept, SubgraphDrop("random"), limit=17).hop is None
+    cached = cache_subgraphs(store_of([path, path]), EgoNets(1))
+    assert cache_plans(cached, SubgraphDrop("farthest"), limit=17) is None
+    assert cache_plans(cached, SubgraphDrop("farthest"), limit=18) is not None
+    assert cache_plans(cached, SubgraphDrop("random"), limit=17).hop is None
 
 
-def test_kept_plan_of_two_paths_is_done_by_hand():
+def test_cached_plan_of_two_paths_equals_hand_computed_values():
     parts = [(torch.tensor([[2], [0]]), 3), (torch.tensor([[0, 1], [1, 0]]), 2)]
     plans = cache_plans(
         cache_subgraphs(store_of(parts), EgoNets(1)), SubgraphDrop("farthest")

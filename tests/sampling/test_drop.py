@@ -1,4 +1,4 @@
-"""Every strategy covers what it can, never twice, never for ever."""
+"""Every strategy covers all nodes, samples no root twice, and terminates."""
 
 import networkx as nx
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
 from gnnak.errors import CoverageError, GraphError, OptionError
-from gnnak.sampling import coverage, greedy, is_cover, keep_subgraphs, pairs
+from gnnak.sampling import coverage, greedy, is_cover, pairs, sample_subgraphs
 from gnnak.subgraphs.invariants import TENSORS
 from gnnak.testing import small_graphs
 from tests.strategies import graphs
@@ -26,13 +26,13 @@ def ring(size: int) -> torch.Tensor:
 
 
 def assert_covers(drop, subs, edge_index, num_nodes, seed=0):
-    kept = drop.choose(subs, drop.plan(subs, edge_index), seeded(seed))
-    assert kept.dtype == torch.bool
-    assert kept.shape == (num_nodes,)
-    assert is_cover(subs, num_nodes, kept, drop.min_coverage)
+    sampled = drop.sample_mask(subs, drop.plan(subs, edge_index), seeded(seed))
+    assert sampled.dtype == torch.bool
+    assert sampled.shape == (num_nodes,)
+    assert is_cover(subs, num_nodes, sampled, drop.min_coverage)
     few = drop(subs, edge_index, seeded(seed))
     few.check(edge_index, num_nodes)
-    assert few.root.tolist() == subs.root[kept].tolist()
+    assert few.root.tolist() == subs.root[sampled].tolist()
     assert few.root.unique().numel() == few.num_subgraphs
 
 
@@ -63,7 +63,7 @@ def test_subgraph_drop_covers_corner_cases(strategy, wanted, corner_case):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_subgraph_drop_draws_from_its_generator(strategy):
+def test_subgraph_drop_uses_its_generator(strategy):
     edge_index, drop = ring(40), SubgraphDrop(strategy, 2)
     subs = EgoNets(2)(edge_index, 40)
     roots = [
@@ -74,7 +74,7 @@ def test_subgraph_drop_draws_from_its_generator(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_subgraph_drop_needs_fewer_on_a_long_ring(strategy):
+def test_subgraph_drop_samples_a_fraction_of_a_long_ring(strategy):
     edge_index = ring(60)
     subs = EgoNets(2)(edge_index, 60)
     few = SubgraphDrop(strategy, 1)(subs, edge_index, seeded())
@@ -82,7 +82,7 @@ def test_subgraph_drop_needs_fewer_on_a_long_ring(strategy):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_subgraph_drop_of_a_batch_covers_each_graph_for_itself(strategy):
+def test_subgraph_drop_covers_each_graph_of_a_batch_separately(strategy):
     edge_index = torch.cat([ring(10), ring(12) + 10, ring(5) + 22], dim=1)
     subs = EgoNets(5)(edge_index, 27)
     few = SubgraphDrop(strategy, 1)(subs, edge_index, seeded())
@@ -92,23 +92,23 @@ def test_subgraph_drop_of_a_batch_covers_each_graph_for_itself(strategy):
     assert in_each[1] >= 1
 
 
-def test_random_keeps_a_prefix_of_the_random_order():
-    """The literal loop: roots in the drawn order until all is covered."""
+def test_random_samples_a_prefix_of_the_random_order():
+    """The literal loop: roots in random order until all nodes are covered."""
     edge_index, wanted = ring(30), 2
     subs = EgoNets(1)(edge_index, 30)
     drop = SubgraphDrop("random", wanted)
-    kept = drop.choose(subs, drop.plan(subs, edge_index), seeded(5))
+    sampled = drop.sample_mask(subs, drop.plan(subs, edge_index), seeded(5))
     place = torch.randperm(30, generator=seeded(5))
     order, literal = torch.argsort(place).tolist(), torch.zeros(30, dtype=torch.bool)
     for root in order:
         literal[root] = True
         if is_cover(subs, 30, literal, wanted):
             break
-    assert kept.tolist() == literal.tolist()
+    assert sampled.tolist() == literal.tolist()
 
 
 def orders(subs, edge_index, num_nodes, strategy, wanted, seed):
-    """The roots of one component in the order they were chosen, and their cover."""
+    """The roots of one component in the order they were sampled."""
     chosen = []
     best = greedy.best_of_each
 
@@ -120,8 +120,8 @@ def orders(subs, edge_index, num_nodes, strategy, wanted, seed):
     drop = SubgraphDrop(strategy, wanted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "best_of_each", watching)
-        kept = drop.choose(subs, drop.plan(subs, edge_index), seeded(seed))
-    assert sorted(chosen) == kept.nonzero().flatten().tolist()
+        sampled = drop.sample_mask(subs, drop.plan(subs, edge_index), seeded(seed))
+    assert sorted(chosen) == sampled.nonzero().flatten().tolist()
     return chosen
 
 
@@ -133,7 +133,7 @@ def connected(seed: int, size: int = 14) -> tuple[torch.Tensor, nx.Graph]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_farthest_takes_a_farthest_root_every_time(seed):
+def test_farthest_samples_a_farthest_root_every_time(seed):
     """The literal rule, step by step, with networkx's distances."""
     edge_index, graph = connected(seed)
     subs, far = (
@@ -142,19 +142,19 @@ def test_farthest_takes_a_farthest_root_every_time(seed):
     )
     chosen = orders(subs, edge_index, 14, "farthest", 2, seed)
     for step in range(1, len(chosen)):
-        kept = chosen[:step]
+        sampled = chosen[:step]
         nearest = {
-            v: min(far[v][root] for root in kept) for v in set(graph) - set(kept)
+            v: min(far[v][root] for root in sampled) for v in set(graph) - set(sampled)
         }
         assert nearest[chosen[step]] == max(nearest.values())
         mask = torch.zeros(14, dtype=torch.bool)
-        mask[kept] = True
+        mask[sampled] = True
         assert not is_cover(subs, 14, mask, 2)
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("wanted", [1, 2, 3])
-def test_set_cover_takes_most_of_the_least_covered_every_time(seed, wanted):
+def test_set_cover_samples_the_most_least_covered_nodes_every_time(seed, wanted):
     """The literal rule, step by step: most nodes of those covered least often."""
     edge_index, graph = connected(seed)
     subs = EgoNets(2)(edge_index, 14)
@@ -162,11 +162,11 @@ def test_set_cover_takes_most_of_the_least_covered_every_time(seed, wanted):
     need = {v: min(wanted, sum(v in m for m in members.values())) for v in graph}
     chosen = orders(subs, edge_index, 14, "min-set-cover", wanted, seed)
     for step in range(1, len(chosen)):
-        kept = chosen[:step]
-        count = {v: sum(v in members[root] for root in kept) for v in graph}
+        sampled = chosen[:step]
+        count = {v: sum(v in members[root] for root in sampled) for v in graph}
         lacking = {v: count[v] for v in graph if count[v] < need[v]}
         least = {v for v, times in lacking.items() if times == min(lacking.values())}
-        gain = {v: len(members[v] & least) for v in set(graph) - set(kept)}
+        gain = {v: len(members[v] & least) for v in set(graph) - set(sampled)}
         assert gain[chosen[step]] == max(gain.values())
 
 
@@ -178,16 +178,18 @@ def test_greedy_strategies_start_with_a_random_root(strategy):
     assert len(first) >= 8
 
 
-def test_set_cover_takes_the_hub_of_a_star():
+def test_set_cover_samples_the_hub_of_a_star():
     star = small_graphs()["star"].edge_index
     subs = EgoNets(1)(star, 6)
     for seed in range(5):
-        kept = SubgraphDrop("min-set-cover", 1)(subs, star, seeded(seed)).root.tolist()
-        assert 0 in kept
-        assert len(kept) <= 2
+        sampled = SubgraphDrop("min-set-cover", 1)(
+            subs, star, seeded(seed)
+        ).root.tolist()
+        assert 0 in sampled
+        assert len(sampled) <= 2
 
 
-def test_set_cover_keeps_no_more_than_random_on_average():
+def test_set_cover_samples_no_more_than_random_on_average():
     generator = seeded(3)
     shares = {"random": 0.0, "min-set-cover": 0.0, "farthest": 0.0}
     for _ in range(30):
@@ -201,23 +203,23 @@ def test_set_cover_keeps_no_more_than_random_on_average():
     assert shares["min-set-cover"] <= shares["random"]
 
 
-def test_keep_subgraphs_of_all_is_the_same_record():
+def test_sample_subgraphs_of_all_is_the_same_record():
     edge_index = ring(7)
     subs = EgoNets(2)(edge_index, 7)
-    whole = keep_subgraphs(subs, edge_index, torch.ones(7, dtype=torch.bool))
+    whole = sample_subgraphs(subs, edge_index, torch.ones(7, dtype=torch.bool))
     for name in TENSORS:
         assert torch.equal(getattr(whole, name), getattr(subs, name))
     assert whole.filling.node.tolist() == whole.filling.subgraph.tolist()
     assert torch.equal(whole.held, whole.covered)
 
 
-def test_coverage_of_a_path_is_done_by_hand():
+def test_coverage_of_a_path_equals_hand_computed_values():
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     subs = EgoNets(1)(path, 4)
     assert coverage(subs, 4).tolist() == [2, 3, 2, 1]
-    kept = torch.tensor([True, False, False, True])
-    assert coverage(subs, 4, kept).tolist() == [1, 1, 0, 1]
-    assert not is_cover(subs, 4, kept, 1)
+    sampled = torch.tensor([True, False, False, True])
+    assert coverage(subs, 4, sampled).tolist() == [1, 1, 0, 1]
+    assert not is_cover(subs, 4, sampled, 1)
     assert is_cover(subs, 4, torch.ones(4, dtype=torch.bool), 99)
 
 
@@ -253,7 +255,7 @@ class TestBadInput:
 
     def test_dropping_twice_is_refused(self):
         subs, drop = EgoNets(1)(ring(9), 9), SubgraphDrop("random", 1)
-        with pytest.raises(CoverageError, match="starts from a subgraph of every node"):
+        with pytest.raises(CoverageError, match="needs a subgraph of every node"):
             drop(drop(subs, ring(9)), ring(9))
 
     def test_too_many_pairs_for_farthest_are_named(self, monkeypatch):
@@ -262,17 +264,17 @@ class TestBadInput:
         with pytest.raises(CoverageError, match=r"81 pairs of nodes.*'min-set-cover'"):
             SubgraphDrop("farthest")(subs, ring(9))
 
-    def test_a_choice_that_leaves_a_node_out_is_named(self):
-        subs, kept = EgoNets(1)(ring(9), 9), torch.zeros(9, dtype=torch.bool)
-        kept[0] = True
-        with pytest.raises(CoverageError, match="node 2 is in none of the kept"):
-            keep_subgraphs(subs, ring(9), kept)
+    def test_a_sample_that_leaves_a_node_out_is_named(self):
+        subs, sampled = EgoNets(1)(ring(9), 9), torch.zeros(9, dtype=torch.bool)
+        sampled[0] = True
+        with pytest.raises(CoverageError, match="node 2 is in none of the sampled"):
+            sample_subgraphs(subs, ring(9), sampled)
 
     def test_a_plan_of_another_batch_or_strategy_is_named(self):
         subs, drop = EgoNets(1)(ring(9), 9), SubgraphDrop("farthest", 1)
         other = drop.plan(EgoNets(1)(ring(12), 12), ring(12))
         with pytest.raises(CoverageError, match="a batch of 12 nodes, this one has 9"):
             drop(subs, ring(9), plan=other)
-        blind = SubgraphDrop("random", 1).plan(subs, ring(9))
+        without_distances = SubgraphDrop("random", 1).plan(subs, ring(9))
         with pytest.raises(CoverageError, match="the plan has no distances"):
-            drop(subs, ring(9), plan=blind)
+            drop(subs, ring(9), plan=without_distances)

@@ -9,11 +9,10 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, PUBLISHED, EgoNets, RandomWalks, SubgraphDrop, uplift
-from gnnak.fast.layers.fill import fused_fill
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Categorical
 from gnnak.nn.encodings import context_encoding
-from gnnak.sampling import keep_subgraphs
+from gnnak.sampling import sample_subgraphs
 from gnnak.sampling.estimate import fill, plan_filling
 from gnnak.testing import small_graphs
 from tests.strategies import graphs
@@ -32,8 +31,8 @@ def fill_in_loops(values, known, edge_index, num_nodes):
     distance = 0
     while any(layer[node] == distance for node in layer):
         distance += 1
-        beside = {u for v, d in layer.items() if d == distance - 1 for u in graph[v]}
-        for node in sorted(beside - layer.keys()):
+        adjacent = {u for v, d in layer.items() if d == distance - 1 for u in graph[v]}
+        for node in sorted(adjacent - layer.keys()):
             near = [v for v in graph[node] if layer.get(v) == distance - 1]
             out[node] = sum(out[v] for v in near) / len(near)
             layer[node] = distance
@@ -55,27 +54,6 @@ def test_fill_equals_the_equation_in_loops(graph, data):
     torch.testing.assert_close(filled, literal, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", sorted(small_graphs()))
-@pytest.mark.parametrize("min_coverage", [1, 3])
-def test_fused_fill_and_its_gradient_are_those_of_fill(name, min_coverage):
-    graph = small_graphs()[name]
-    edge_index, num_nodes = graph.edge_index, graph.num_nodes
-    whole = EgoNets(1)(edge_index, num_nodes)
-    drawn = SubgraphDrop("random", min_coverage)(whole, edge_index, seeded())
-    values = torch.randn(drawn.num_subgraphs, 3, dtype=torch.double)
-    weights = torch.randn(num_nodes, 3, dtype=torch.double)
-    found = []
-    for filled in (
-        lambda one: fused_fill(one, drawn),
-        lambda one: fill(one, drawn.filling, num_nodes),
-    ):
-        given = values.clone().requires_grad_()
-        out = filled(given)
-        (out * weights).sum().backward()
-        found.append((out.detach(), given.grad))
-    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 @pytest.mark.parametrize("extractor", [EgoNets(2), RandomWalks(3, 2)])
 def test_context_is_scaled_as_the_equation_says(reduce, extractor):
@@ -85,27 +63,27 @@ def test_context_is_scaled_as_the_equation_says(reduce, extractor):
     assert few.num_subgraphs < 9
     emb = torch.randn(few.num_copies, 4, dtype=torch.double)
     out = context_encoding(emb, few, 12, reduce)
-    kept = set(few.root.tolist())
+    roots = set(few.root.tolist())
     members = list(
         zip(subs.node.tolist(), subs.root[subs.subgraph].tolist(), strict=True)
     )
     for node in range(12):
         held = [root for v, root in members if v == node]
         rows = emb[few.node == node]
-        ratio = len(held) / len([root for root in held if root in kept])
+        ratio = len(held) / len([root for root in held if root in roots])
         expected = rows.mean(dim=0) if reduce == "mean" else ratio * rows.sum(dim=0)
         torch.testing.assert_close(out[node], expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
-def test_layer_with_all_roots_kept_equals_full_mode(reduce, corner_case):
+def test_layer_with_all_roots_sampled_equals_full_mode(reduce, corner_case):
     layer = GNNAK(
         pyg.GCNConv(8, 6), 4, 5, hop_channels=4, reduce=reduce, options=PUBLISHED
     )
     layer, data = layer.double().eval(), corner_case
     subs = EgoNets(2)(data.edge_index, data.num_nodes)
     every = torch.ones(data.num_nodes, dtype=torch.bool)
-    few = keep_subgraphs(subs, data.edge_index, every)
+    few = sample_subgraphs(subs, data.edge_index, every)
     assert torch.equal(layer(data.x, few), layer(data.x, subs))
 
 
@@ -161,7 +139,7 @@ def test_network_drops_in_training_and_not_in_evaluation():
     assert len(seen) == 4
 
 
-def test_network_draws_from_the_generator_it_is_given():
+def test_network_uses_the_generator_it_is_given():
     net = small_network(drop=SubgraphDrop("random", 1)).double()
     x, edge_index = torch.zeros(20, 1, dtype=torch.long), ring(20)
     for norm in (m for m in net.modules() if isinstance(m, nn.BatchNorm1d)):
@@ -173,7 +151,7 @@ def test_network_draws_from_the_generator_it_is_given():
     assert not torch.equal(first, other)
 
 
-def test_network_drops_subgraphs_that_are_handed_in():
+def test_network_drops_subgraphs_that_are_passed_to_it():
     net = small_network(drop=SubgraphDrop("random", 1)).double()
     x, edge_index = torch.zeros(20, 1, dtype=torch.long), ring(20)
     subs = EgoNets(2)(edge_index, 20)
@@ -196,21 +174,21 @@ def test_uplift_drops_in_training_and_not_in_evaluation():
     assert not torch.equal(net.train()(x, edge_index), full(x, edge_index))
 
 
-def test_uplift_draws_once_a_pass_and_keeps_the_plan(monkeypatch):
-    plans, draws = [], []
-    plan, choose = SubgraphDrop.plan, SubgraphDrop.choose
+def test_uplift_samples_once_per_pass_and_caches_the_plan(monkeypatch):
+    plans, samples = [], []
+    plan, sample_mask = SubgraphDrop.plan, SubgraphDrop.sample_mask
     monkeypatch.setattr(SubgraphDrop, "plan", lambda *a: plans.append(1) or plan(*a))
     monkeypatch.setattr(
-        SubgraphDrop, "choose", lambda *a: draws.append(1) or choose(*a)
+        SubgraphDrop, "sample_mask", lambda *a: samples.append(1) or sample_mask(*a)
     )
     net = uplift(pyg.GIN(4, 8, 3), num_hops=1, drop=SubgraphDrop("farthest", 1))
     x, edge_index = torch.rand(20, 4), ring(20)
     for _ in range(3):
         net(x, edge_index)
-    assert (len(plans), len(draws)) == (1, 3)
+    assert (len(plans), len(samples)) == (1, 3)
 
 
-def test_sampled_subgraphs_move_with_all_they_carry():
+def test_sampled_subgraphs_move_with_all_their_tensors():
     subs = EgoNets(1)(ring(9), 9)
     few = SubgraphDrop("random", 1)(subs, ring(9), seeded())
     moved = few.to("meta")
@@ -218,7 +196,7 @@ def test_sampled_subgraphs_move_with_all_they_carry():
         assert value.is_meta
 
 
-def test_scale_is_kept_for_each_type():
+def test_scale_is_cached_for_each_dtype():
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     subgraphs = SubgraphDrop("random")(EgoNets(1)(edge_index, 3), edge_index)
     wanted = subgraphs.held / subgraphs.covered

@@ -10,7 +10,7 @@ from tests.strategies import graphs
 
 @pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
 @given(graph=graphs())
-def test_draw_egonets_is_the_draw_of_whole_egonets(strategy, graph):
+def test_sample_egonets_equals_sampling_from_whole_egonets(strategy, graph):
     edge_index, num_nodes = graph
     drop, extractor = SubgraphDrop(strategy, 2), EgoNets(2)
     late, early = (torch.Generator().manual_seed(1) for _ in range(2))

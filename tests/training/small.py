@@ -13,10 +13,10 @@ from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.datasets.regular import regular_triangles
 from gnnak.graphs import from_networkx
 from gnnak.nn.features import Categorical
-from gnnak.training import keeper
-from gnnak.training.config import RunConfig
-from gnnak.training.machine import Machine
-from gnnak.training.options import change
+from gnnak.training.callbacks import history
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 
 SMALL = {
@@ -103,7 +103,7 @@ def main() -> None:
     """Run with options from JSON: folder, devices, resume, options of the config."""
     folder, devices, resume, options = sys.argv[1:]
     torch.set_num_threads(1)
-    keeper.SAVE_SECONDS = 0.0
+    history.SAVE_SECONDS = 0.0
     config = change(small_config(), json.loads(options))
     machine = Machine("cpu", int(devices))
     data = DATA[config.data.name]()

@@ -6,7 +6,7 @@ import pytest
 from gnnak.errors import FileFormatError
 from gnnak.training import launch
 from gnnak.training.launch import Places, folds_of, run_experiment
-from gnnak.training.results import read_records
+from gnnak.training.records.results import read_records
 from tests.training.small import small_config, triangles
 
 

@@ -3,7 +3,7 @@ from copy import deepcopy
 import torch
 from torch import nn
 
-from gnnak.training.config import TrainConfig
+from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gnnak.training.options import change
+from gnnak.training.config.options import change
 from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config, triangles
 

@@ -5,12 +5,12 @@ import torch
 from lightning.pytorch import Trainer
 
 from gnnak.errors import OptionError, TrainingError
-from gnnak.training import keeper
-from gnnak.training.checkpoint import load_checkpoint
-from gnnak.training.config import RunConfig
+from gnnak.training.callbacks import history
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.evaluate import evaluate
-from gnnak.training.machine import Machine
-from gnnak.training.options import change
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.checkpoint import load_checkpoint
 from gnnak.training.run import run, run_title
 from tests.training.small import small_config, triangles
 
@@ -67,7 +67,7 @@ def test_run_stops_early_when_nothing_gets_better(tmp_path):
 
 
 def test_run_that_stopped_early_and_is_resumed_trains_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
     first = run(config, triangles(), tmp_path)
     again = run(config, triangles(), tmp_path, resume=True)
@@ -175,7 +175,7 @@ def test_run_whose_steps_are_captured_is_the_same_run(
 @pytest.mark.heavy
 @pytest.mark.parametrize("captured", [(False, True), (True, False), (True, True)])
 def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     options = {"train__precision": "64", "train__epochs": 4}
     whole = run(small_config(**options), triangles(), tmp_path / "whole")
 
@@ -184,7 +184,7 @@ def test_run_can_be_resumed_captured_or_not(captured, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(Machine, "captures", lambda *_: captured[0])
-        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        patched.setattr(history.RunHistory, "_stop_early", stop)
         part = run(small_config(**options), triangles(), tmp_path / "part")
         assert part["epochs"] == 2
     monkeypatch.setattr(Machine, "captures", lambda *_: captured[1])

@@ -23,7 +23,7 @@ from gnnak.cli.wl.options import (
     given,
 )
 from gnnak.errors import GraphError
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 
 EXAMPLES = """
 Examples:

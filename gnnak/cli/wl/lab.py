@@ -15,7 +15,7 @@ from rich.table import Table
 from gnnak.cli.choices import WL_FAMILIES
 from gnnak.cli.options import Json
 from gnnak.cli.wl.options import Memory, Tests
-from gnnak.training.stopping import stoppable_at_once
+from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.norm import norm_relu_linear
 from gnnak.fast.layers.parts import two_linears
 from gnnak.fast.layers.rows import Recompute, Rows, kept, maker, to_save
-from gnnak.nn.pna import PNAStarConv
+from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.segment import lookup
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs

@@ -24,7 +24,7 @@ def sample_greedily(
 ) -> Tensor:
     """Sample subgraphs greedily until every node is covered often enough.
 
-    The result is exactly that of `gnnak.sampling.greedy.choose_greedily` with the score
+    The result is exactly that of `gnnak.sampling.greedy.sample_greedily` with the score
     of farthest sampling or of minimum set cover.
 
     Args:

@@ -7,7 +7,7 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv
 
 from gnnak.fast.layers.layer import is_always_fused
-from gnnak.nn.ppgn import PPGN
+from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton
 

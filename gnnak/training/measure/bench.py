@@ -10,15 +10,15 @@ from lightning.pytorch import Trainer
 from gnnak.datasets.record import Dataset
 from gnnak.errors import OptionError, TrainingError
 from gnnak.loading.sampler import BatchSampler
-from gnnak.training.config import RunConfig
-from gnnak.training.machine import Machine
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.measure.kernels import KernelTimes, kernels_share
 from gnnak.training.measure.phases import PhaseTimes
 from gnnak.training.measure.rehearsal import Gauges, rehearse
 from gnnak.training.measure.stopwatch import Stopwatch, Tell
 from gnnak.training.prepared import is_captured
+from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import Parts, choose_parts
-from gnnak.training.results import Record, environment, short
+from gnnak.training.records.results import Record, environment, short
 from gnnak.training.run import run_title
 from gnnak.typing import check_count
 

@@ -13,12 +13,12 @@ from gnnak.graphs import from_networkx
 from gnnak.models.factory import parse_name
 from gnnak.nn.features import Categorical
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.training.config import DataConfig, RunConfig
-from gnnak.training.machine import Machine
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.training.measure.bench import BenchOptions, bench
 from gnnak.training.measure.stopwatch import Tell
-from gnnak.training.options import change
-from gnnak.training.results import Record
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import Record
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
 RANGES: dict[Growing, tuple[int, ...]] = {

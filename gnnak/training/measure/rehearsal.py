@@ -9,15 +9,15 @@ import torch
 from lightning.pytorch import Callback, Trainer
 
 from gnnak.datasets.record import Dataset
-from gnnak.training.clock import Clock
-from gnnak.training.config import RunConfig
-from gnnak.training.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.callbacks.signals import RestoreSignals
+from gnnak.training.callbacks.timing import Clock
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
 from gnnak.training.measure.kernels import KernelTimes
 from gnnak.training.measure.phases import PhaseTimes
 from gnnak.training.measure.stopwatch import Stopwatch
-from gnnak.training.options import change
-from gnnak.training.own_signals import OwnSignals
 from gnnak.training.prepared import prepare
+from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
 from gnnak.training.protocols import Parts
 
 
@@ -57,7 +57,7 @@ def rehearse(
     config = change(config, {"train.epochs": epochs})
     clock = Clock()
     task, data, captured, _ = prepare(config, dataset, parts, machine, clock)
-    callbacks: list[Callback] = [watch, gauges.phases, OwnSignals()]
+    callbacks: list[Callback] = [watch, gauges.phases, RestoreSignals()]
     if kernels is not None:
         callbacks.append(kernels)
     with TemporaryDirectory() as folder, quiet_lightning():

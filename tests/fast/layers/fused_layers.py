@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from gnnak import GNNAK, LayerOptions
-from gnnak.nn.convs import gine
+from gnnak.nn.base.convs import gine
+from gnnak.nn.base.stack import Stack
 from gnnak.nn.norm import BatchNorm
-from gnnak.nn.stack import Stack
 from gnnak.subgraphs import egonets
 from tests.fast.backends import path
 

@@ -9,7 +9,7 @@ from gnnak.fast.layers.affine import affine_states
 from gnnak.models import ModelOptions, build_model
 from gnnak.models.layers import Kernel
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
-from gnnak.nn.convs import gine
+from gnnak.nn.base.convs import gine
 from gnnak.nn.features import (
     CategoricalEncoder,
     ConstantEncoder,

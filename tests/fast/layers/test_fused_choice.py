@@ -9,7 +9,7 @@ from torch import nn
 from torch_geometric.nn import GIN, GINEConv
 
 from gnnak import GNNAK, PAPER, EgoNets, LayerOptions, uplift
-from gnnak.nn.convs import gat, gatedgcn, gine, sage
+from gnnak.nn.base.convs import gat, gatedgcn, gine, sage
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import RealRows, real_rows

@@ -7,7 +7,7 @@ from torch_geometric.nn import GCNConv
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.layers.lift import edges_of
-from gnnak.nn import convs
+from gnnak.nn.base import convs
 from tests.fast.layers.fused_checks import (
     WIDTH,
     assert_fused_is_general,

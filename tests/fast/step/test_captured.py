@@ -10,7 +10,7 @@ from gnnak.loading.flat import tensors_of
 from gnnak.loading.items import Item, Shape
 from gnnak.training.module import GraphTask, build_network
 from tests.fast.recorders import CallRecorder
-from tests.training.fixed import MODELS, fixed_config, fixed_items, trained
+from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, trained
 from tests.training.small import edge_counts
 
 

@@ -6,12 +6,12 @@ import torch
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.loading import shapes
-from gnnak.training import keeper
-from gnnak.training.machine import Machine
+from gnnak.training.callbacks import history
+from gnnak.training.processes.machine import Machine
 from gnnak.training.run import run
 from tests.fast.recorders import make_recorder
+from tests.fast.step.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.gpu import needs_gpu
-from tests.training.fixed import MODELS, fixed_config, fixed_items, fixed_step, trained
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 pytestmark = pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
@@ -226,7 +226,7 @@ def test_run_on_a_gpu_captures_a_few_shapes_and_is_the_same(
 @needs_gpu
 @pytest.mark.parametrize("fast", [(True, True), (False, True), (True, False)])
 def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch):
-    monkeypatch.setattr(keeper, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     config = small_config(train__precision="64", train__epochs=6, train__step=2)
     first, second = (Machine("gpu", fast=wanted) for wanted in fast)
     whole = run(config, triangles(), tmp_path / "whole", second)
@@ -235,7 +235,7 @@ def test_run_on_a_gpu_can_be_resumed_captured_or_not(fast, tmp_path, monkeypatch
         trainer.should_stop |= self.epochs == 3
 
     with monkeypatch.context() as patched:
-        patched.setattr(keeper.Keeper, "_stop_early", stop)
+        patched.setattr(history.RunHistory, "_stop_early", stop)
         run(config, triangles(), tmp_path / "part", first)
     rest = run(config, triangles(), tmp_path / "part", second, resume=True)
     losses = [record["curves"]["train_loss"] for record in (rest, whole)]

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from gnnak.errors import OptionError, TrainingError
-from gnnak.training.machine import Machine
 from gnnak.training.measure import bench as bench_module
 from gnnak.training.measure import rehearsal
 from gnnak.training.measure.bench import (
@@ -15,6 +14,7 @@ from gnnak.training.measure.bench import (
     with_kernels,
 )
 from gnnak.training.measure.phases import PHASES
+from gnnak.training.processes.machine import Machine
 from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config, triangles
 

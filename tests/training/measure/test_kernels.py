@@ -4,7 +4,6 @@ import pytest
 from torch.autograd import DeviceType
 
 from gnnak.loading import prefetch
-from gnnak.training.machine import Machine
 from gnnak.training.measure import kernels
 from gnnak.training.measure.kernels import (
     KernelTime,
@@ -15,6 +14,7 @@ from gnnak.training.measure.kernels import (
 from gnnak.training.measure.phases import PHASES, PhaseTimes
 from gnnak.training.measure.rehearsal import Gauges, rehearse
 from gnnak.training.measure.stopwatch import Stopwatch
+from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
 from tests.training.small import small_config, triangles
 

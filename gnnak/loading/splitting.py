@@ -1,0 +1,146 @@
+"""Split a window into batches with their subgraphs, as training steps take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+
+from gnnak.graphs import GraphBatch
+from gnnak.loading.items import Item, Shape
+from gnnak.loading.shapes import fits
+from gnnak.loading.splitters import PaddingSplitter, SliceSplitter, Splitter
+from gnnak.loading.windows import Window
+from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
+
+GROUPS: dict[Axis, tuple[str, str]] = {
+    "subgraph": ("subgraphs", "copies"),
+    "node": ("nodes", "copies"),
+    "target": ("copies", "edge_copies"),
+    "source": ("copies", "edge_copies"),
+    "edge": ("edges", "edge_copies"),
+}
+"""For each kind of `Groups`, the axis of its keys and the axis of its rows."""
+SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
+    "taker": ("nodes", "fillings"),
+    "giver": ("subgraphs", "fillings"),
+}
+"""The `Groups` that only `SampledSubgraphs` have: entries of the filling by node and by
+subgraph."""
+
+
+def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
+    """Split a window into batches, each equal to the same batch assembled alone.
+
+    Args:
+        window: The batches.
+        groups: Whether the subgraphs of each batch come with their centroids and all
+            their `Groups`; these are computed once for the whole window.
+        first_batch: Number of the first batch to return.
+    """
+    return _items(window, SliceSplitter(window, first_batch), groups)
+
+
+def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
+    """Split a window into batches padded to given shapes, with centroids and `Groups`.
+
+    Real rows come first on every axis. The last graph is padding and contains all
+    padding nodes. Padding edges are self loops of padding nodes. Padding copies
+    represent padding nodes, are in padding subgraphs and belong to no group. Padding
+    entries of a `Filling` have weight zero.
+
+    Args:
+        window: The batches.
+        shapes: The shapes of the first batches, which are the ones returned. Each needs
+            at least one padding row on every axis.
+    """
+    for number, shape in enumerate(shapes):
+        rows = {axis: window.counts(axis)[number] for axis in window.axes}
+        assert fits(rows, shape), f"{rows} leave no padding rows in {shape}"
+    return _items(window, PaddingSplitter(window, shapes), groups=True)
+
+
+def _items(window: Window, splitter: Splitter, groups: bool) -> list[Item]:
+    subgraphs: Iterator[RootedSubgraphs | None] = repeat(None)
+    if window.subgraphs is not None:
+        subgraphs = _records(window, window.subgraphs, splitter, groups)
+    batches, shapes = _batches(window, splitter), splitter.padded_to()
+    return [Item(*parts) for parts in zip(batches, subgraphs, shapes, strict=False)]
+
+
+def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
+    batch, targets = window.batch, "nodes" if window.node_targets else "graphs"
+    return map(
+        GraphBatch,
+        repeat(None) if batch.x is None else splitter.rows(batch.x, "nodes"),
+        splitter.edges(batch.edge_index, "edges", "nodes"),
+        repeat(None)
+        if batch.edge_attr is None
+        else splitter.rows(batch.edge_attr, "edges"),
+        repeat(None) if batch.y is None else splitter.rows(batch.y, targets),
+        splitter.rows(batch.batch, "nodes", "graphs"),
+        splitter.pointers(batch.ptr, "graphs", "nodes"),
+        splitter.real(),
+    )
+
+
+def _records(
+    window: Window, whole: RootedSubgraphs, splitter: Splitter, groups: bool
+) -> Iterator[RootedSubgraphs]:
+    """Yield the subgraphs of each batch; `whole` are those of the window."""
+    fields = zip(
+        splitter.rows(whole.root, "subgraphs", "nodes"),
+        splitter.rows(whole.node, "copies", "nodes"),
+        splitter.rows(whole.subgraph, "copies", "subgraphs"),
+        splitter.rows(whole.hop, "copies"),
+        splitter.edges(whole.edge_index, "edge_copies", "copies"),
+        splitter.rows(whole.edge, "edge_copies", "edges"),
+        splitter.sizes("nodes"),
+        splitter.sizes("edges"),
+        splitter.real(),
+        strict=True,
+    )
+    records: Iterator[RootedSubgraphs]
+    if isinstance(whole, SampledSubgraphs):
+        sampled = zip(fields, _sampled_fields(whole, splitter), strict=True)
+        records = (SampledSubgraphs(*some, **more) for some, more in sampled)
+    else:
+        records = (RootedSubgraphs(*some) for some in fields)
+    derived = _derived(whole, splitter) if groups else repeat({})
+    for record, values in zip(records, derived, strict=False):
+        yield record.assume(**window.known, **values)
+
+
+def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dict]:
+    """Yield, for each batch, the fields that only `SampledSubgraphs` have."""
+    filling = map(
+        Filling,
+        splitter.rows(whole.filling.node, "fillings", "nodes"),
+        splitter.rows(whole.filling.subgraph, "fillings", "subgraphs"),
+        splitter.rows(whole.filling.weight, "fillings"),
+    )
+    held = splitter.rows(whole.held, "nodes", padding=1)
+    covered = splitter.rows(whole.covered, "nodes", padding=1)
+    for values in zip(held, covered, filling, strict=True):
+        yield dict(zip(("held", "covered", "filling"), values, strict=True))
+
+
+def _derived(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
+    """Yield, for each batch, centroids and groups as `RootedSubgraphs.assume` takes."""
+    kinds, axes = [], GROUPS
+    if isinstance(whole, SampledSubgraphs):
+        axes = GROUPS | SAMPLED_GROUPS
+    for axis, (keys, rows) in axes.items():
+        found = whole.by(axis)
+        order = found.order
+        kinds.append(
+            map(
+                Groups,
+                splitter.pointers(found.ptr, keys, rows),
+                repeat(None) if order is None else splitter.rows(order, rows, rows),
+            )
+        )
+    centroid = splitter.rows(whole.centroid, "subgraphs", "copies")
+    for copies, *groups in zip(centroid, *kinds, strict=True):
+        yield {"centroid": copies, "by": dict(zip(axes, groups, strict=True))}

@@ -1,0 +1,1 @@
+"""GNNs to uplift: stacks of PyG convs, PNA* and PPGN."""

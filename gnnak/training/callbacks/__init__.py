@@ -1,0 +1,1 @@
+"""Lightning callbacks: history, progress bar, timing, signals."""

@@ -1,0 +1,133 @@
+"""What a run keeps as it goes: curves, the best weights, a checkpoint."""
+
+import csv
+import io
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
+
+from gnnak.errors import TrainingError
+from gnnak.graphs.readers.files import write_bytes
+from gnnak.training.callbacks.timing import Clock
+from gnnak.training.module import GraphTask
+
+SAVE_SECONDS = 20.0
+"""A checkpoint is written at the end of an epoch, at most every so many seconds."""
+
+
+class RunHistory(Callback):
+    """Curves, best weights and checkpoints of one run.
+
+    Args:
+        folder: Where `last.ckpt` and `metrics.csv` are written.
+        clock: Whose sums are kept across a resume.
+        early_stop: Stop after so many epochs without a better score; None = never.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, early_stop: int | None) -> None:
+        self.folder, self.clock, self.early_stop = folder, clock, early_stop
+        self.curves: dict[str, list[float]] = {"train_loss": [], "validation": []}
+        self.best_epoch = 0
+        self.best_weights: dict[str, Tensor] = {}
+        self._saved = -SAVE_SECONDS
+
+    @property
+    def epochs(self) -> int:
+        """Epochs run so far."""
+        return len(self.curves["validation"])
+
+    @property
+    def best(self) -> float:
+        """The best validation score so far; NaN before the first."""
+        return self.curves["validation"][self.best_epoch] if self.epochs else math.nan
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """A resumed run may have nothing left to do."""
+        self._stop_early(trainer)
+
+    def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Note the epoch's scores; keep its weights if they are the best so far."""
+        assert isinstance(module, GraphTask)
+        best, score = self.best, module.scores["validation"]
+        loss = module.train_loss()
+        self.curves["train_loss"].append(loss)
+        self.curves["validation"].append(score)
+        _check_finite(loss, score, self.epochs)
+        sign = -1 if module.info.lower_is_better else 1
+        if not self.best_weights or sign * score > sign * best:
+            self.best_epoch = self.epochs - 1
+            weights = module.network.state_dict()
+            self.best_weights = {k: v.detach().clone() for k, v in weights.items()}
+        self._stop_early(trainer)
+        self._save(trainer)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs of this one."""
+        return {
+            "curves": self.curves,
+            "best_epoch": self.best_epoch,
+            "best_weights": self.best_weights,
+            "seconds": dict(self.clock.seconds),
+            "megabytes": self.clock.megabytes,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what an earlier run kept."""
+        self.curves = state["curves"]
+        self.best_epoch = state["best_epoch"]
+        self.best_weights = state["best_weights"]
+        self.clock.seconds.update(state["seconds"])
+        self.clock.megabytes.update(state["megabytes"])
+
+    def _stop_early(self, trainer: Trainer) -> None:
+        if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
+            trainer.should_stop = True
+
+    def _save(self, trainer: Trainer) -> None:
+        due = time.monotonic() - self._saved >= SAVE_SECONDS
+        if not trainer.strategy.broadcast(due):
+            return
+        # Under another name first: a full disk or a kill leaves the old one whole.
+        fresh, last = self.folder / "last.ckpt.new", self.folder / "last.ckpt"
+        try:
+            trainer.save_checkpoint(fresh)
+            if trainer.is_global_zero:
+                os.replace(fresh, last)
+        except OSError as error:
+            fresh.unlink(missing_ok=True)
+            raise TrainingError(
+                f"{last} cannot be written: {error.strerror}; make room and go on with "
+                "--resume."
+            ) from error
+        if trainer.is_global_zero:
+            self.write_curves()
+        self._saved = time.monotonic()
+
+    def write_curves(self) -> None:
+        """Write `metrics.csv`: one line an epoch."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["epoch", *self.curves])
+        writer.writerows(
+            [epoch, *values]
+            for epoch, values in enumerate(zip(*self.curves.values(), strict=True))
+        )
+        write_bytes(self.folder / "metrics.csv", text.getvalue().encode())
+
+
+def _check_finite(loss: float, score: float, epochs: int) -> None:
+    if not math.isfinite(loss):
+        raise TrainingError(
+            f"the loss is {loss} in epoch {epochs}; lower train.learning_rate, bound "
+            "the gradient with train.clip, or train with train.precision=32."
+        )
+    if not math.isfinite(score):
+        raise TrainingError(
+            f"the validation score is {score} in epoch {epochs}; see that the "
+            "validation graphs have answers of every kind."
+        )

@@ -1,0 +1,90 @@
+"""Seconds and peak memory of the phases of a run: data, training, evaluation."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Literal
+
+import torch
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from gnnak.memory import peak_megabytes, reset_peak
+
+Phase = Literal["data", "train", "evaluation"]
+
+
+class Clock:
+    """Sums the seconds of each phase and records the peak memory of the last two.
+
+    Phases may nest: the time of an inner phase does not count for the outer one.
+
+    Args:
+        device: The device that does the work.
+    """
+
+    def __init__(self, device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.megabytes: dict[str, float] = {}
+        self._inner = 0.0
+
+    @contextmanager
+    def time(self, phase: Phase) -> Iterator[None]:
+        """Add the seconds spent inside the `with` block to a phase."""
+        begin, outer = time.perf_counter(), self._inner
+        self._inner = 0.0
+        try:
+            yield
+        finally:
+            elapsed = time.perf_counter() - begin
+            self.seconds[phase] += elapsed - self._inner
+            self._inner = outer + elapsed
+
+    @contextmanager
+    def measure(self, phase: Phase) -> Iterator[None]:
+        """Like `time`, but synchronise with the device and record the peak memory."""
+        reset_peak(self.device)
+        with self.time(phase):
+            try:
+                yield
+            finally:
+                if self.device.type == "cuda":
+                    torch.cuda.synchronize(self.device)
+        peak = peak_megabytes(self.device)
+        if peak is not None:
+            self.megabytes[phase] = max(peak, self.megabytes.get(phase, 0.0))
+
+
+class Timing(Callback):
+    """Measures the training and the evaluation of every epoch with a clock.
+
+    Args:
+        clock: The clock that sums them up.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self._phase = ExitStack()
+
+    def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Start to measure training."""
+        self._enter("train")
+
+    def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Stop measuring training, start to measure evaluation."""
+        self._enter("evaluation")
+
+    def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
+        """Stop measuring evaluation."""
+        self._phase.close()
+
+    def on_exception(
+        self, trainer: Trainer, module: LightningModule, exception: BaseException
+    ) -> None:
+        """Stop measuring."""
+        self._phase.close()
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase.close()
+        self._phase.enter_context(self.clock.measure(phase))

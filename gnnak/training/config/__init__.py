@@ -1,0 +1,1 @@
+"""The options of a run: records, YAML experiments, changes by name."""

@@ -1,0 +1,149 @@
+"""From plain nested dicts to frozen records, and back from `key=value` texts."""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from gnnak.errors import OptionError
+
+Record = TypeVar("Record")
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+def change(record: Record, options: Mapping[str, Any]) -> Record:
+    """A copy of a frozen record in which some options are others.
+
+    Args:
+        record: The record; it is not changed.
+        options: Values by name; nested records are reached by dots
+            (`{"train.epochs": 3}`) or by nested mappings (`{"train": {"epochs": 3}}`).
+
+    Raises:
+        OptionError: For an unknown name, naming the nearest, and for a value of the
+            wrong type.
+
+    >>> from gnnak.training.config.run_config import RunConfig
+    >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
+    3
+    """
+    for key, value in options.items():
+        record = _change_one(record, str(key).split("."), value, str(key))
+    return record
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """Read the texts behind `--set`: `key=value`, the value in YAML.
+
+    >>> parse_settings(["train.epochs=3", "model.encodings=[centroid, context]"])
+    {'train.epochs': 3, 'model.encodings': ['centroid', 'context']}
+    """
+    options = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise OptionError(
+                f"--set got {setting!r}; give key=value, such as train.epochs=10."
+            )
+        try:
+            options[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise OptionError(
+                f"--set {key.strip()}: {value!r} is no YAML value; quote it."
+            ) from error
+    return options
+
+
+def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
+    hints = _hints(record)
+    head, *rest = path
+    if head not in hints:
+        raise OptionError(_unknown(name, head, record))
+    old = getattr(record, head)
+    if rest:
+        if not is_dataclass(old):
+            raise OptionError(f"{name}: {head} is one value, it has no {rest[0]!r}.")
+        new = _change_one(old, rest, value, name)
+    elif is_dataclass(old):
+        if not isinstance(value, Mapping):
+            raise OptionError(
+                f"{name} is {value!r}; give its options, as {name}.key=value."
+            )
+        new = old
+        for key, inner in value.items():
+            new = _change_one(new, str(key).split("."), inner, f"{name}.{key}")
+    else:
+        new = _converted(name, value, hints[head])
+    return replace(record, **{head: new})
+
+
+def _hints(record: Any) -> dict[str, Any]:
+    kind = type(record)
+    if kind not in _HINTS:
+        hints = get_type_hints(kind)
+        _HINTS[kind] = {field.name: hints[field.name] for field in fields(record)}
+    return _HINTS[kind]
+
+
+def _unknown(name: str, head: str, record: Any) -> str:
+    prefix = name[: name.rfind(head)]
+    near = difflib.get_close_matches(head, _hints(record), n=1, cutoff=0.5)
+    known = ", ".join(_hints(record))
+    if near:
+        return f"unknown option {name!r}; did you mean {prefix}{near[0]}?"
+    return f"unknown option {name!r}; there are: {known}."
+
+
+def _converted(name: str, value: Any, hint: Any) -> Any:
+    """The value as the type says, or an error that names both."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for kind in kinds:
+        fitting, converted = _fit(value, kind)
+        if fitting:
+            return converted
+    wanted = " or ".join(_shown(kind) for kind in kinds)
+    raise OptionError(f"{name} is {value!r}; give {wanted}.")
+
+
+def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
+    if kind is type(None):
+        return value is None, None
+    if get_origin(kind) is Literal:
+        text = str(value)
+        return text in get_args(kind), text
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)[0]
+        if not isinstance(value, list | tuple):
+            return False, None
+        items = [_fit(item, inner) for item in value]
+        return all(fits for fits, _ in items), tuple(item for _, item in items)
+    if kind is float:
+        # YAML reads 1e-3 as a text: it wants 1.0e-3.
+        try:
+            return not isinstance(value, bool), float(value)
+        except (TypeError, ValueError):
+            return False, None
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    return isinstance(value, kind), value
+
+
+def _shown(kind: Any) -> str:
+    if kind is type(None):
+        return "null"
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(get_args(kind))
+    if get_origin(kind) is tuple:
+        return f"a list with {_shown(get_args(kind)[0])}"
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        bool: "true or false",
+    }
+    return names.get(kind, str(kind))

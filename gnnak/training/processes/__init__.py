@@ -1,0 +1,1 @@
+"""Devices, worker processes and signals."""

@@ -1,0 +1,162 @@
+"""The devices and processes of a run, and Lightning's trainer for them."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.loggers import TensorBoardLogger
+from torch import nn
+
+from gnnak.backend import PLAIN, Backend
+from gnnak.errors import MissingPackageError, OptionError
+from gnnak.training.config.run_config import Precision, RunConfig
+from gnnak.training.processes.workers import become_main, follow_main, is_worker
+from gnnak.training.step import can_capture
+from gnnak.typing import check_choice, check_count
+
+Accelerator = Literal["auto", "cpu", "gpu"]
+PRECISIONS: dict[Precision, str] = {
+    "32": "32-true",
+    "64": "32-true",  # the network itself is made of float64
+    "bf16": "bf16-mixed",
+    "16": "16-mixed",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Devices, processes and memory; results do not depend on them, up to rounding."""
+
+    accelerator: Accelerator = "auto"
+    """`auto` takes a GPU where there is one."""
+    devices: int = 1
+    """GPUs, or processes on the CPU, of this machine."""
+    num_nodes: int = 1
+    """Machines."""
+    deterministic: bool = False
+    """Whether results are the same to the bit in every run, at the cost of speed."""
+    tf32: bool = True
+    """Whether matrix products on a GPU may round their inputs to TF32."""
+    tensorboard: bool = False
+    """Whether to log for TensorBoard."""
+    recompute: bool = False
+    """Whether the backward pass recomputes activations, to save memory."""
+    max_copies: int | None = None
+    """In evaluation, about how many node copies are computed at a time; None = all."""
+    fast: bool = True
+    """Whether to use fused kernels and captured steps on a GPU; the same results up to
+    rounding."""
+
+    def __post_init__(self) -> None:
+        check_choice("accelerator", self.accelerator, get_args(Accelerator))
+        check_count("devices", self.devices, least=1)
+        check_count("num_nodes", self.num_nodes, least=1)
+        if self.max_copies is not None:
+            check_count("max_copies", self.max_copies, least=1)
+        if self.accelerator == "gpu" and not torch.cuda.is_available():
+            raise OptionError("there is no GPU here; use --accelerator cpu.")
+        if self.is_gpu and self.devices > torch.cuda.device_count():
+            raise OptionError(
+                f"devices is {self.devices}, but there are {torch.cuda.device_count()} "
+                "GPUs here; use fewer devices, or --accelerator cpu."
+            )
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether the run is on GPUs."""
+        return self.accelerator != "cpu" and torch.cuda.is_available()
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the run is one process."""
+        return self.devices * self.num_nodes == 1
+
+    @property
+    def device(self) -> torch.device:
+        """The kind of device a run is on."""
+        return torch.device("cuda" if self.is_gpu else "cpu")
+
+    @property
+    def backend(self) -> Backend | None:
+        """The backend of a run: the default one, None, or plain PyTorch."""
+        return None if self.fast else PLAIN
+
+    def captures(self, network: nn.Module, precision: Precision) -> bool:
+        """Return whether steps of training a network are captured.
+
+        Recomputed layers are not: their backward pass restores the state of the
+        random number generator, which synchronises with the device.
+        """
+        if not self.fast or not self.is_one or self.recompute:
+            return False
+        return can_capture(network, self.device, precision)
+
+
+def make_trainer(
+    config: RunConfig,
+    machine: Machine,
+    callbacks: list[Callback],
+    folder: Path,
+    captured: bool = False,
+) -> Trainer:
+    """Build Lightning's trainer of a run; a captured step clips gradients itself."""
+    gpu, train = machine.is_gpu, config.train
+    if train.precision == "16" and not gpu:
+        raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
+    if gpu and machine.tf32:
+        torch.set_float32_matmul_precision("high")
+    if not machine.is_one:
+        become_main()
+    if is_worker():
+        follow_main()
+    return Trainer(
+        accelerator="gpu" if gpu else "cpu",
+        devices=machine.devices,
+        num_nodes=machine.num_nodes,
+        strategy="auto" if machine.is_one else "ddp",
+        precision=PRECISIONS[train.precision],  # type: ignore[arg-type]
+        max_epochs=train.epochs,
+        gradient_clip_val=None if captured else train.clip,
+        deterministic=machine.deterministic,
+        callbacks=callbacks,
+        logger=_tensorboard(folder) if machine.tensorboard else False,
+        default_root_dir=folder,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        enable_progress_bar=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=0,
+        use_distributed_sampler=False,
+    )
+
+
+def _tensorboard(folder: Path) -> TensorBoardLogger:
+    try:
+        return TensorBoardLogger(folder, name="", version="tensorboard")
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            "logging for TensorBoard needs a package: pip install 'gnnak[tensorboard]'."
+        ) from error
+
+
+@contextmanager
+def quiet_lightning() -> Iterator[None]:
+    """Inside, Lightning prints no notes about devices and loaders."""
+    loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="lightning")
+        warnings.filterwarnings("ignore", module="torchmetrics")
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

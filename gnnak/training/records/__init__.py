@@ -1,0 +1,1 @@
+"""Records of runs, their summaries, and checkpoints."""

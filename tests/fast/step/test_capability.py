@@ -1,0 +1,66 @@
+"""Which runs have their steps captured: asked of the machine and of the network."""
+
+import pytest
+
+from gnnak.backend import use_backend
+from gnnak.fast import make_backend
+from gnnak.training.module import build_network
+from gnnak.training.processes.machine import Machine
+from tests.training.small import small_config, triangles
+
+
+@pytest.mark.parametrize(
+    ("options", "precision", "captures"),
+    [
+        ({}, "32", True),
+        ({}, "bf16", True),
+        ({}, "64", True),
+        ({}, "16", False),
+        ({"fast": False}, "32", False),
+        ({"recompute": True}, "32", False),
+        ({"devices": 2}, "32", False),
+        ({"num_nodes": 2}, "32", False),
+        ({"accelerator": "cpu"}, "32", False),
+    ],
+)
+def test_machine_captures_steps_of_one_process_on_a_gpu(
+    options, precision, captures, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    config = small_config(train__precision=precision)
+    assert is_captured_by(Machine(**options), config) is captures
+    synchronising = small_config(train__precision=precision, model__name="gat-ak+")
+    assert not is_captured_by(Machine(**options), synchronising)
+
+
+def is_captured_by(machine, config):
+    """Whether a run is captured where the fast backend is there."""
+    network = build_network(config, triangles().info)
+    with use_backend(make_backend()):
+        return machine.captures(network, config.train.precision)
+
+
+@pytest.mark.parametrize(
+    ("options", "captures"),
+    [
+        ({}, True),
+        ({"model__name": "gcn-ak-s"}, True),
+        ({"model__encodings": ("centroid", "context")}, True),
+        ({"model__name": "gcn"}, False),
+        ({"model__plain_conv": True}, False),
+        ({"model__encodings": ("context",)}, False),
+        ({"model__mlp_layers": 0}, False),
+        ({"model__dropout": 0.5}, False),
+        ({"train__precision": "64"}, False),
+        ({"train__precision": "bf16"}, False),
+    ],
+)
+def test_machine_captures_gcn_where_it_is_fused(options, captures, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: True)
+    config = small_config(**({"model__name": "gcn-ak+"} | options))
+    assert is_captured_by(Machine(), config) is captures
+    monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: False)
+    assert not is_captured_by(Machine(), config)

@@ -1,0 +1,219 @@
+import copy
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from gnnak.errors import EdgeAttrError, OptionError
+from gnnak.nn import PPGN
+from gnnak.nn.base import ppgn
+from gnnak.testing import (
+    assert_batching_consistent,
+    assert_permutation_equivariant,
+    small_graphs,
+)
+
+GRAPHS = small_graphs(channels=4, edge_channels=4)
+NOT_EMPTY = [name for name in GRAPHS if name != "empty"]
+
+
+def make_gnn(num_layers=2):
+    torch.manual_seed(0)
+    gnn = PPGN(4, num_layers).double()
+    with torch.no_grad():
+        gnn.norm.running_mean.normal_()
+        gnn.norm.running_var.uniform_(0.5, 2)
+    return gnn
+
+
+def whole_batch():
+    return Batch.from_data_list(list(GRAPHS.values()))
+
+
+def dense_of(data):
+    """The pair tensor [n, n, w] of one graph, entry by entry."""
+    n, width = data.x.shape
+    dense = torch.zeros(n, n, width, dtype=data.x.dtype)
+    for i in range(n):
+        dense[i, i] += data.x[i]
+    for number, (source, target) in enumerate(data.edge_index.t().tolist()):
+        dense[target, source] += data.edge_attr[number]
+    return dense
+
+
+def graph_by_graph(gnn, graphs):
+    """The equations of the docstring on each graph alone: there is no padding.
+
+    Only BatchNorm, which is over the nodes of all graphs, sees more than one.
+    """
+    rows = []
+    for data in graphs:
+        dense = dense_of(data)
+        n = dense.size(0)
+        for block in gnn.blocks:
+            left, right = block.left(dense), block.right(dense)
+            product = torch.stack(
+                [left[:, :, c] @ right[:, :, c] for c in range(4)], dim=2
+            )
+            dense = block.mix(torch.cat([dense, product], dim=2))
+        for i in range(n):
+            others = [dense[i, j] for j in range(n) if j != i]
+            zero = torch.zeros(4, dtype=torch.double)
+            rows.append(torch.cat([dense[i, i], sum(others, zero)]))
+    pairs = torch.stack(rows)
+    norm = gnn.norm
+    mean, variance = norm.running_mean, norm.running_var
+    if gnn.training:
+        mean = pairs.mean(dim=0)
+        variance = pairs.var(dim=0, unbiased=False)
+    pairs = (pairs - mean) / (variance + norm.eps).sqrt() * norm.weight + norm.bias
+    return gnn.readout(pairs)
+
+
+def run(gnn, data):
+    return gnn(data.x, data.edge_index, data.edge_attr, data.batch)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_ppgn_equals_its_equations_graph_by_graph(training):
+    gnn = make_gnn().train(training)
+    wanted = graph_by_graph(gnn, GRAPHS.values())
+    got = run(gnn, whole_batch())
+    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", NOT_EMPTY)
+def test_ppgn_equals_its_equations_on_one_graph(name):
+    gnn = make_gnn().eval()
+    data = GRAPHS[name]
+    wanted = graph_by_graph(gnn, [data])
+    got = gnn(data.x, data.edge_index, data.edge_attr)
+    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_ppgn_without_edge_attributes_reads_ones():
+    gnn, data = make_gnn().eval(), GRAPHS["directed"]
+    ones = torch.ones_like(data.edge_attr)
+    got, wanted = gnn(data.x, data.edge_index), gnn(data.x, data.edge_index, ones)
+    assert torch.equal(got, wanted)
+
+
+def test_ppgn_reads_the_direction_of_an_edge():
+    gnn, data = make_gnn().eval(), GRAPHS["directed"]
+    got = gnn(data.x, data.edge_index, data.edge_attr)
+    assert not torch.allclose(got, gnn(data.x, data.edge_index.flip(0), data.edge_attr))
+
+
+def outcome(gnn, data):
+    """Outputs, gradients and running statistics of one training step."""
+    gnn = copy.deepcopy(gnn).train()
+    x = data.x.clone().requires_grad_()
+    out = gnn(x, data.edge_index, data.edge_attr, data.batch)
+    out.square().sum().backward()
+    found = {name: p.grad for name, p in gnn.named_parameters()}
+    return found | dict(gnn.named_buffers()) | {"out": out, "x": x.grad}
+
+
+def test_ppgn_does_not_depend_on_padding(monkeypatch):
+    """Fault of the published code: BatchNorm of PPGN over padding."""
+    gnn, data = make_gnn(), whole_batch()
+    monkeypatch.setattr(ppgn, "BUCKET_GROWTH", 1.0)
+    assert len(ppgn._size_ranges(torch.tensor([1, 3, 4, 5, 6]))) == 5
+    alone = outcome(gnn, data)
+    monkeypatch.setattr(ppgn, "BUCKET_GROWTH", 1e9)
+    assert len(ppgn._size_ranges(torch.tensor([1, 3, 4, 5, 6]))) == 1
+    padded = outcome(gnn, data)
+    assert alone.keys() == padded.keys()
+    for name in alone:
+        torch.testing.assert_close(
+            padded[name], alone[name], rtol=1e-10, atol=1e-10, msg=name
+        )
+
+
+def test_ppgn_norms_over_the_real_nodes():
+    """Fault of the published code: BatchNorm of PPGN over padding."""
+    gnn, data = make_gnn(num_layers=1).train(), whole_batch()
+    before = gnn.norm.running_mean.clone()
+    seen = []
+    gnn.norm.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    run(gnn, data)
+    assert seen[0].shape == (data.x.size(0), 8)
+    wanted = 0.9 * before + 0.1 * seen[0].mean(dim=0)
+    torch.testing.assert_close(gnn.norm.running_mean, wanted)
+
+
+@pytest.mark.parametrize("name", NOT_EMPTY)
+def test_ppgn_gives_every_parameter_a_gradient(name):
+    gnn, data = make_gnn(), GRAPHS[name]
+    gnn(data.x, data.edge_index, data.edge_attr).square().sum().backward()
+    assert all(p.grad is not None for p in gnn.parameters())
+    assert all(p.grad.isfinite().all() for p in gnn.parameters())
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_ppgn_on_no_node_gives_no_row(training):
+    data = GRAPHS["empty"]
+    gnn = make_gnn().train(training)
+    assert gnn(data.x, data.edge_index, data.edge_attr).shape == (0, 4)
+
+
+def test_ppgn_leaves_its_input_unchanged():
+    data = whole_batch()
+    before = data.clone()
+    run(make_gnn(), data)
+    for name, value in before.to_dict().items():
+        assert not torch.is_tensor(value) or torch.equal(value, data[name])
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_ppgn_is_permutation_equivariant(name):
+    gnn = make_gnn().eval()
+    assert_permutation_equivariant(lambda d: run(gnn, d), GRAPHS[name])
+
+
+def test_ppgn_is_batching_consistent():
+    gnn = make_gnn().eval()
+    assert_batching_consistent(lambda d: run(gnn, d), list(GRAPHS.values()))
+
+
+def test_ppgn_takes_a_batch_in_any_order():
+    gnn, data = make_gnn().eval(), whole_batch()
+    order = torch.randperm(data.x.size(0), generator=torch.Generator().manual_seed(1))
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(order.numel())
+    shuffled = Data(
+        x=data.x[order],
+        edge_index=rank[data.edge_index],
+        edge_attr=data.edge_attr,
+        batch=data.batch[order],
+    )
+    torch.testing.assert_close(
+        run(gnn, shuffled), run(gnn, data)[order], rtol=1e-10, atol=1e-10
+    )
+
+
+@pytest.mark.filterwarnings("ignore:mkldnn_matmul failed:UserWarning")
+def test_ppgn_runs_in_bfloat16_autocast():
+    graphs = small_graphs(channels=4, edge_channels=4, dtype=torch.float)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = run(make_gnn().float(), Batch.from_data_list(list(graphs.values())))
+    out.float().sum().backward()
+    assert out.isfinite().all()
+
+
+def test_size_ranges_puts_like_sizes_together():
+    sizes = torch.tensor([0, 12, 10, 30, 1, 10, 13, 0])
+    assert ppgn._size_ranges(sizes) == [(1, 1), (10, 12), (13, 13), (30, 30)]
+
+
+@pytest.mark.parametrize("shape", [(10,), (10, 3), (9, 4)])
+def test_ppgn_answers_wrong_edge_attributes_in_a_sentence(shape):
+    data = GRAPHS["star"]
+    with pytest.raises(EdgeAttrError, match=r"edge_attr has shape .* \[10, 4\]"):
+        make_gnn()(data.x, data.edge_index, torch.zeros(shape))
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (4, 0), (4, 1.5)])
+def test_ppgn_refuses_impossible_sizes(sizes):
+    with pytest.raises(OptionError, match="give a whole number of at least 1"):
+        PPGN(*sizes)

@@ -1,0 +1,214 @@
+"""The architecture: imports run one way, and nothing depends on code for speed.
+
+Imports are read from the source, also those inside functions and for type checkers.
+"""
+
+import ast
+import shutil
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import gnnak
+from gnnak.models.factory import BASES
+
+ROOT = Path(gnnak.__file__).parent
+ORDER = [
+    "errors",
+    "typing",
+    "optional",
+    "memory",
+    "backend",
+    "graphs",
+    "subgraphs",
+    "sampling",
+    "nn",
+    "models",
+    "loading",
+    "fast",
+    "datasets",
+    "wl",
+    "training",
+    "report",
+    "cli",
+]
+"""A package imports from those above it only."""
+PURE = ("graphs", "subgraphs", "sampling", "nn", "models", "loading")
+STATEFUL = {"gnnak.memory"}
+"""Modules with state that calls change: the peak counters of a GPU belong to the
+process, as PyTorch's own do."""
+CHANGING = (
+    "append",
+    "add",
+    "update",
+    "setdefault",
+    "pop",
+    "popitem",
+    "clear",
+    "extend",
+)
+PARSING = (
+    "startswith",
+    "endswith",
+    "removesuffix",
+    "removeprefix",
+    "split",
+    "partition",
+)
+
+
+def modules() -> dict[str, ast.Module]:
+    """The source of every module, by name."""
+    found = {}
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = ["gnnak", *path.relative_to(ROOT).with_suffix("").parts]
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text())
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name: str) -> set[str]:
+    """The modules of this package that a module imports."""
+    found = set()
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            whole = inside <= MODULES.keys()
+            found |= inside if whole else {node.module} | (inside & MODULES.keys())
+    return {each for each in found if each in MODULES and each != "gnnak"}
+
+
+def package(name: str) -> str:
+    return name.split(".")[1]
+
+
+INSIDE = [name for name in MODULES if name not in ("gnnak", "gnnak.testing")]
+
+
+def test_every_package_has_a_place_in_the_order():
+    assert {package(name) for name in INSIDE} == set(ORDER)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_package_imports_only_from_packages_above_it(name):
+    allowed = set(ORDER[: ORDER.index(name) + 1])
+    for module in (module for module in INSIDE if package(module) == name):
+        below = {each for each in imports(module) if package(each) not in allowed}
+        assert not below, f"{module} imports {below}"
+
+
+def test_no_module_is_imported_in_a_circle():
+    graph = {name: imports(name) - {name} for name in INSIDE}
+    assert len([*TopologicalSorter(graph).static_order()]) == len(INSIDE)
+
+
+@pytest.mark.parametrize("name", [*PURE, "datasets", "wl", "training", "report", "cli"])
+def test_nothing_imports_code_for_speed(name):
+    for module in (module for module in INSIDE if package(module) == name):
+        assert not {each for each in imports(module) if package(each) == "fast"}
+
+
+def test_only_the_factory_parses_names_of_models():
+    for name, tree in MODULES.items():
+        if name == "gnnak.models.factory":
+            continue
+        for node in ast.walk(tree):
+            for text in compared_texts(node):
+                parsed = text in BASES or "-ak" in text or text == "-s"
+                assert not parsed, f"{name}, line {node.lineno}, compares with {text!r}"
+
+
+def compared_texts(node: ast.AST) -> list[str]:
+    """The texts that something is compared with, or taken apart by."""
+    parts: list[ast.AST] = []
+    if isinstance(node, ast.Compare):
+        parts = [node.left, *node.comparators]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        parts = list(node.args) if node.func.attr in PARSING else []
+    return [
+        each.value
+        for part in parts
+        for each in ast.walk(part)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+
+
+def test_no_call_changes_state_of_a_module():
+    for name, tree in MODULES.items():
+        assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), name
+        own = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign)
+            for target in (
+                node.targets if isinstance(node, ast.Assign) else [node.target]
+            )
+            if isinstance(target, ast.Name)
+        }
+        changed = {
+            used
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef)
+            for used in changed_names(function) & own
+        }
+        assert not changed or name in STATEFUL, f"{name}: {changed}"
+
+
+def changed_names(function: ast.FunctionDef) -> set[str]:
+    """The containers that a function changes, by name; its own ones left out."""
+    local = {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    changed = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            changed.add(getattr(node.value, "id", ""))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in CHANGING:
+                changed.add(getattr(node.func.value, "id", ""))
+    return changed - local
+
+
+@pytest.mark.heavy
+def test_the_package_works_without_code_for_speed(tmp_path):
+    """Train and evaluate in a copy of the package that has no `gnnak/fast`."""
+    left_out = shutil.ignore_patterns("fast", "__pycache__")
+    shutil.copytree(ROOT, tmp_path / "gnnak", ignore=left_out)
+    program = (
+        "import gnnak, gnnak.backend as b\n"
+        f"assert gnnak.__file__.startswith({str(tmp_path)!r})\n"
+        "assert b.default_backend() is b.PLAIN\n"
+        "from gnnak.cli import main; main()\n"
+    )
+    command = [
+        "train",
+        "triangles",
+        "--set",
+        "train.epochs=1",
+        "--set",
+        "model.channels=8",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        cwd=tmp_path,
+        env={
+            "PYTHONPATH": str(tmp_path),
+            "PATH": "/usr/bin",
+            "GNNAK_CACHE": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -1,0 +1,48 @@
+import pytest
+
+from gnnak.errors import FileFormatError, OptionError
+from gnnak.training.config.experiment import load_experiment
+
+
+def test_load_experiment_reads_a_file_of_ones_own(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("runs: 2\ndata: {name: exp}\ntrain.epochs: 7\n")
+    experiment = load_experiment(str(path))
+    assert (experiment.name, experiment.runs) == ("mine", 2)
+    assert experiment.config.train.epochs == 7
+    assert experiment.config.data.name == "exp"
+
+
+def test_load_experiment_names_the_nearest():
+    with pytest.raises(
+        OptionError, match="there is no experiment 'zink'; did you mean 'zi"
+    ):
+        load_experiment("zink")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "sentence"),
+    [
+        ("- 1\n", FileFormatError, "holds no mapping"),
+        ("a: [1", FileFormatError, r"line \d+: not YAML"),
+        (
+            "train: {epoch: 3}\n",
+            OptionError,
+            r"mine\.yaml: .* did you mean train\.epochs",
+        ),
+        ("runs: 0\n", OptionError, r"mine\.yaml: runs is 0"),
+        ("!!python/object/apply:os.system [ls]\n", FileFormatError, "not YAML"),
+    ],
+)
+def test_load_experiment_answers_a_wrong_file_with_a_sentence(
+    text, error, sentence, tmp_path
+):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(error, match=sentence):
+        load_experiment(str(path))
+
+
+def test_load_experiment_without_such_a_file(tmp_path):
+    with pytest.raises(FileFormatError, match="there is no file"):
+        load_experiment(str(tmp_path / "none.yaml"))

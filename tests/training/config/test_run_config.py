@@ -1,0 +1,31 @@
+from gnnak import EgoNets, RandomWalks
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+
+
+def test_hash_has_every_option_in_it():
+    plain = RunConfig()
+    for option in ({"train.seed": 1}, {"data.fold": 0}, {"model.drop.min_coverage": 2}):
+        assert change(plain, option).hash() != plain.hash()
+    assert change(plain, {"train.seed": 0}).hash() == plain.hash()
+
+
+def test_cell_leaves_out_seed_and_fold_alone():
+    plain = RunConfig()
+    assert change(plain, {"train.seed": 1, "data.fold": 3}).cell() == plain.cell()
+    fewer = change(plain, {"train.epochs": 3})
+    assert fewer.cell() != plain.cell()
+    assert fewer.cell(("train.epochs",)) == plain.cell(("train.epochs",))
+
+
+def test_to_dict_is_read_back():
+    config = change(
+        RunConfig(), {"model.encodings": ["context"], "data.target": "star"}
+    )
+    assert change(RunConfig(), config.to_dict()) == config
+
+
+def test_subgraphs_are_egonets_or_walks():
+    assert RunConfig().model.subgraphs.build() == EgoNets(3)
+    walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})
+    assert walks.model.subgraphs.build() == RandomWalks(4, 5)

@@ -1,0 +1,67 @@
+import os
+import signal
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from gnnak.training.processes.stopping import Stopped, stoppable
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stoppable_turns_signals_into_an_exception_that_tells(number):
+    before = signal.getsignal(number)
+    with pytest.raises(Stopped) as stop, stoppable("go on with --resume"):
+        os.kill(os.getpid(), number)
+    assert str(stop.value) == f"stopped by {number.name}; go on with --resume."
+    assert stop.value.exit_code == 128 + number
+    assert signal.getsignal(number) == before
+
+
+def test_stoppable_leaves_a_second_signal_to_the_system():
+    left = []
+
+    @contextmanager
+    def watched():
+        try:
+            yield
+        finally:
+            left.extend(map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)))
+
+    with pytest.raises(Stopped, match=r"by SIGINT\.$"), stoppable(), watched():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert left == [signal.SIG_DFL, signal.SIG_DFL]
+
+
+def test_stopped_is_not_caught_as_a_failure():
+    assert not issubclass(Stopped, Exception)
+
+
+def test_stoppable_hears_a_signal_that_falls_into_a_finaliser():
+    class Asks:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.001)
+
+    def lose_a_signal():
+        Asks()
+        time.sleep(10)
+
+    hook = sys.unraisablehook
+    with pytest.raises(Stopped) as stop, stoppable():
+        lose_a_signal()
+    assert stop.value.number == signal.SIGTERM
+    assert sys.unraisablehook is hook
+
+
+def test_stoppable_leaves_other_finalisers_alone(monkeypatch):
+    class Fails:
+        def __del__(self):
+            raise ValueError("lost")
+
+    lost = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: lost.append(each.exc_value))
+    with stoppable():
+        Fails()
+    assert [str(value) for value in lost] == ["lost"]

@@ -1,0 +1,119 @@
+import contextlib
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from gnnak.datasets.record import Dataset
+from gnnak.errors import CheckpointError, FileFormatError
+from gnnak.nn.features import Continuous
+from gnnak.training.evaluate import evaluate
+from gnnak.training.module import batch_statistics, build_network
+from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint, read_tensors
+from tests.training.small import small_config, triangles
+
+
+@pytest.fixture
+def checkpoint():
+    config, info = small_config(), triangles(2).info
+    weights = build_network(config, info).state_dict()
+    return Checkpoint(config, info, weights, {"test": 0.5})
+
+
+def test_checkpoint_is_read_back(checkpoint, tmp_path):
+    path = tmp_path / "best.ckpt"
+    checkpoint.save(path)
+    again = load_checkpoint(path)
+    assert again.config == checkpoint.config
+    assert again.info == checkpoint.info
+    assert again.scores == checkpoint.scores
+    for name, weight in again.network().state_dict().items():
+        assert torch.equal(weight, checkpoint.weights[name])
+
+
+@pytest.mark.parametrize("features", [None, Continuous(4)])
+def test_checkpoint_keeps_any_kind_of_features(features, checkpoint, tmp_path):
+    info = replace(checkpoint.info, edge_features=features)
+    replace(checkpoint, info=info).save(tmp_path / "best.ckpt")
+    assert load_checkpoint(tmp_path / "best.ckpt").info == info
+
+
+def test_load_checkpoint_refuses_what_is_none(checkpoint, tmp_path):
+    path = tmp_path / "best.ckpt"
+    with pytest.raises(FileFormatError, match="there is no file"):
+        load_checkpoint(path)
+    path.write_text("weights")
+    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+        load_checkpoint(path)
+    checkpoint.save(path)
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+        load_checkpoint(path)
+    torch.save({"state_dict": {}}, path)
+    with pytest.raises(CheckpointError, match=r"give the best\.ckpt of a run"):
+        load_checkpoint(path)
+    torch.save([1], path)
+    with pytest.raises(CheckpointError, match="is no checkpoint"):
+        load_checkpoint(path)
+    torch.save({"format": "gnnak checkpoint"}, path)
+    with pytest.raises(CheckpointError, match="lacks 'config'"):
+        load_checkpoint(path)
+
+
+@given(st.data())
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_read_tensors_answers_damaged_bytes_with_a_sentence(tmp_path, data):
+    path = tmp_path / "some.ckpt"
+    torch.save({"weights": torch.arange(3.0)}, path)
+    content = bytearray(path.read_bytes())
+    if data.draw(st.booleans()):
+        content = bytearray(data.draw(st.binary(max_size=40)))
+    elif data.draw(st.booleans()):
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    for _ in range(3 if content else 0):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    path.write_bytes(content)
+    with contextlib.suppress(CheckpointError):
+        assert isinstance(read_tensors(path), dict)
+
+
+def test_read_tensors_runs_nothing_that_a_file_holds(tmp_path):
+    path = tmp_path / "evil.ckpt"
+    torch.save({"format": "gnnak checkpoint", "config": nn.Linear(1, 1)}, path)
+    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+        read_tensors(path)
+
+
+def test_network_of_another_models_weights_says_so(checkpoint):
+    other = replace(checkpoint, config=small_config(model__name="gcn-ak"))
+    with pytest.raises(CheckpointError, match="not those of gcn-ak"):
+        other.network()
+
+
+def test_evaluate_refuses_graphs_with_other_features(checkpoint):
+    data = triangles(4)
+    other = Dataset(replace(data.info, num_outputs=3), data.store, data.split)
+    with pytest.raises(CheckpointError, match="with num_outputs 2, but here num_outp"):
+        evaluate(checkpoint, other)
+
+
+def test_batch_statistics_use_the_batch_and_remember_nothing():
+    network = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.9)).eval()
+    x = torch.tensor([[1.0, 4.0], [3.0, 8.0]])
+    before = {
+        k: v.clone() for k, v in network.state_dict().items() if "tracked" not in k
+    }
+    with batch_statistics(network):
+        out = network(x)
+    torch.testing.assert_close(out, torch.tensor([[-1.0, -1.0], [1.0, 1.0]]))
+    assert not network[0].training
+    assert network[0].momentum == 0.1
+    for name, value in before.items():
+        assert torch.equal(network.state_dict()[name], value)
+    with batch_statistics(network, wanted=False):
+        torch.testing.assert_close(network(x), x / (1 + 1e-5) ** 0.5)
