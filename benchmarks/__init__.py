@@ -1,1 +1,1 @@
-"""Speed and memory, measured as ratios in one run."""
+"""Benchmarks of speed, memory and accuracy, and the tables made from their records."""

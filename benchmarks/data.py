@@ -1,4 +1,4 @@
-"""Graphs to measure on: real ones from GNNAK_DATA, else generated ones like them."""
+"""Load real graphs to measure on from GNNAK_DATA, or generate similar ones."""
 
 import os
 from pathlib import Path
@@ -11,14 +11,14 @@ from gnnak.graphs import GraphStore, from_networkx, read_npz
 
 
 def real_file(name: str) -> Path | None:
-    """The file of this name in the data folder, if there is one."""
+    """Return the file of this name in the folder GNNAK_DATA; None if there is none."""
     folder = os.environ.get("GNNAK_DATA")
     path = Path(folder) / name if folder else None
     return path if path is not None and path.exists() else None
 
 
 def molecules(count: int) -> GraphStore:
-    """The first ZINC molecules, else random trees with a few rings."""
+    """Return the first ZINC molecules, or random trees with a few rings."""
     if path := real_file("zinc12k.npz"):
         return read_npz(path).store.subset(slice(count))
     graphs = []
@@ -37,7 +37,7 @@ def molecules(count: int) -> GraphStore:
 
 
 def superpixels(count: int) -> GraphStore:
-    """The first superpixel graphs of CIFAR10, else random places and colours."""
+    """Return the first superpixel graphs of CIFAR10, or random points and colours."""
     if path := real_file("cifar10-superpixels.npz"):
         store = read_npz(path, allow_no_edges=True).store.subset(slice(count))
     else:
@@ -49,7 +49,7 @@ def superpixels(count: int) -> GraphStore:
 
 
 def sparse_graph(num_nodes: int) -> GraphStore:
-    """One random graph with four directed edges a node."""
+    """Return one random graph with four directed edges per node."""
     generator = torch.Generator().manual_seed(0)
     once = torch.randint(num_nodes, (2, 2 * num_nodes), generator=generator)
     both = torch.cat([once, once.flip(0)], dim=1)

@@ -1,4 +1,4 @@
-"""What SubgraphDrop keeps, saves and costs, as tables."""
+"""Tables of SubgraphDrop: sampled subgraphs, saved time and memory, test error."""
 
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.models.factory import parse_name
@@ -13,11 +13,12 @@ PUBLISHED_SHARES = {
     ("farthest", 3): 0.66,
     ("farthest", 5): 0.93,
 }
-"""Shares of roots that the published samplers keep on ZINC with 3-hop egonets."""
+"""Shares of roots that the published code samples on ZINC with 3-hop egonets, by
+strategy and redundancy R."""
 
 
 def _drops() -> list[Record]:
-    """The newest record of every data set, device, strategy and R."""
+    """Return the newest record of every data set, device, strategy and redundancy R."""
     records = read_records(RESULTS / "subgraph_drop.jsonl")
     keys = ("case", "device", "strategy", "min_coverage")
     return list({tuple(r[k] for k in keys): r for r in records}.values())
@@ -37,25 +38,33 @@ def _drop_row(record: Record) -> list[str]:
 
 
 def _milliseconds(seconds: float) -> str:
-    """With a digit behind the point where there is one before it."""
+    """Format milliseconds; below 10 ms with one decimal."""
     return f"{1e3 * seconds:.{1 if seconds < 0.01 else 0}f}"
 
 
-DROP_HEADER = ["kept", "covered", "sampling", "step / full", "time", "memory"]
+DROP_HEADER = [
+    "sampled",
+    "mean coverage",
+    "sampling time",
+    "step / full step",
+    "time ratio",
+    "memory ratio",
+]
+"""The columns of `_drop_row`; a full step uses all subgraphs."""
 
 
 def drop_short() -> str:
-    """SubgraphDrop with R=3: steps and memory beside full mode."""
+    """Render time and memory of a training step with R = 3, relative to a full step."""
     rows = [
         [f"{r['case']}, {r['device']}", r["strategy"], *_drop_row(r)]
         for r in _drops()
         if r["min_coverage"] == 3
     ]
-    return markdown(["R = 3", "strategy", *DROP_HEADER], rows)
+    return markdown(["data, device (R = 3)", "strategy", *DROP_HEADER], rows)
 
 
 def drop_long() -> str:
-    """SubgraphDrop for every R."""
+    """Render time and memory of a training step for every R."""
     rows = [
         [
             f"{r['case']}, {r['device']}",
@@ -65,11 +74,11 @@ def drop_long() -> str:
         ]
         for r in _drops()
     ]
-    return markdown(["data", "strategy", "R", *DROP_HEADER], rows)
+    return markdown(["data, device", "strategy", "R", *DROP_HEADER], rows)
 
 
 def drop_shares() -> str:
-    """Shares of roots kept on ZINC beside the published ones."""
+    """Render the shares of sampled roots on ZINC, with those of the published code."""
     shares = {
         (r["strategy"], r["min_coverage"]): r["share"]
         for r in _drops()
@@ -84,11 +93,11 @@ def drop_shares() -> str:
             cell = "" if ours is None else f"{ours:.0%}"
             cells.append(cell if theirs is None else f"{cell} ({theirs:.0%})")
         rows.append([strategy, *cells])
-    return markdown(["kept (published)", *(f"R={r}" for r in range(1, 6))], rows)
+    return markdown(["sampled (published)", *(f"R = {r}" for r in range(1, 6))], rows)
 
 
 def drop_quality() -> str:
-    """Test error of models trained with all subgraphs and with SubgraphDrop."""
+    """Render the test errors of models trained with all subgraphs and SubgraphDrop."""
     runs: dict[tuple, dict[bool, Record]] = {}
     for record in read_records(RESULTS / "drop_quality.jsonl"):
         model = parse_name(record["model"]).unsampled_name
@@ -102,5 +111,12 @@ def drop_quality() -> str:
         full, few = pair[False]["test_mae"], pair[True]["test_mae"]
         change = f"{few / full - 1:+.0%}"
         rows.append([target, model, str(epochs), f"{full:.4f}", f"{few:.4f}", change])
-    header = ["task", "model", "epochs", "all subgraphs", "SubgraphDrop R=3", "error"]
+    header = [
+        "task",
+        "model",
+        "epochs",
+        "error, all subgraphs",
+        "error, SubgraphDrop (R = 3)",
+        "change",
+    ]
     return markdown(header, rows)

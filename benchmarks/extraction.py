@@ -1,7 +1,7 @@
-"""Egonet extraction: gnnak against PyG's `RootedEgoNets`, in one run.
+"""Compare the extraction of k-hop egonets with PyG's `RootedEgoNets`.
 
-Times are the best of a few interleaved repeats; peak memory is what a fresh process
-grows by during one extraction. Run with `make bench`, or
+The time is the best of a few repeats, in which the two alternate. The memory is the
+peak growth of a new process during one extraction. Run `make bench`, or
 
     python -m benchmarks.extraction [--record]
 """
@@ -34,23 +34,24 @@ CASES: dict[str, tuple[Callable[[], GraphStore], int, bool]] = {
     "sparse graph, 4 000 nodes, k=1": (lambda: sparse_graph(4_000), 1, True),
     "sparse graph, 100 000 nodes, k=1": (lambda: sparse_graph(100_000), 1, False),
 }
-"""What is extracted, from which graphs, how many hops, and whether PyG can."""
+"""By title: a function that makes the graphs, the number of hops k, and whether PyG's
+transform has enough memory for them."""
 
 
 def with_gnnak(batch: GraphBatch, num_hops: int) -> int:
-    """All egonets of the batch in one call; returns the number of copies."""
+    """Extract all egonets of the batch in one call; return the number of copies."""
     return egonets(batch.edge_index, batch.num_nodes, num_hops).num_copies
 
 
 def with_pyg(graphs: list[Data], num_hops: int) -> int:
-    """PyG's transform, graph by graph, all kept; returns the number of copies."""
+    """Apply PyG's transform to each graph; return the total number of copies."""
     transform = RootedEgoNets(num_hops)
     rooted = [transform(data) for data in graphs]
     return sum(data.n_id.numel() for data in rooted)
 
 
 def contestants(case: str) -> dict[str, Callable[[], int]]:
-    """The two extractions of a case, ready to be called."""
+    """Return by library the function that extracts the egonets of a case."""
     make, num_hops, pyg_can = CASES[case]
     store = make()
     batch = store.union()
@@ -64,11 +65,11 @@ def contestants(case: str) -> dict[str, Callable[[], int]]:
 
 
 def seconds(case: str) -> dict[str, float]:
-    """Best time of each contestant, taken in turns."""
+    """Return the best time of each library; they alternate."""
     both = contestants(case)
     counts = {name: extract() for name, extract in both.items()}
     if len(set(counts.values())) != 1:
-        raise SystemExit(f"{case}: the two do not agree on the copies: {counts}")
+        raise SystemExit(f"{case}: the numbers of copies differ: {counts}")
     best = dict.fromkeys(both, float("inf"))
     for _ in range(REPEATS):
         for name, extract in both.items():
@@ -79,14 +80,14 @@ def seconds(case: str) -> dict[str, float]:
 
 
 def peak_megabytes(case: str, name: str) -> float:
-    """What a fresh process grows by during one extraction."""
+    """Return the peak growth of a new process during one extraction, in MB."""
     command = [sys.executable, "-m", "benchmarks.extraction", "--peak", case, name]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(told.stdout)
 
 
 def measure_peak(case: str, name: str) -> float:
-    """Growth of this process's peak memory in one extraction, in MB."""
+    """Return the peak growth of this process during one extraction, in MB."""
     extract = contestants(case)[name]
     with PeakMemory() as peak:
         extract()
@@ -94,7 +95,7 @@ def measure_peak(case: str, name: str) -> float:
 
 
 def main() -> None:
-    """Measure all cases; print a line each and, with --record, write them down."""
+    """Measure all cases; print a line each and, with --record, store them."""
     warnings.filterwarnings("ignore", message="Sparse")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--record", action="store_true", help=f"append to {RESULTS}")
@@ -107,7 +108,9 @@ def main() -> None:
         taken = seconds(case)
         peak = {name: peak_megabytes(case, name) for name in taken}
         ours, theirs = taken["gnnak"], taken.get("pyg")
-        ratio = "PyG cannot" if theirs is None else f"{theirs / ours:.0f} times faster"
+        ratio = "too large for PyG"
+        if theirs is not None:
+            ratio = f"{theirs / ours:.0f} times faster"
         print(
             f"{case:34} {ours:8.3f} s {peak['gnnak']:6.0f} MB  {ratio}"
             + ("" if theirs is None else f" ({theirs:.3f} s, {peak['pyg']:.0f} MB)")

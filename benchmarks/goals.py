@@ -1,7 +1,8 @@
-"""What an epoch costs with the published code, and what it shall cost here.
+"""Time and memory of a training epoch: the published code, our goals, our records.
 
-Published figures were measured on one NVIDIA H200 (16 cores, float32) with 8 loader
-workers; the four cells that the paper has no figure for ran out of memory there.
+The published code was measured on one NVIDIA H200 (16 CPU cores, float32) with 8 data
+loader workers. Four settings ran out of memory there; the paper has no figures for them
+either.
 """
 
 from collections.abc import Iterable
@@ -16,30 +17,30 @@ from gnnak.training.records.results import Record
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One row of the table."""
 
     title: str
-    """What is trained on what."""
+    """Data set and model, as shown."""
     experiment: str
-    """The experiment whose settings are taken."""
+    """The experiment whose config is used."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """What differs from them."""
+    """Settings that differ from this config."""
     published: str = ""
-    """Seconds and memory of the published code."""
+    """Time and memory of the published code."""
     goal: str = ""
-    """What is aimed at."""
+    """The time and memory that we aim at."""
     graphs: int | None = None
-    """On how many training graphs it is measured, then scaled; None = all."""
+    """Number of training graphs to measure on; times are scaled to all. None = all."""
     epochs: int = 3
-    """Epochs that are timed."""
+    """Number of timed epochs."""
     compare: bool = False
-    """Whether the plain path is measured, too."""
+    """Whether to measure without the code for speed (`--plain`), too."""
     recompute: bool = False
-    """Whether memory is saved in training."""
+    """Whether the backward pass recomputes activations (`--recompute`)."""
 
     @property
     def config(self) -> RunConfig:
-        """The run."""
+        """The config of the run."""
         return change(load_experiment(self.experiment).config, self.settings)
 
 
@@ -73,7 +74,7 @@ ROWS: dict[str, Row] = {
     ),
     **{f"zinc-drop-{r}": _zinc_drop(r) for r in range(1, 6)},
     "cifar-ak": Row(
-        "CIFAR10 (k = 2), GIN-AK+",
+        "CIFAR10 (2 hops), GIN-AK+",
         "cifar10",
         published="97 to 125 s, 27 200 MB",
         goal="15 s, 6 000 MB",
@@ -82,7 +83,7 @@ ROWS: dict[str, Row] = {
         compare=True,
     ),
     "cifar-drop": Row(
-        "CIFAR10, GIN-AK+-S, random, R = 3",
+        "CIFAR10 (2 hops), GIN-AK+-S, random, R = 3",
         "cifar10",
         {"model.name": "gin-ak+-s"},
         published="66 to 80 s, 5 900 MB",
@@ -91,31 +92,31 @@ ROWS: dict[str, Row] = {
         epochs=7,
     ),
     "pattern-ak": Row(
-        "PATTERN (walks), GIN-AK+, batch 32", "pattern", graphs=640, epochs=5
+        "PATTERN (random walks), GIN-AK+", "pattern", graphs=640, epochs=5
     ),
     "cifar-pna": Row(
-        "CIFAR10, PNA*-AK+",
+        "CIFAR10 (2 hops), PNA*-AK+",
         "cifar10",
         {"model.name": "pna*-ak+"},
-        published="OOM",
+        published="out of memory",
         graphs=256,
         epochs=2,
         recompute=True,
     ),
     "pattern-pna": Row(
-        "PATTERN, PNA*-AK+",
+        "PATTERN (random walks), PNA*-AK+",
         "pattern",
         {"model.name": "pna*-ak+"},
-        published="OOM",
+        published="out of memory",
         graphs=256,
         epochs=2,
         recompute=True,
     ),
     "cifar-k3": Row(
-        "CIFAR10 (k = 3), GIN-AK+",
+        "CIFAR10 (3 hops), GIN-AK+",
         "cifar10",
         {"model.subgraphs.num_hops": 3},
-        published="OOM",
+        published="out of memory",
         graphs=1280,
         epochs=2,
         recompute=True,
@@ -124,33 +125,34 @@ ROWS: dict[str, Row] = {
         "counting, PPGN-AK+",
         "counting",
         {"model.name": "ppgn-ak+"},
-        published="OOM",
+        published="out of memory",
         graphs=512,
         epochs=2,
         recompute=True,
     ),
 }
-"""All lines, by what they are called on the command line."""
+"""All rows, by their names on the command line."""
 
 
 HEADER = [
-    "an epoch of",
-    "published",
+    "one epoch of",
+    "published code",
     "goal",
     "ours",
     "plain / fast",
-    "kernels",
-    "on",
+    "kernel time",
+    "measured on",
     "commit",
 ]
+"""The columns of `lines`: `plain / fast` is the ratio of epoch times with and without
+`--plain`, `kernel time` the time of all GPU kernels relative to the time of a step."""
 
 
 def lines(records: Iterable[Record]) -> list[list[str]]:
-    """The table: goals beside the newest record of each row's run on a GPU.
+    """Return the rows of the table, each with its newest record on a GPU.
 
     Args:
-        records: As `gnnak bench --record` and `benchmarks.gpu` write them, oldest
-            first.
+        records: Records of `gnnak bench --record` and `benchmarks.gpu`, oldest first.
     """
     newest = {
         record["cell"]: record
@@ -199,7 +201,7 @@ def _thousands(number: float) -> str:
 
 
 def kernel_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str]]:
-    """The kernels that take most of a step in the newest records of these rows."""
+    """Return the slowest kernels of a step, from the newest records of these rows."""
     newest = {record["row"]: record for record in records if record["fast"]}
     lines = []
     for name in names:

@@ -1,9 +1,9 @@
-"""What epochs cost: every row of `benchmarks.goals`, one after another.
+"""Measure time and memory of a training epoch for every row of `benchmarks.goals`.
 
-First all rows are timed; then their kernels are listed, as a profiler slows what comes
-after it. A row that fails is told and the others go on. Files in the folder of
-GNNAK_DATA may hold a part of a data set: its graphs then stand in for all, again and
-again, so that stores are as large as in training. Run with
+First all rows are timed, then their kernels are profiled: a profiler slows down all
+later launches of the process. If a row fails, its error is printed and the next row is
+measured. Files in the folder GNNAK_DATA may contain a part of a data set: its graphs
+are then repeated until the store is as large as in training. Run
 
     python -m benchmarks.gpu [--rows zinc-gin,zinc-ak] [--growth] [--out FILE]
 """
@@ -38,7 +38,7 @@ from gnnak.training.records.results import Record, append_record, read_records
 
 RESULTS = Path("results/bench.jsonl")
 GROWTH = {f"grow-{what}": what for what in RANGES}
-"""Ranges of ZINC's GIN-AK+, as rows of their own."""
+"""Further rows: GIN-AK+ on ZINC with growing values of one option, by row name."""
 
 load = cache(full_size)
 
@@ -46,7 +46,7 @@ load = cache(full_size)
 def measure_row(
     name: str, machine: Machine, epochs: int | None, graphs: int | None
 ) -> list[Record]:
-    """One row: the record of the fast path, and of the plain one if it is compared."""
+    """Measure a row; return its record and, if compared, that of `--plain`."""
     row = ROWS[name]
     given = row_arguments(name, machine, epochs, graphs)
     return bench_both(*given) if row.compare else [bench(*given)]
@@ -55,7 +55,7 @@ def measure_row(
 def row_arguments(
     name: str, machine: Machine, epochs: int | None, graphs: int | None
 ) -> tuple[RunConfig, Dataset, Machine, BenchOptions]:
-    """What `bench` is given for a row."""
+    """Return the arguments of `bench` for a row."""
     row = ROWS[name]
     options = BenchOptions(graphs or row.graphs, epochs or row.epochs)
     machine = replace(machine, recompute=row.recompute)
@@ -65,7 +65,7 @@ def row_arguments(
 def measure_growth(
     name: str, machine: Machine, epochs: int | None, graphs: int | None
 ) -> Iterator[Record]:
-    """One range of values, on a part of ZINC or on regular graphs."""
+    """Measure growing values of one option, on some of ZINC or on regular graphs."""
     what = GROWTH[name]
     graphs = graphs or (256 if what == "nodes" else 1280)
     model = "gin-ak+-s" if what == "coverage" else "gin-ak+"
@@ -77,7 +77,7 @@ def measure_growth(
 def list_kernels(
     name: str, records: list[Record], machine: Machine, options: argparse.Namespace
 ) -> None:
-    """Put the kernels of a GPU into the records of a row."""
+    """Profile the GPU kernels of a row and add them to its records."""
     given = row_arguments(name, machine, options.epochs, options.graphs)
     config, dataset, machine, how = given
     for record in records:
@@ -88,7 +88,7 @@ def list_kernels(
 def measure(
     name: str, records: list[Record], machine: Machine, options: argparse.Namespace
 ) -> None:
-    """Measure a row; its records are put to the others, and a line for each printed."""
+    """Measure a row; append its records to `records` and print a line for each."""
     make: Callable[..., Iterable[Record]] = (
         measure_growth if name in GROWTH else measure_row
     )
@@ -98,7 +98,7 @@ def measure(
 
 
 def attempt(work: Callable[..., None], *given: object) -> str:
-    """Do some work; what went wrong, if anything did."""
+    """Call `work`; return its error message, or an empty string if it succeeds."""
     try:
         work(*given)
     except GnnakError as error:
@@ -110,7 +110,7 @@ def attempt(work: Callable[..., None], *given: object) -> str:
 
 
 def shown(record: Record) -> str:
-    """A record as a line."""
+    """Format a record as one line."""
     seconds, memory = record["seconds"], record["peak_memory_mb"]
     phases = ", ".join(f"{k} {v:.3g}" for k, v in seconds.items() if k != "epoch")
     kernels = record["kernels"]
@@ -127,7 +127,7 @@ def shown(record: Record) -> str:
 
 
 def go_on(rows: list[str], options: argparse.Namespace, seconds: float) -> None:
-    """Run rows in a fresh process: an error inside a GPU spoils the one it was in."""
+    """Run rows in a new process: a CUDA error makes the GPU unusable in this one."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--rows", ",".join(rows)]
     command += ["--out", str(options.out), "--accelerator", options.accelerator]
     command += ["--limit", str(seconds)]
@@ -138,28 +138,34 @@ def go_on(rows: list[str], options: argparse.Namespace, seconds: float) -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The options."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = ", ".join([*ROWS, *GROWTH])
-    parser.add_argument("--rows", help=f"a list with commas, of: {known}")
-    parser.add_argument("--growth", action="store_true", help="the ranges, too")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="append records here")
-    parser.add_argument("--epochs", type=int, help="epochs timed, in every row")
-    parser.add_argument("--graphs", type=int, help="graphs trained on, in every row")
+    parser.add_argument("--rows", help=f"comma-separated list of: {known}")
+    parser.add_argument(
+        "--growth",
+        action="store_true",
+        help="also measure growing values of one option",
+    )
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, help="file that records are appended to"
+    )
+    parser.add_argument("--epochs", type=int, help="timed epochs of every row")
+    parser.add_argument("--graphs", type=int, help="training graphs of every row")
     parser.add_argument("--accelerator", default="auto", choices=["auto", "cpu", "gpu"])
     parser.add_argument(
-        "--limit", type=float, default=600.0, help="begin no row after these seconds"
+        "--limit", type=float, default=600.0, help="start no row after so many seconds"
     )
     options = parser.parse_args()
     rows = options.rows.split(",") if options.rows else [*ROWS]
     options.rows = rows + [*GROWTH] * options.growth
     if unknown := set(options.rows) - {*ROWS, *GROWTH}:
-        parser.error(f"no rows {', '.join(sorted(unknown))}; there are: {known}")
+        parser.error(f"unknown rows {', '.join(sorted(unknown))}; known: {known}")
     return options
 
 
 def main() -> None:
-    """Measure the rows asked for; print a line each, and all of them at the end."""
+    """Measure the selected rows; print each when measured, and all at the end."""
     options = parse()
     machine, begin = Machine(options.accelerator), time.perf_counter()
     before = len(read_records(options.out))
@@ -193,7 +199,7 @@ def main() -> None:
             append_record(options.out, record)
     if rest:
         go_on(rest, options, left())
-    print(f"\n{time.perf_counter() - begin:.0f} s in all")
+    print(f"\n{time.perf_counter() - begin:.0f} s in total")
     for record in read_records(options.out)[before:]:
         print(shown(record))
     for name, error in failed.items():

@@ -1,4 +1,4 @@
-"""Data sets as large as in training, from whatever part of them is at hand."""
+"""Load data sets in their full size, repeating graphs if a file has fewer."""
 
 from dataclasses import replace
 
@@ -16,17 +16,17 @@ SIZES = {
     "pattern": (10_000, 2_000, 2_000),
     "counting": (1_500, 1_000, 2_500),
 }
-"""Graphs for training, validation and test."""
-DRAWN = (700, 20, 20)
-"""Graphs of PATTERN that are generated: all of them would take a minute."""
+"""Number of graphs for training, validation and test."""
+GENERATED = (700, 20, 20)
+"""Number of PATTERN graphs to generate for each part; all 14 000 take a minute."""
 
 
 def full_size(name: str) -> Dataset:
-    """The data set, in which graphs come again where there are too few."""
+    """Return a data set in its full size; graphs are repeated if there are too few."""
     if name == "pattern":
         info = find_entry(name).info
-        drawn = pattern_graphs(parts=DRAWN)
-        both_ways = replace(drawn, store=with_reverse_edges(drawn.store))
+        generated = pattern_graphs(parts=GENERATED)
+        both_ways = replace(generated, store=with_reverse_edges(generated.store))
         dataset = build(info, both_ways, "generated (seed 0)")
     else:
         dataset = load_dataset(name)
@@ -34,9 +34,13 @@ def full_size(name: str) -> Dataset:
 
 
 def repeated(dataset: Dataset, sizes: tuple[int, ...]) -> Dataset:
-    """The data set with so many graphs in each part of its split.
+    """Repeat graphs until each part of the split has the given size.
 
-    A part without graphs takes those for training.
+    A part without graphs repeats the training graphs.
+
+    Args:
+        dataset: A data set with a split.
+        sizes: Number of graphs for training, validation and test.
     """
     assert dataset.split is not None
     counts = torch.bincount(dataset.split, minlength=len(sizes)).tolist()

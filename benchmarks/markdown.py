@@ -1,4 +1,4 @@
-"""Tables in Markdown, and where their figures lie."""
+"""Format Markdown tables; the folder with the records they show."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ RESULTS = Path("results")
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table; all columns but the first are right-aligned."""
+    """Format a Markdown table; all columns but the first are right-aligned."""
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

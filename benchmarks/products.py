@@ -1,9 +1,10 @@
-"""Products of normed rows: one kernel each, against a norm and a product.
+"""Compare fused kernels (BatchNorm, ReLU, matrix product) with separate ones.
 
-Sizes are those of a training step of ZINC and of CIFAR10. Both ways are captured, as a
-training step is, and replayed in turns, in one run, with TF32 products; a GPU is
-needed. The gradient "of rows alone" is one pass short of what it is compared with, and
-"product alone" has moments that the other has not. Run
+Sizes are those of a training step on ZINC and on CIFAR10. Both variants are captured as
+CUDA graphs, as in training, and replayed alternately, with products in TF32 (float32
+with inputs rounded to 10 bits of mantissa). A GPU is needed. Two comparisons are not
+quite equal: the fused "rows gradient" does one pass less than the separate kernels, and
+the fused "product only" also computes the moments that the next norm needs. Run
 
     python -m benchmarks.products
 """
@@ -21,19 +22,19 @@ from gnnak.fast.kernels.plain import product as composed
 from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
-"""Replays that are timed, and how often each does the work."""
+"""Number of timed replays, and how often a captured graph repeats the work."""
 
 
 class Case(NamedTuple):
-    """A product of one of the layers."""
+    """A product in one of the layers: [rows, inner] times [inner, outer]."""
 
     name: str
     rows: int
     inner: int
     outer: int
     keeps: bool
-    """Whether the rows that are multiplied are there in the backward pass; forward, a
-    norm and a product are what is run then."""
+    """Whether the normalised rows are saved for backward. The layer then runs a norm
+    and a product in the forward pass, so only the backward pass is compared."""
 
 
 CASES = [
@@ -46,7 +47,7 @@ CASES = [
 
 
 def captured(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
-    """The work, `INSIDE` times, as a graph."""
+    """Capture `INSIDE` repeats of the work as a CUDA graph."""
     work()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -57,7 +58,7 @@ def captured(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def milliseconds(works: list[Callable[[], Any]]) -> list[float]:
-    """The median time of each, taken in turns."""
+    """Return the median time of each function; they alternate."""
     graphs = [captured(work) for work in works]
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(REPEATS + 3):
@@ -72,7 +73,7 @@ def milliseconds(works: list[Callable[[], Any]]) -> list[float]:
 
 
 def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
-    """What is compared: by name, the fused kernels and what they stand for."""
+    """Return, by name, pairs of functions: the fused kernel and the separate ones."""
     rows, inner, outer = case.rows, case.inner, case.outer
     real = torch.tensor(rows - 5, device="cuda")
     norm = torch.nn.BatchNorm1d(outer, device="cuda")
@@ -97,7 +98,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
             lambda: fast.norm_linear_backward(*given),
             lambda: composed.compose_norm_linear_backward(*kernels, *given),
         ],
-        "of rows alone": [
+        "rows gradient": [
             lambda: product_backward._grad_rows(grad, h, k, matrix, None),
             lambda: fast.norm_act_backward(grad @ matrix, h, k, True),
         ],
@@ -106,7 +107,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
         return backward
     return backward | {
         "forward": [together, separately],
-        "product alone": [
+        "product only": [
             lambda: fast.norm_linear(h, k, matrix, None, real),
             lambda: fast.norm_act(h, k, True, None) @ matrix.t(),
         ],
@@ -114,14 +115,14 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
 
 
 def main() -> None:
-    """Print a line for every case and way."""
+    """Print a line for every case and comparison."""
     torch.set_float32_matmul_precision("high")
     for case in CASES:
         for name, works in ways(case).items():
             one, two = milliseconds(works)
             print(
                 f"{case.name:26} {name:14}"
-                f" {one:7.3f} ms, apart {two:7.3f} ms ({one / two:4.2f})",
+                f" {one:7.3f} ms, separate {two:7.3f} ms ({one / two:4.2f})",
                 flush=True,
             )
 

@@ -1,9 +1,10 @@
-"""SubgraphDrop: what is kept, what sampling costs and what a training step saves.
+"""Measure what SubgraphDrop samples, and the time and memory that it saves.
 
-On a CPU every strategy and R is measured step by step in turns with full mode, on the
-same batches, with extraction, sampling, forward, backward and optimiser inside the
-step. On a GPU a step is what `gnnak train` takes for one: the seconds of an epoch, all
-that is drawn in it included, by its number of batches. Run
+Every sampling strategy and redundancy R (the least number of sampled subgraphs that
+contain each node) is compared with full steps, which use all subgraphs. On a CPU, steps
+with and without SubgraphDrop alternate on the same batches; a step is extraction,
+sampling, forward pass, backward pass and optimiser. On a GPU, a step is an epoch of
+`gnnak train`, including sampling, divided by its number of batches. Run
 
     python -m benchmarks.subgraph_drop [--device cuda] [--record]
 """
@@ -36,13 +37,13 @@ from gnnak.training.records.results import append_record, environment
 RESULTS = Path("results/subgraph_drop.jsonl")
 Figures = tuple[float, float]
 TRAINED = 12
-"""Batches of an epoch of training on a GPU."""
+"""Number of batches of a training epoch on a GPU."""
 STRATEGIES = ("random", "farthest", "min-set-cover")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A data set and the settings of its GIN-AK+."""
+    """A data set and the settings of GIN-AK+ on it."""
 
     make: Callable[[int], GraphStore]
     experiment: str
@@ -70,7 +71,7 @@ CASES = {
 
 
 def network(case: Case, store: GraphStore, drop: SubgraphDrop | None) -> Network:
-    """GIN-AK+ with the case's settings, with or without SubgraphDrop."""
+    """Build GIN-AK+ with the settings of a case, with or without SubgraphDrop."""
     torch.manual_seed(0)
     options = ModelOptions(
         num_layers=case.num_layers,
@@ -86,7 +87,7 @@ def network(case: Case, store: GraphStore, drop: SubgraphDrop | None) -> Network
 
 
 class Clock:
-    """Seconds and peak memory of a stretch of code, on the CPU or on a GPU."""
+    """Context that measures seconds and peak memory, on the CPU or on a GPU."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -115,8 +116,8 @@ class Clock:
 def measure_step(
     net: Network, optimizer: torch.optim.Optimizer, batch: GraphBatch
 ) -> Clock:
-    """Seconds and peak memory of one training step."""
-    # A new tensor each time: nothing may be kept from an earlier step.
+    """Measure one training step."""
+    # A new tensor each time, so that no subgraphs are cached from an earlier step.
     fresh = batch.edge_index.clone()
     with Clock(batch.device) as clock:
         options = {"batch": batch.batch, "num_graphs": batch.num_graphs}
@@ -129,7 +130,7 @@ def measure_step(
 
 
 def measure_steps(nets: list[Network], batches: list[GraphBatch]) -> list[Figures]:
-    """Best seconds and largest peak memory of each network's steps, taken in turns."""
+    """Return best seconds and largest peak memory per network; networks alternate."""
     nets = [net.to(batches[0].device).train() for net in nets]
     optimizers = [torch.optim.Adam(net.parameters()) for net in nets]
     clocks: list[list[Clock]] = [[] for _ in nets]
@@ -148,7 +149,7 @@ load = cache(full_size)
 def measure_training(
     case: Case, drop: SubgraphDrop | None, accelerator: str = "gpu"
 ) -> Figures:
-    """Seconds and peak memory of a step as training takes it."""
+    """Return seconds and peak memory of a step in an ordinary training run."""
     options: dict[str, object] = {"model.name": "gin-ak+"}
     if drop is not None:
         options = {
@@ -168,7 +169,7 @@ def measure_training(
 def measure_sampling(
     drop: SubgraphDrop, case: Case, batches: list[GraphBatch], device: torch.device
 ) -> dict[str, float]:
-    """Share of roots kept, mean coverage, and the seconds of plan and draw."""
+    """Return share of sampled roots, mean coverage, and seconds of plan and sample."""
     kept = nodes = covered = 0
     plan_seconds, draw_seconds = [], []
     for batch in [batches[0], *batches]:
@@ -193,7 +194,7 @@ def measure_sampling(
 def measure(
     name: str, device: torch.device, repeats: int, strategies: Sequence[str]
 ) -> Iterator[dict]:
-    """Every strategy and R beside full mode, measured in turns."""
+    """Yield a record for every strategy and R, each compared with a full step."""
     case = CASES[name]
     size = case.batch_size[device.type]
     store = case.make(size * repeats)
@@ -225,12 +226,12 @@ def measure(
 
 
 def shown(record: dict) -> str:
-    """One line, with the ratios to full mode."""
+    """Format a record as one line, with the ratios to a full step."""
     seconds, memory = record["step_seconds"], record["step_mb"]
     sampling = 1e3 * (record["plan_seconds"] + record["draw_seconds"])
     return (
         f"{record['strategy'] + ' R=' + str(record['min_coverage']):18}"
-        f" kept {record['share']:4.0%}  covered {record['coverage']:5.2f}"
+        f" sampled {record['share']:4.0%}  coverage {record['coverage']:5.2f}"
         f"  sampling {sampling:6.1f} ms"
         f"  step {1e3 * seconds['drop']:7.1f} of {1e3 * seconds['full']:7.1f} ms"
         f" ({seconds['drop'] / seconds['full']:4.2f})"
@@ -240,11 +241,11 @@ def shown(record: dict) -> str:
 
 
 def main() -> None:
-    """Measure all cases; print a line each and, with --record, write them down."""
+    """Measure all cases; print a line each and, with --record, store them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--strategy", nargs="*", default=STRATEGIES, choices=STRATEGIES)
-    parser.add_argument("--repeats", type=int, default=3, help="batches a setting")
+    parser.add_argument("--repeats", type=int, default=3, help="batches per setting")
     parser.add_argument("--record", nargs="?", const=RESULTS, type=Path)
     options = parser.parse_args()
     device = torch.device(options.device)

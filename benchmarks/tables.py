@@ -1,6 +1,7 @@
-"""Render the tables of README and docs from results/: figures are never typed.
+"""Render the tables of the README and docs/ from the records in results/.
 
-A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Run `make tables`.
+A table is the text between `<!-- table: NAME -->` and `<!-- end -->`; do not edit it by
+hand. Run `make tables`.
 """
 
 import re
@@ -18,17 +19,17 @@ from gnnak.training.records.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
 BLOCK = 5
-"""Epochs whose mean is shown where curves are compared."""
+"""Number of epochs that are averaged where learning curves are compared."""
 
 
 def latest(records: list[Record], key: str) -> list[Record]:
-    """The newest record of every value of `key`, in order of first appearance."""
+    """Return the newest record per value of `key`, in order of first appearance."""
     newest = {record[key]: record for record in records}
     return list(newest.values())
 
 
 def extraction() -> str:
-    """Ours against PyG's transform: seconds, memory and the ratio of times."""
+    """Render time and memory of egonet extraction, with gnnak and with PyG."""
     rows = []
     for record in latest(read_records(RESULTS / "extraction.jsonl"), "case"):
         taken, peak = record["seconds"], record["peak_mb"]
@@ -38,26 +39,29 @@ def extraction() -> str:
         ]
         ratio = f"{taken['pyg'] / taken['gnnak']:.0f} x" if "pyg" in taken else "-"
         rows.append([record["case"], *cells, ratio])
-    return markdown(["egonets of", "gnnak", "PyG `RootedEgoNets`", "faster"], rows)
+    return markdown(
+        ["graphs, hops k", "gnnak", "PyG `RootedEgoNets`", "speed-up"], rows
+    )
 
 
 def bench() -> str:
-    """Epochs on a GPU beside the published code and the goals."""
+    """Render the cost of an epoch on a GPU: published code, goals, ours."""
     return markdown(goals.HEADER, goals.lines(read_records(RESULTS / "bench.jsonl")))
 
 
 def kernels() -> str:
-    """What the steps of GIN-AK+ are made of on a GPU."""
+    """Render the slowest kernels of a training step of GIN-AK+ on a GPU."""
     records = read_records(RESULTS / "bench.jsonl")
     rows = goals.kernel_lines(records, ("zinc-ak", "cifar-ak"))
-    return markdown(["a step of", "kernel", "calls", "time", "of all kernels"], rows)
+    header = ["one step of", "kernel", "calls", "time", "share of all kernels"]
+    return markdown(header, rows)
 
 
 def agreement() -> str:
-    """ZINC by the fast and by the plain path, and how far seeds are apart.
+    """Render the learning curves of GIN-AK+ on ZINC with and without `--plain`.
 
-    Every figure is the mean over a few epochs of one run; of the full runs, one for
-    each seed, the lowest and the highest mean.
+    Every figure is a mean over `BLOCK` epochs. The full runs differ in their seeds:
+    their columns show the lowest and the highest mean.
     """
     pair = {r["fast"]: r["curves"] for r in read_records(RESULTS / "agreement.jsonl")}
     full = [r["curves"] for r in read_records(RESULTS / "runs.jsonl") if _is_zinc(r)]
@@ -86,7 +90,7 @@ def _is_zinc(record: Record) -> bool:
 
 
 def reproduced() -> str:
-    """Every cell of the paper's tables that was run, each setting once."""
+    """Render all cells of the paper's tables that have records, each config once."""
     records, rows, seen = RunRecords.read(RESULTS), [], set()
     for name in table_names():
         for line in fill_table(load_table(name), records).rows:
@@ -103,23 +107,24 @@ def reproduced() -> str:
 
 
 def dataset_statistics() -> str:
-    """The data sets in figures, beside the paper's."""
+    """Render the statistics of the data sets; in brackets, the paper's."""
     filled = fill_from_folder(load_table("datasets"), RESULTS)
-    return markdown(filled.header, filled.body)
+    return markdown(["data set", *filled.header[1:]], filled.body)
 
 
 def wl_small() -> str:
-    """On how many pairs of the small connected graphs each WL test fails."""
+    """Render how many pairs of small graphs each test does not distinguish."""
     records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "small"]
     rows = [
         [f"`{r['case']}`", str(r["fails"]), *map(str, r["fails_by_size"][4:])]
         for r in latest(records, "case")
     ]
-    return markdown(["test", "fails on", "5 nodes", "6 nodes", "7 nodes"], rows)
+    header = ["test", "pairs not distinguished", "5 nodes", "6 nodes", "7 nodes"]
+    return markdown(header, rows)
 
 
 def wl_speed() -> str:
-    """Seconds of the WL tests."""
+    """Render the run times of the tests."""
     records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "speed"]
     rows = [
         [
@@ -153,7 +158,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def render(text: str) -> str:
-    """The text with every marked table made anew."""
+    """Replace every marked table of a page by the current one."""
 
     def table(match: re.Match[str]) -> str:
         name = match[1]
@@ -163,7 +168,7 @@ def render(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables of the README and of docs/."""
+    """Render the tables of the README and of all pages in docs/."""
     for page in PAGES:
         page.write_text(render(page.read_text("utf-8")), "utf-8")
         print(page)

@@ -1,7 +1,7 @@
-"""Speed of the WL lab, and the pairs of small graphs that each test fails on.
+"""Time the Weisfeiler-Leman (WL) tests, and count the pairs they do not distinguish.
 
-Times are the best of a few repeats on the threads PyTorch is given; the goals are for
-two cores. Run with
+The time is the best of a few repeats; the goals are for two threads (`--threads`).
+Pairs are counted on all connected graphs with up to 7 nodes. Run
 
     python -m benchmarks.wl [--threads 2] [--small] [--record]
 """
@@ -27,7 +27,7 @@ REPEATS = 2
 
 
 def random_graphs(count: int, size: int, density: float = 0.4) -> list[Graph]:
-    """Random graphs in which each pair is joined with probability `density`."""
+    """Return random graphs in which each edge exists with probability `density`."""
     generator = torch.Generator().manual_seed(0)
     found = []
     for table in torch.rand(count, size, size, generator=generator):
@@ -37,13 +37,13 @@ def random_graphs(count: int, size: int, density: float = 0.4) -> list[Graph]:
 
 
 def one_graph(size: int) -> list[Graph]:
-    """A random 4-regular graph."""
+    """Return a list with one random 4-regular graph."""
     ends = torch.tensor(list(nx.random_regular_graph(4, size, seed=0).edges)).T
     return [(torch.cat([ends, ends.flip(0)], dim=1), size)]
 
 
 def petersen() -> list[Graph]:
-    """The CFI pair over the Petersen graph, 100 nodes each."""
+    """Return the Cai-Fürer-Immerman (CFI) pair of the Petersen graph, of 100 nodes."""
     return list(cfi_pair(nx.petersen_graph()))
 
 
@@ -67,7 +67,8 @@ CASES: dict[str, tuple[Callable[[], list[Graph]], Contender, float | None]] = {
         None,
     ),
 }
-"""Graphs, test, and the goal in seconds where there is one."""
+"""By title: a function that makes the graphs, the test, and the goal in seconds (None
+= no goal)."""
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
 
@@ -79,11 +80,11 @@ SMALL = (
     *(Contender("subgraph-1-wl", {"num_hops": k, "hash": "3-wl"}) for k in (1, 2)),
     *(Contender("subgraph-1-wl", {"num_hops": k}) for k in (1, 2, 3)),
 )
-"""The tests that are counted out on all connected graphs with up to 7 nodes."""
+"""The tests that are run on all connected graphs with up to 7 nodes."""
 
 
 def speed() -> Iterator[Record]:
-    """The best time of every case beside its goal."""
+    """Yield a record with the best time of every case."""
     for name, (build, contender, goal) in CASES.items():
         graphs = build()
         times = []
@@ -102,7 +103,7 @@ def speed() -> Iterator[Record]:
 
 
 def small() -> Iterator[Record]:
-    """On how many pairs of small connected graphs each test fails."""
+    """Yield for each test how many pairs of small connected graphs it fails on."""
     groups = [connected_graphs(n) for n in range(1, 8)]
     graphs = [graph for group in groups for graph in group]
     for contender in SMALL:
@@ -125,10 +126,12 @@ def small() -> Iterator[Record]:
 
 
 def main() -> None:
-    """Print both kinds of records, or the second alone; write them with --record."""
+    """Print the times and the counts, or the counts only; store them with --record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--small", action="store_true", help="the second kind alone")
+    parser.add_argument(
+        "--small", action="store_true", help="count pairs only, no times"
+    )
     parser.add_argument("--record", action="store_true", help=f"append to {RESULTS}")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
