@@ -173,9 +173,9 @@ def changed_names(function: ast.FunctionDef) -> set[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             changed.add(getattr(node.value, "id", ""))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr in CHANGING:
-                changed.add(getattr(node.func.value, "id", ""))
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in CHANGING:
+            changed.add(getattr(called.value, "id", ""))
     return changed - local
 
 

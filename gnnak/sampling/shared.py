@@ -1,4 +1,4 @@
-"""Subgraphs that are extracted and sampled once per forward pass, for all its layers."""
+"""Extract and sample subgraphs once per forward pass, for all layers of a model."""
 
 import threading
 import weakref

@@ -124,8 +124,6 @@ def test_every_cell_is_a_model_that_can_be_built():
         for cell in load_table(name).cells()
     }
     for model in configs:
-        net = build_model(
-            model.name, Categorical((3,)), Categorical((2,)), 1, model.options()
-        )
+        net = build_model(model.name, Categorical((3,)), Categorical((2,)), 1, model)
         plain = model.name in ("gin", "gcn", "pna*", "ppgn")
         assert (net.shared is None) == plain
