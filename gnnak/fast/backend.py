@@ -165,7 +165,7 @@ class _Operations:
         layer.check(x, subgraphs, states.number)
         with on_copies(subgraphs):
             encodings = fused_encodings(layer, x, subgraphs, states, layer.reduce)
-        return layer.combine(encodings, subgraphs, x.size(0))
+        return layer.fuse_encodings(encodings, subgraphs, x.size(0))
 
     def run_with_edges(
         self,

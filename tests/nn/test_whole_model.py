@@ -299,7 +299,7 @@ class TestBadInput:
             uplift(BesideConv(8, 4))
 
     def test_a_conv_with_another_signature_is_refused(self):
-        with pytest.raises(OptionError, match="GCN2Conv needs x_0 beside x"):
+        with pytest.raises(OptionError, match="GCN2Conv needs x_0 in addition to x"):
             uplift(pyg.GCN2Conv(8, alpha=0.1))
 
     def test_missing_edge_attributes_are_said(self):

@@ -224,10 +224,10 @@ def test_try_out_says_what_is_wrong_with_the_output(function, wanted):
 
 
 def test_try_out_of_a_gnn_that_needs_more_arguments_says_so():
-    wanted = r"RGCNConv failed .* gnn\(x, edge_index\): .* not given edge_type"
+    wanted = r"RGCNConv failed .* gnn\(x, edge_index\): .* also takes edge_type"
     with pytest.raises(WidthError, match=wanted):
         try_out(pyg.RGCNConv(8, 5, num_relations=2), 8, "eight")
-    with pytest.raises(OptionError, match="GCN2Conv needs x_0 beside x and edge_index"):
+    with pytest.raises(OptionError, match="GCN2Conv needs x_0 in addition to x and"):
         try_out(pyg.GCN2Conv(8, alpha=0.1), 8, "eight")
 
 
