@@ -13,7 +13,7 @@ PATH = small_graphs(channels=4, edge_channels=4)["path"]
 
 
 class WantsBatch(nn.Module):
-    """Gives every node the number of its graph."""
+    """Return the index of each node's graph as its state."""
 
     def forward(self, x, edge_index, batch=None):
         return x * 0 + batch[:, None]
@@ -40,7 +40,7 @@ def test_stack_drops_entries_of_the_branch_and_keeps_the_residual():
     assert not torch.equal(stack.eval()(PATH.x, PATH.edge_index), PATH.x)
 
 
-def test_stack_hands_batch_to_those_that_want_it():
+def test_stack_passes_batch_to_convs_that_take_it():
     stack = Stack([WantsBatch(), SAGEConv(4, 4)], channels=4).double().eval()
     stack.convs[1] = WantsBatch()
     stack.callings[1] = stack.callings[0]

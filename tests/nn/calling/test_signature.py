@@ -27,7 +27,7 @@ def test_argument_names_reads_signatures_and_those_of_pyg_sequential():
         (SEQUENCE, {}),
     ],
 )
-def test_edge_arguments_are_those_named_and_with_kwargs_all(gnn, wanted):
+def test_edge_arguments_are_the_named_ones_or_all_for_kwargs(gnn, wanted):
     assert edge_arguments(gnn) == wanted
 
 
