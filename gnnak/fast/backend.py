@@ -300,6 +300,7 @@ class _Operations:
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
+    """Sum or average rows `z` [m, c] by index; `groups` are the rows of each index."""
     pooled = sum_rows(z, index, groups)
     if reduce == "mean":
         pooled = pooled / groups.ptr.diff().clamp(min=1)[:, None]
@@ -313,6 +314,7 @@ def _greedy(
     generator: torch.Generator | None,
     farthest: bool,
 ) -> Tensor:
+    """Sample roots by farthest-point sampling, or else by greedy set cover."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling.greedy import sample_greedily
@@ -322,4 +324,5 @@ def _greedy(
 
 
 def _can_pad(value: Tensor) -> bool:
+    """Return whether the Triton kernels for padding can run on this tensor."""
     return has_triton() and (value.is_cuda or interprets_triton())

@@ -33,8 +33,8 @@ def check_subgraphs(
     """
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(
-            f"subgraphs is a {type(subgraphs).__name__}; give what "
-            "gnnak.EgoNets(num_hops)(edge_index, num_nodes) returns."
+            f"subgraphs is a {type(subgraphs).__name__}; give the result of "
+            "gnnak.EgoNets(num_hops)(edge_index, num_nodes)."
         )
     sampled = isinstance(subgraphs, SampledSubgraphs)
     if (subgraphs.num_nodes if sampled else subgraphs.num_subgraphs) != num_nodes:

@@ -13,11 +13,11 @@ from gnnak.nn.padding import RowAxis, current_real_rows
 class BatchNorm(nn.BatchNorm1d):
     r"""$\gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$ over the rows.
 
-    Differs from `torch.nn.BatchNorm1d` in training: A batch of a single row, such as a
-    one-node graph, is normalised with the running statistics instead of being an error.
-    With several processes (DDP), the statistics are those of the rows of all processes,
-    on CPU and GPU, so that the number of processes does not change the result; a
-    process may have no rows. Inside `real_rows`, padding rows are ignored.
+    There are three differences from `torch.nn.BatchNorm1d` in training. A batch of one
+    row, such as a one-node graph, is no error: it is normalised with the running
+    statistics. With several processes (DDP), on CPU or GPU, the statistics are those of
+    the rows of all processes, so that the number of processes does not change the
+    result; a process may have no rows. Inside `real_rows`, padding rows are ignored.
 
     Args:
         channels: Width of the rows.

@@ -187,8 +187,8 @@ class GNNAK(nn.Module):
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
             edge_attr: Edge states or weights; None if there are none.
-            context_reduce: POOL of the context encoding. It is "sum" in place of a mean
-                if `subgraphs` are a slice, whose sums the caller adds up.
+            context_reduce: POOL of the context encoding; always "sum" if `subgraphs` is
+                one of several slices, whose sums the caller adds up.
 
         Returns:
             Centroid and subgraph encodings [s, c], and context encodings [n, c].

@@ -243,7 +243,7 @@ class TestBadInput:
 
     def test_edge_index_in_place_of_subgraphs_is_named(self):
         layer, (x, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(SubgraphError, match="subgraphs is a Tensor; give what"):
+        with pytest.raises(SubgraphError, match="subgraphs is a Tensor; give the"):
             layer(x, edge_index, edge_attr)
 
     def test_x_of_the_wrong_width_is_named(self):

@@ -293,7 +293,7 @@ class TestBadInput:
         wanted = r"^the base GNN RGCNConv failed .* width 8 \(as RGCNConv declares\)"
         with pytest.raises(WidthError, match=wanted) as caught:
             uplift(pyg.RGCNConv(8, 8, num_relations=2))
-        assert "not given edge_type" in str(caught.value)
+        assert "it also takes edge_type" in str(caught.value)
         assert "\n" not in str(caught.value)
         with pytest.raises(WidthError, match=r"ConcatConv failed .* of width 12"):
             uplift(ConcatConv(8, 4))
