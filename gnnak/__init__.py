@@ -26,6 +26,7 @@ __all__ = [
     "wl",
 ]
 
+# Submodules that are imported at their first use.
 _PACKAGES = (
     "datasets",
     "graphs",
@@ -36,6 +37,7 @@ _PACKAGES = (
     "testing",
     "wl",
 )
+# Public names, by the module that they are imported from at their first use.
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
@@ -45,10 +47,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Fetch a public name when it is first asked for.
+    """Import a public name at its first use.
 
-    Importing PyTorch and PyG takes seconds; the program has to be there before, to
-    answer to Ctrl-C.
+    Importing PyTorch and PyG takes seconds. Without them, the command line starts at
+    once and can handle Ctrl-C while they are imported.
     """
     if name in _PACKAGES:
         return import_module(f"gnnak.{name}")
@@ -59,5 +61,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted([*__all__, "__version__"])

@@ -1,10 +1,10 @@
-"""The seam between plain PyTorch and faster code.
+"""Choose between plain PyTorch and faster implementations of the same operations.
 
-A function with the decorator `operation` is written in plain PyTorch. A `Backend` holds
-faster implementations of some operations, by name; an implementation returns
-`NotImplemented` for arguments that it does not serve, and the plain function runs.
-`gnnak.fast` has the backend for GPUs. Nothing else imports that package, and everything
-else works without it.
+A function with the decorator `operation` is written in plain PyTorch. A `Backend` has
+faster implementations of some operations, by name. An implementation returns
+`NotImplemented` for arguments that it does not support; then the plain function runs.
+`gnnak.fast` has the backend for GPUs. Only this module imports that package, and only
+if it is installed, so that everything else works without it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class Backend:
     """Faster implementations of operations, by the name of the operation."""
 
     name: str
-    """Shown in `repr` and records."""
+    """Name of the backend, for `repr` and for records of runs."""
     implementations: Mapping[str, Callable[..., Any]] = field(
         default_factory=dict, repr=False
     )
-    """Each is called like its operation, and may return `NotImplemented`."""
+    """By operation name: a function with the same arguments, which may return
+    `NotImplemented`."""
 
 
 PLAIN = Backend("plain")
@@ -40,7 +41,7 @@ _chosen: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
 
 def current_backend() -> Backend:
-    """Return the backend of the innermost `use_backend`, else the default one."""
+    """Return the backend set by the innermost `use_backend`, or the default one."""
     return _chosen.get() or default_backend()
 
 
@@ -64,14 +65,20 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 @cache
 def default_backend() -> Backend:
-    """Return the backend of `gnnak.fast` where it can run, else `PLAIN`."""
+    """Return the backend of `gnnak.fast` if it can run here, else `PLAIN`."""
     if find_spec("gnnak.fast") is None:
         return PLAIN
     return import_module("gnnak.fast").default_backend()
 
 
 def operation(plain: Callable[P, R]) -> Callable[P, R]:
-    """Let backends replace a function or method; `torch.compile` sees the plain one.
+    """Decorate a function or method so that the current backend can replace it.
+
+    Code compiled by `torch.compile` always calls the plain function.
+
+    Args:
+        plain: The implementation in plain PyTorch. Backends find the operation by its
+            `__name__`.
 
     >>> @operation
     ... def double(x: int) -> int:

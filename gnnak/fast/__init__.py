@@ -1,6 +1,7 @@
-"""Everything that exists for speed alone; the rest of the package works without it.
+"""Faster implementations, mostly for GPUs; the rest of gnnak works without them.
 
-`gnnak.backend` finds `default_backend` here, and every operation asks it first.
+`gnnak.backend` imports `default_backend` from here. Each operation first tries the
+implementation of that backend, then plain PyTorch.
 """
 
 from gnnak.fast.backend import default_backend, make_backend

@@ -1,8 +1,4 @@
-"""The fast implementations of operations, in one list.
-
-Each method is called like the operation of its name and returns `NotImplemented` where
-the plain implementation is to run.
-"""
+"""The fast backend: the list of all operations that have a fast implementation."""
 
 from collections.abc import Callable
 from inspect import unwrap
@@ -45,7 +41,10 @@ from gnnak.typing import Encoding, Reduce
 
 
 def default_backend() -> Backend:
-    """Return the fast backend where there is a GPU, or Triton's interpreter."""
+    """Return the fast backend if a GPU or Triton's interpreter is there, else `PLAIN`.
+
+    Triton's interpreter runs the GPU kernels on a CPU, slowly, for tests.
+    """
     if torch.cuda.is_available() or (has_triton() and interprets_triton()):
         return make_backend()
     return PLAIN
@@ -55,8 +54,9 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
     """Build the fast backend.
 
     Args:
-        serves: Tells the tensors for which fused layers are used. Others than the
-            default are for tests: on a CPU, fused layers run on plain kernels.
+        serves: Returns whether fused layers are used for a tensor. Tests pass another
+            function than the default to run fused layers on a CPU, with kernels in
+            plain PyTorch.
     """
     operations = _Operations(serves)
     names = [name for name in vars(_Operations) if not name.startswith("_")]
@@ -64,10 +64,20 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
 
 
 class _Operations:
+    """The fast implementations, one method per operation of the same name.
+
+    A method takes the arguments of its operation; `self` of an operation that is a
+    method becomes the first argument. It returns `NotImplemented` for arguments that it
+    does not support, so that the plain implementation runs.
+
+    Args:
+        serves: Returns whether fused layers are used for a tensor.
+    """
+
     def __init__(self, serves: Callable[[Tensor], bool]) -> None:
         self._serves = serves
 
-    # Gathers and pools of any base GNN.
+    # Gathers and pools, used with any base GNN.
 
     def lookup(self, table: Tensor, index: Tensor) -> Tensor:
         if table.size(0) > SMALL_TABLE or not self._serves(table):
@@ -108,7 +118,7 @@ class _Operations:
             return NotImplemented
         return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
 
-    # Norms.
+    # BatchNorms.
 
     def over_rows(self, norm: BatchNorm, x: Tensor) -> Tensor:
         if not self._serves(x) or not can_fuse_norm(norm, x):
@@ -126,7 +136,7 @@ class _Operations:
             return NotImplemented
         return norm_relu_add(norm, Rows(out), x)
 
-    # Whole layers and networks.
+    # GNN-AK layers and networks.
 
     def encode(
         self,
@@ -150,7 +160,11 @@ class _Operations:
         x: Tensor,
         subgraphs: RootedSubgraphs,
     ) -> Tensor:
-        """Run a layer on edge states in affine form, which has no row for each edge."""
+        """Run a layer whose edge states are a function of one real number per edge.
+
+        The states are ReLU(slope * number + offset); the kernels compute them where
+        they are read, so that no tensor [e, c] is stored.
+        """
         if type(layer) is not GNNAK or not self._serves(x):
             return NotImplemented
         hooked = layer._forward_hooks or layer._forward_pre_hooks
@@ -165,7 +179,7 @@ class _Operations:
         layer.check(x, subgraphs, states.number)
         with on_copies(subgraphs):
             encodings = fused_encodings(layer, x, subgraphs, states, layer.reduce)
-        return layer.combine(encodings, subgraphs, x.size(0))
+        return layer.fuse_encodings(encodings, subgraphs, x.size(0))
 
     def run_with_edges(
         self,
@@ -174,7 +188,7 @@ class _Operations:
         num_edges: int,
         run: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """Run a GNN on edge states that its backward pass recomputes."""
+        """Run a GNN on edge states that are recomputed in the backward pass."""
         if type(encoder) is not ContinuousEncoder:
             return NotImplemented
         if encoder._forward_hooks or encoder._forward_pre_hooks:
@@ -187,7 +201,7 @@ class _Operations:
             return run(states)
 
     def run_layers(self, network: Network, *given: Any) -> Tensor:
-        """Compute the weight-only terms of all layers at once."""
+        """Run all layers, with products of weights computed for all layers at once."""
         if network.recompute and network.training:
             return NotImplemented
         layers = [module for module in network.modules() if isinstance(module, GNNAK)]
@@ -263,7 +277,7 @@ class _Operations:
 
         return kernels.pad_pointers(value, first, end, size, rows_first)
 
-    # Steps of training.
+    # Training steps captured as CUDA graphs.
 
     def can_capture(
         self, network: nn.Module, device: torch.device, precision: str
@@ -286,6 +300,7 @@ class _Operations:
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
+    """Sum or average rows `z` [m, c] by index; `groups` are the rows of each index."""
     pooled = sum_rows(z, index, groups)
     if reduce == "mean":
         pooled = pooled / groups.ptr.diff().clamp(min=1)[:, None]
@@ -299,6 +314,7 @@ def _greedy(
     generator: torch.Generator | None,
     farthest: bool,
 ) -> Tensor:
+    """Sample roots by farthest-point sampling, or else by greedy set cover."""
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling.greedy import sample_greedily
@@ -308,4 +324,5 @@ def _greedy(
 
 
 def _can_pad(value: Tensor) -> bool:
+    """Return whether the Triton kernels for padding can run on this tensor."""
     return has_triton() and (value.is_cuda or interprets_triton())

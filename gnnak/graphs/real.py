@@ -1,4 +1,4 @@
-"""How many rows of a padded batch are real."""
+"""`RealCounts`: the numbers of rows of a padded batch that are not padding."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from torch import Tensor
 
 BatchAxis = Literal["graphs", "nodes", "edges", "subgraphs", "copies", "edge_copies"]
 BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
-"""What a batch and its rooted subgraphs have rows of."""
+"""The axes of a batch and of its rooted subgraphs, all of which may be padded."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealCounts:
-    """The number of real rows on every axis of a padded batch.
+    """The number of real rows on each axis of a padded batch.
 
-    Real rows come first; padding rows follow and refer to padding rows only: padding
-    edges join padding nodes, padding copies belong to padding subgraphs.
+    Real rows come first. The indices in padding rows refer only to padding rows:
+    padding edges join padding nodes, and padding copies are in padding subgraphs.
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device, in the order of `BATCH_AXES`; 0 for an axis
-    that the batch does not have."""
+    """[6], int64, on the batch's device: the numbers, in the order of `BATCH_AXES`; 0
+    for an axis that the batch does not have."""
 
     @property
     def graphs(self) -> Tensor:
@@ -56,11 +56,11 @@ class RealCounts:
         return self.counts[5]
 
     def on_host(self) -> dict[BatchAxis, int]:
-        """Return all counts as integers, by axis; synchronises with the device."""
+        """Return the numbers as integers, by axis; synchronises with the device."""
         return dict(zip(BATCH_AXES, self.counts.tolist(), strict=True))
 
     def to(
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> RealCounts:
-        """Return these counts on another device."""
+        """Return a copy on another device."""
         return RealCounts(self.counts.to(device, non_blocking=non_blocking))

@@ -1,4 +1,4 @@
-"""The paper's networks, and the names they go by."""
+"""The networks of the paper's experiments, built from options or by name."""
 
 from gnnak.models.factory import build_model, model_names
 from gnnak.models.layers import Kernel, OuterLayer

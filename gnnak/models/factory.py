@@ -1,4 +1,4 @@
-"""From names to networks: the only file that knows the names of models."""
+"""Build networks by name; the only module that knows the names of models."""
 
 import difflib
 from collections.abc import Callable
@@ -21,26 +21,31 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
 
 Degrees = tuple[int, ...] | None
-"""How many training nodes have each in-degree, from 0 up."""
+"""Histogram of in-degrees in the training set: the number of nodes with in-degree 0,
+1, 2 and so on; None if it is not needed."""
 
 
 @dataclass(frozen=True)
 class _Base:
-    """A base GNN by name."""
+    """How to build the base GNN of one name, and what it reads."""
 
     make: Callable[[int, ModelOptions, Degrees], nn.Module]
-    """Builds one conv of a given width."""
+    """Builds the GNN for a width, the options and the in-degrees."""
     reads_edges: bool = True
     """Whether it reads edge attributes."""
     needs_degrees: bool = False
-    """Whether it is built from the in-degrees of the training graphs."""
+    """Whether `make` needs the in-degrees of the training graphs."""
     has_depth: bool = False
-    """Whether it is a whole GNN of `base_layers` layers, rather than one conv."""
+    """Whether `make` builds all `base_layers` layers at once, rather than one conv."""
 
 
 def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
+    """Build PNA; raise `OptionError` if the in-degrees are missing."""
     if degrees is None:
-        raise OptionError("model 'pna' needs degrees, the histogram of in-degrees.")
+        raise OptionError(
+            "model 'pna' needs degrees, the histogram of in-degrees; give a tuple of "
+            "counts."
+        )
     if not isinstance(degrees, tuple):
         raise OptionError(
             f"degrees is a {type(degrees).__name__}; give a tuple of counts, "
@@ -62,19 +67,22 @@ BASES: dict[str, _Base] = {
         has_depth=True,
     ),
 }
+"""The base GNNs, by name."""
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
+"""Suffixes of model names: plain, GNN-AK, GNN-AK+, and both with SubgraphDrop."""
 
 
 @dataclass(frozen=True)
 class ModelForm:
-    """What the name of a model says."""
+    """The parts of a model's name."""
 
     base: str
     """The base GNN, a key of `BASES`."""
     uplifted: bool
     """Whether the base GNN runs on rooted subgraphs (suffix `-ak` or `-ak+`)."""
     distances: bool
-    """Whether distances to the centroid and the context encoding are used (`-ak+`)."""
+    """Whether the layers use the distance to the centroid (D2C) and the context
+    encoding (suffix `-ak+`)."""
     sampled: bool
     """Whether it is trained with SubgraphDrop (suffix `-s`)."""
 
@@ -96,10 +104,10 @@ def model_names() -> list[str]:
 
 
 def parse_name(name: str) -> ModelForm:
-    """Split the name of a model into base GNN and form.
+    """Split the name of a model into its parts.
 
     Raises:
-        OptionError: For an unknown name, with the nearest known one.
+        OptionError: If the name is unknown; the message suggests the closest known one.
 
     >>> parse_name("gcn-ak-s")
     ModelForm(base='gcn', uplifted=True, distances=False, sampled=True)
@@ -126,19 +134,20 @@ def build_model(
     node_task: bool = False,
     degrees: Degrees = None,
 ) -> Network:
-    """Build the paper's network.
+    """Build the paper's network with the named base GNN.
 
     Args:
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), alone or with the suffix `-ak` or `-ak+`; a further suffix `-s`
-            trains it with SubgraphDrop.
+            `ppgn`), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
+            these, the suffix `-s` means training with SubgraphDrop.
         node_features: Kind and sizes of the node features; see `describe`.
-        edge_features: The same for edges; None = a learned constant. `gcn` and `sage`
-            read no edge features: their networks ignore them.
-        out_channels: Outputs per graph, or per node.
-        options: Everything else; its `name` is not read.
-        node_task: Whether there is an output per node instead of per graph.
-        degrees: For `pna`: how many training nodes have each in-degree, from 0 up.
+        edge_features: Kind and sizes of the edge features; None = there are none, and
+            all edges get the same learned vector. `gcn` and `sage` ignore edge
+            features.
+        out_channels: Number of outputs per graph, or per node.
+        options: All other options; its field `name` is not read.
+        node_task: Whether the outputs are per node instead of per graph.
+        degrees: For `pna`: the histogram of in-degrees in the training set.
 
     >>> from gnnak.nn.features import Categorical
     >>> options = ModelOptions(num_layers=2, channels=16)
@@ -155,7 +164,7 @@ def build_model(
         )
     num_layers = options.num_layers
     if BASES[form.base].has_depth and not form.uplifted:
-        # Plain PPGN is one outer layer around a PPGN of depth L.
+        # A plain PPGN with L layers is one outer layer around a PPGN of depth L.
         options, num_layers = replace(options, base_layers=num_layers), 1
     layers = [
         OuterLayer(
@@ -183,7 +192,10 @@ def _kernels(
     options: ModelOptions,
     degrees: Degrees,
 ) -> list[Kernel]:
-    """Build the GNNs of one outer layer, each with its own encoder of the edges."""
+    """Build the kernels of one outer layer: the uplifted GNN, the plain GNN, or both.
+
+    Each has its own encoder of the edge features.
+    """
 
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
         encoder = None
@@ -202,6 +214,7 @@ def _kernels(
 
 
 def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK:
+    """Build the GNN-AK or GNN-AK+ layer around a base GNN."""
     hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
     base = BASES[form.base]

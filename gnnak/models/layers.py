@@ -1,4 +1,4 @@
-"""One outer layer of the network, plain or uplifted."""
+"""The outer layers of a network, each with a plain or an uplifted GNN."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -24,10 +24,13 @@ def run_with_edges(
     """Encode raw edge features and run a GNN on the edge states.
 
     Args:
-        encoder: From raw edge features to edge states, [e, c].
+        encoder: Maps raw edge features to edge states, [e, c].
         values: Raw edge features, [e, c] or [e]; None if there are none.
         num_edges: Number of edges, e.
-        run: The GNN as a function of the edge states.
+        run: Runs the GNN; takes the edge states, returns node states.
+
+    Returns:
+        The result of `run`.
     """
     return run(encoder(values, num_edges))
 
@@ -41,21 +44,33 @@ def run_uplifted(
     x: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> Tensor:
-    """Encode raw edge features and run a GNN-AK layer; arguments as above."""
+    """Encode raw edge features and run a GNN-AK layer on the edge states.
+
+    Args:
+        layer: The GNN-AK layer.
+        encoder: Maps raw edge features to edge states, [e, c].
+        values: Raw edge features, [e, c] or [e]; None if there are none.
+        num_edges: Number of edges, e.
+        x: Node states, [n, c].
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        New node states, [n, c].
+    """
     return run_with_edges(
         encoder, values, num_edges, lambda states: layer(x, subgraphs, states)
     )
 
 
 class Kernel(nn.Module):
-    """A GNN with its own encoder of the raw edge attributes.
+    """A GNN with its own encoder of the raw edge features.
 
     Args:
-        gnn: A `GNNAK` layer, run on the rooted subgraphs, or any plain GNN, run on the
-            whole graph.
+        gnn: A `GNNAK` layer, which runs on the rooted subgraphs, or any other GNN,
+            which runs on the whole graph.
         channels: Width of the node states, in and out.
-        edge_encoder: From raw edge attributes to edge states; None for GNNs that read
-            none: edge attributes are then ignored.
+        edge_encoder: Maps raw edge features to edge states; None = ignore edge
+            features, for GNNs that read none.
     """
 
     def __init__(
@@ -68,8 +83,8 @@ class Kernel(nn.Module):
             self.calling = None
             widths = gnn.in_channels, gnn.out_channels
         else:
-            made_of = f"channels of the network, {channels}"
-            self.calling = try_out(gnn, channels, made_of)
+            origin = f"channels of the network, {channels}"
+            self.calling = try_out(gnn, channels, origin)
             widths = channels, self.calling.out_channels
         if widths != (channels, channels):
             raise WidthError(
@@ -93,7 +108,7 @@ class Kernel(nn.Module):
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features; None if there are none.
             batch: The graph each node is in, [n].
-            subgraphs: Rooted subgraphs, for a `GNNAK` layer.
+            subgraphs: Rooted subgraphs; required for a `GNNAK` layer.
         """
         encoder, edges = self.edge_encoder, (edge_attr, edge_index.size(1))
         if self.calling is not None:
@@ -108,7 +123,7 @@ class Kernel(nn.Module):
         if subgraphs is None:
             raise SubgraphError(
                 "an uplifted layer got no rooted subgraphs; build the network with an "
-                "extractor, or hand subgraphs in."
+                "extractor, or pass subgraphs."
             )
         assert isinstance(self.gnn, GNNAK)
         if encoder is None:
@@ -117,13 +132,13 @@ class Kernel(nn.Module):
 
 
 class OuterLayer(nn.Module):
-    r"""$x \leftarrow x + \text{dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$.
+    r"""$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$.
 
     Args:
-        kernels: The $K_i$ that are summed: usually one; an uplifted one and a plain one
-            where the experiment adds a plain conv on the whole graph.
+        kernels: The $K_i$: usually one; two if a plain conv on the whole graph is added
+            to the uplifted GNN.
         channels: Width of the node states.
-        dropout: Share of entries dropped after the ReLU.
+        dropout: Dropout probability after the ReLU.
     """
 
     def __init__(
@@ -143,7 +158,7 @@ class OuterLayer(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """Compute new node states, [n, c]; arguments as of `Kernel`."""
+        """Compute new node states, [n, c]; takes the arguments of `Kernel.forward`."""
         given = (x, edge_index, edge_attr, batch, subgraphs)
         out = reduce(add, (kernel(*given) for kernel in self.kernels))
         return self.after.added_to(x, out)

@@ -1,4 +1,4 @@
-"""The paper's network: encoder, outer layers, readout, head."""
+"""The paper's network: node encoder, outer layers, readout and head."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -24,7 +24,10 @@ from gnnak.typing import Reduce, check_choice, check_count
 
 
 class GraphLike(Protocol):
-    """What the network reads of a PyG `Data` or `Batch`, or of a `GraphBatch`."""
+    """The fields that a network reads from a PyG `Data` or `Batch`, or a `GraphBatch`.
+
+    They are the arguments of `Network.forward` with the same names.
+    """
 
     x: Tensor | None
     edge_index: Tensor | None
@@ -33,17 +36,17 @@ class GraphLike(Protocol):
 
 
 class Network(nn.Module):
-    """Node encoder, outer layers, readout, head; for graph and for node tasks.
+    """A network for graph or node tasks: node encoder, outer layers, readout, head.
 
     Args:
-        encoder: From raw node features to states: `encoder(x, num_nodes)`.
+        encoder: Maps raw node features to states: `encoder(x, num_nodes)`.
         layers: The outer layers.
-        head: From graph states, or node states, to the output.
-        reduce: The readout pool; None for node tasks.
-        extractor: Makes the rooted subgraphs where none are handed in; None where no
-            layer needs them.
-        drop: Samples the subgraphs that are used in training, anew in each forward
-            pass; None = all are used. Evaluation uses all.
+        head: Maps graph states, or node states in node tasks, to the output.
+        reduce: How the readout pools node states to graph states; None for node tasks.
+        extractor: Extracts the rooted subgraphs if `forward` gets none; None if no
+            layer needs subgraphs.
+        drop: Samples the subgraphs to use in each forward pass in training; None = use
+            all of them. Evaluation always uses all.
     """
 
     def __init__(
@@ -69,13 +72,13 @@ class Network(nn.Module):
     def save_memory(
         self, recompute: bool = True, max_copies: int | None = None
     ) -> None:
-        """Trade time for memory; what is computed stays the same.
+        """Trade time for memory; outputs and gradients stay the same.
 
         Args:
-            recompute: In training, save only the states between outer layers and
-                recompute the activations inside them in the backward pass.
-            max_copies: In evaluation, about how many copies of nodes a layer computes
-                at a time; None = all at once.
+            recompute: In training, save only the states between outer layers for the
+                backward pass, and recompute the activations inside the layers.
+            max_copies: In evaluation, compute about this many node copies at a time in
+                each GNN-AK layer; None = all at once.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
@@ -97,15 +100,15 @@ class Network(nn.Module):
         """Predict for a batch of graphs.
 
         Args:
-            x: Raw node features, [n, c] or [n]; or a whole PyG `Data`, `Batch` or
-                `GraphBatch`, and then nothing else but `subgraphs` and `num_graphs`.
+            x: Raw node features, [n, c] or [n]. Or a whole PyG `Data`, `Batch` or
+                `GraphBatch`; then leave out edge_index, edge_attr and batch.
             edge_index: Directed edges, [2, e].
             edge_attr: Raw edge features, [e, c] or [e].
-            batch: The graph each node is in, [n]; one graph if not given.
-            subgraphs: Rooted subgraphs of the batch; extracted here if not given.
-            num_graphs: Number of graphs, g, for batches that end in empty graphs.
-            generator: Source of randomness in training (walks, SubgraphDrop);
-                PyTorch's own if not given.
+            batch: The graph each node is in, [n]; a single graph if not given.
+            subgraphs: Rooted subgraphs of the batch; extracted if not given.
+            num_graphs: Number of graphs, g; required if the last graphs are empty.
+            generator: Source of randomness in training (walks, SubgraphDrop); if not
+                given, the global random state of PyTorch.
 
         Returns:
             One row per graph, [g, out], or for node tasks per node, [n, out].
@@ -126,7 +129,7 @@ class Network(nn.Module):
             batch = torch.zeros(num_nodes, dtype=torch.long, device=edge_index.device)
         _check_graph(edge_index, batch, num_nodes, num_graphs)
         if subgraphs is not None:
-            subgraphs = self._handed_in(subgraphs, edge_index, num_nodes, generator)
+            subgraphs = self._sampled(subgraphs, edge_index, num_nodes, generator)
         elif self.shared is not None:
             self.shared.begin_pass()
             subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
@@ -148,7 +151,7 @@ class Network(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """Run all outer layers, one after the other; arguments as of `OuterLayer`."""
+        """Run all outer layers in sequence; see `Kernel.forward` for the arguments."""
         for layer in self.layers:
             given = (states, edge_index, edge_attr, batch, subgraphs)
             if self.recompute and self.training:
@@ -157,20 +160,20 @@ class Network(nn.Module):
                 states = layer(*given)
         return states
 
-    def _handed_in(
+    def _sampled(
         self,
         subgraphs: RootedSubgraphs,
         edge_index: Tensor,
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Return the subgraphs handed in, or in training a sample of them."""
+        """Check the caller's subgraphs; in training, sample them with SubgraphDrop."""
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
             raise SubgraphError(
-                f"{subgraphs.num_subgraphs} subgraphs were handed in for {num_nodes} "
-                "nodes; extract them from this very batch."
+                f"got {subgraphs.num_subgraphs} subgraphs for {num_nodes} nodes; "
+                "extract one for every node of this batch."
             )
         if self.drop is None or not self.training:
             return subgraphs
@@ -180,7 +183,10 @@ class Network(nn.Module):
 def _check_graph(
     edge_index: Tensor, batch: Tensor, num_nodes: int, num_graphs: int | None
 ) -> None:
-    """Raise `GraphError` for a malformed graph; on a GPU, look at shapes only."""
+    """Raise `GraphError` for a malformed graph.
+
+    On a GPU, only shapes and dtypes are checked, since reading values synchronises.
+    """
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
         raise GraphError(
             f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "

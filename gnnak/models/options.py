@@ -1,4 +1,4 @@
-"""Every option of the paper's network, in one record; runs are configured with it."""
+"""The options of the paper's network; they are the section `model` of a config."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gnnak.typing import check_choice, check_count
 
 @dataclass(frozen=True)
 class SubgraphOptions:
-    """Which rooted subgraphs; options of the other kind are not read."""
+    """Which rooted subgraphs to extract; options of the other kind are ignored."""
 
     kind: Literal["egonets", "walks"] = "egonets"
-    """k-hop egonets, or unions of random walks."""
+    """k-hop egonets, or the nodes visited by several random walks from the root."""
     num_hops: int = 3
-    """Radius of egonets, k."""
+    """Egonets: the radius, k."""
     length: int = 10
-    """Steps of a walk."""
+    """Walks: the number of steps of a walk."""
     repeats: int = 5
-    """Walks from every root."""
+    """Walks: the number of walks from each root."""
     p: float = 1.0
-    """node2vec's return parameter."""
+    """Walks: the return parameter of node2vec."""
     q: float = 1.0
-    """node2vec's in-out parameter."""
+    """Walks: the in-out parameter of node2vec."""
 
     def __post_init__(self) -> None:
         check_choice("model.subgraphs.kind", self.kind, ("egonets", "walks"))
@@ -44,14 +44,15 @@ class SubgraphOptions:
 class ModelOptions(LayerOptions):
     """Options of the paper's network; the defaults are those of ZINC.
 
-    The options of its GNN-AK layers come from `LayerOptions`. `encodings=None` selects
-    the encodings that define GNN-AK and GNN-AK+; GNN-AK has no distances, whatever
-    `hop_channels` is; `reduce` is the pool of the readout, too; `dropout` is also
-    applied in the base GNN, after each outer layer and before the head.
+    Inherits the options of the GNN-AK layers, with four differences. `encodings=None`
+    means centroid and subgraph for GNN-AK, and all three for GNN-AK+. GNN-AK ignores
+    `hop_channels`: it has no distances. `reduce` is also how the readout pools. And
+    `dropout` is also applied in the base GNN, after each outer layer and before the
+    head.
     """
 
     name: str = "gin-ak+"
-    """The base GNN and its form; see `build_model`."""
+    """The name of the model; see `build_model`."""
     num_layers: int = 6
     """Number of outer layers, the paper's L."""
     base_layers: int = 1
@@ -59,15 +60,16 @@ class ModelOptions(LayerOptions):
     channels: int = 128
     """Width of the node states, d."""
     subgraphs: SubgraphOptions | Extractor = SubgraphOptions()
-    """The rooted subgraphs: options to build an extractor, or an extractor."""
+    """How rooted subgraphs are extracted: options, or an extractor."""
     mlp_layers: int = 1
-    """As in `LayerOptions`; the published experiments have at least one."""
+    """See `LayerOptions`; the published experiments use at least one."""
     gate_centroid: bool = True
-    """As in `LayerOptions`; the published experiments have this gate."""
+    """See `LayerOptions`; the published experiments use this gate."""
     plain_conv: bool = False
-    """Whether each outer layer adds a plain conv on the whole graph (PATTERN)."""
+    """Whether each outer layer adds a plain conv on the whole graph, as in the
+    PATTERN experiments."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
-    """SubgraphDrop of the forms with the suffix `-s`; other forms use all subgraphs."""
+    """How models with the suffix `-s` sample subgraphs; other models use all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,13 +78,13 @@ class ModelOptions(LayerOptions):
         check_count("channels", self.channels, least=1)
 
     def layer_options(self, **changes: Any) -> LayerOptions:
-        """Return the options of the GNN-AK layers, some with other values."""
+        """Return the options of the GNN-AK layers, with the given ones changed."""
         names = [field.name for field in fields(LayerOptions)]
         return LayerOptions(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor of the rooted subgraphs."""
+        """The extractor of rooted subgraphs, built if `subgraphs` are options."""
         subgraphs = self.subgraphs
         return (
             subgraphs.build() if isinstance(subgraphs, SubgraphOptions) else subgraphs

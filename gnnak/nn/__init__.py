@@ -1,4 +1,4 @@
-"""The uplift: GNN-AK layers around any GNN, and GNNs to put inside."""
+"""GNN-AK layers that uplift any GNN, base GNNs to uplift, and feature encoders."""
 
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN

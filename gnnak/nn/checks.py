@@ -1,4 +1,4 @@
-"""Checks of the inputs of a GNN-AK layer; each error is one sentence."""
+"""Check the inputs of a GNN-AK layer."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def check_states(x: Tensor, channels: int) -> None:
-    """Raise `WidthError` unless `x` is a tensor of real numbers [n, channels]."""
+    """Raise `WidthError` unless `x` is a floating-point tensor [n, channels]."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise WidthError(f"x is {kind}; give a tensor of real numbers [n, {channels}].")
@@ -20,11 +20,21 @@ def check_states(x: Tensor, channels: int) -> None:
 def check_subgraphs(
     subgraphs: RootedSubgraphs, num_nodes: int, edge_attr: Tensor | None
 ) -> None:
-    """Raise unless these are the subgraphs of a graph with these nodes and edges."""
+    """Raise an error unless subgraphs, nodes and edge attributes fit each other.
+
+    Args:
+        subgraphs: Must have a root for each node, or be a sample of these.
+        num_nodes: Number of nodes, n.
+        edge_attr: Edge states or weights; must have one row per edge of the graph.
+
+    Raises:
+        SubgraphError: If the subgraphs are of another graph.
+        EdgeAttrError: If `edge_attr` has another number of rows.
+    """
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(
-            f"subgraphs is a {type(subgraphs).__name__}; give what "
-            "gnnak.EgoNets(num_hops)(edge_index, num_nodes) returns."
+            f"subgraphs is a {type(subgraphs).__name__}; give the result of "
+            "gnnak.EgoNets(num_hops)(edge_index, num_nodes)."
         )
     sampled = isinstance(subgraphs, SampledSubgraphs)
     if (subgraphs.num_nodes if sampled else subgraphs.num_subgraphs) != num_nodes:

@@ -1,4 +1,4 @@
-"""From raw node and edge features to states, sized from the data."""
+"""Encode raw node and edge features as states of one width."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,10 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class Categorical:
-    """Whole numbers, one column a feature: column i lies in 0..sizes[i]-1."""
+    """Categorical features: integers, with one column per feature."""
 
     sizes: tuple[int, ...]
+    """Number of categories of each column; column i has values in 0..sizes[i]-1."""
 
     def __post_init__(self) -> None:
         if not self.sizes:
@@ -27,9 +28,10 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Real numbers, `channels` columns of them."""
+    """Continuous features: real numbers."""
 
     channels: int
+    """Number of columns."""
 
     def __post_init__(self) -> None:
         check_count("the number of continuous features", self.channels, least=1)
@@ -39,7 +41,11 @@ Features = Categorical | Continuous
 
 
 def describe(values: Tensor | None) -> Features | None:
-    """What kind of features these are; whole numbers are categories.
+    """Return the kind and sizes of features; integers are categories.
+
+    Args:
+        values: Features of all nodes, or edges, of a data set, [rows, c] or [rows];
+            None if there are none.
 
     >>> describe(torch.tensor([[0, 3], [2, 1]]))
     Categorical(sizes=(3, 4))
@@ -69,14 +75,15 @@ def describe(values: Tensor | None) -> Features | None:
 def make_encoder(
     features: Features | None, channels: int, rows: RowAxis = "nodes"
 ) -> nn.Module:
-    """Build the encoder for a kind of features; a learned constant if there are none.
+    """Build the encoder for a kind of features.
 
     All encoders are called as `encoder(values, num_rows)` and return [num_rows, c].
 
     Args:
-        features: Kind and sizes of the features; None = there are none.
-        channels: Width of the states.
-        rows: Whether it encodes nodes or edges.
+        features: Kind and sizes of the features; None = there are none, and all rows
+            get the same learned vector.
+        channels: Width of the states, c.
+        rows: Whether the rows are nodes or edges.
     """
     if features is None:
         return ConstantEncoder(channels)
@@ -86,7 +93,7 @@ def make_encoder(
 
 
 class ConstantEncoder(nn.Module):
-    """One learned vector for every row.
+    """Return the same learned vector for every row, for data without features.
 
     Args:
         channels: Width of the states.
@@ -97,17 +104,20 @@ class ConstantEncoder(nn.Module):
         self.weight = nn.Parameter(torch.randn(1, channels))
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """States of `num_rows` rows; there are no values to read."""
+        """Return states [num_rows, c]; `values` must be None."""
         if values is not None:
             raise WidthError(
-                f"features of shape {list(values.shape)} came in, but this model was "
-                "built for none; build it for features of this kind, or pass None."
+                f"got features of shape {list(values.shape)}, but this model was built "
+                "for none; build it for features of this kind, or pass None."
             )
         return self.weight.expand(num_rows, -1)
 
 
 class CategoricalEncoder(nn.Module):
-    """One embedding table per column, summed.
+    """Sum one learned embedding per column.
+
+    The embedding tables of all columns are concatenated: column i starts at row
+    `first[i]` and has `limit[i]` rows.
 
     Args:
         sizes: Number of categories of each column.
@@ -125,7 +135,7 @@ class CategoricalEncoder(nn.Module):
         self.register_buffer("first", limit.cumsum(0) - limit, persistent=False)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """States [num_rows, c] of categories [num_rows] or [num_rows, columns]."""
+        """Return states [num_rows, c] for categories [num_rows(, columns)]."""
         shape = (num_rows, self.limit.numel())
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_floating_point():
@@ -141,15 +151,16 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Every category has a row of its own table, never one of the next table.
+        """Raise an error for a category outside of its column's embedding table.
 
-        A step that is captured was called with data of the same kind before.
+        Not checked while a CUDA graph is captured: the steps before the capture have
+        checked data of the same kind.
         """
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         inside = ((values >= 0) & (values < self.limit)).all()
         if values.is_cuda or torch.compiler.is_compiling():
-            # Checked on the device: the host need not wait for the answer.
+            # Checked on the device, without synchronising.
             torch._assert_async(inside, "a category lies outside of its table")
         elif not inside:
             raise WidthError(
@@ -159,12 +170,12 @@ class CategoricalEncoder(nn.Module):
 
 
 class ContinuousEncoder(nn.Module):
-    """Linear without bias, BatchNorm, ReLU.
+    """Encode real numbers by Linear without bias, BatchNorm and ReLU.
 
     Args:
         in_channels: Number of columns.
         channels: Width of the states.
-        rows: Whether it encodes nodes or edges.
+        rows: Whether the rows are nodes or edges.
     """
 
     def __init__(
@@ -175,11 +186,15 @@ class ContinuousEncoder(nn.Module):
         self.block = dense_block(in_channels, channels, rows)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """States [num_rows, c] of values [num_rows, columns]."""
+        """Return states [num_rows, c] for values [num_rows(, columns)]."""
         return self.block(self.checked(values, num_rows))
 
     def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """The values, [num_rows, columns], in the type of the weights."""
+        """Check the shape of `values`, and convert them to the dtype of the weights.
+
+        Returns:
+            The values, [num_rows, columns].
+        """
         shape = (num_rows, self.in_channels)
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_complex():
@@ -191,7 +206,7 @@ class ContinuousEncoder(nn.Module):
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:
-    """A single feature [rows] as a column [rows, 1]."""
+    """Return a single feature [rows] as a column [rows, 1]; others unchanged."""
     return values[:, None] if values is not None and values.dim() == 1 else values
 
 

@@ -1,4 +1,4 @@
-"""FUSE: from the selected encodings of a node to its new state."""
+"""FUSE: combine the encodings of each node into its new state."""
 
 from collections.abc import Sequence
 
@@ -10,16 +10,19 @@ from gnnak.nn.options import LayerOptions
 
 
 class ConcatFuse(nn.Module):
-    r"""$W \, [h^1 \,\Vert\, \dots \,\Vert\, h^r]$: concatenate, drop out, map.
+    r"""Fuse by concatenation: $W \, \text{Dropout}[h^1 \,\Vert\, \dots \,\Vert\, h^r]$.
 
-    The Linear (or `num_layers` of them, BatchNorm and ReLU between) brings the
-    concatenation back to the width of a node state.
+    $h^1, \dots, h^r$ are the selected ones of $h_v^{\text{Centroid}}$,
+    $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
+
+    Difference from the paper: the Linear $W$ maps the concatenation to the width of a
+    node state. With `num_layers` > 1 it is an MLP with BatchNorm and ReLU.
 
     Args:
-        num_encodings: How many encodings come in, r.
-        channels: Width of each, and of the result.
-        num_layers: Linears after the concatenation.
-        dropout: Share of entries dropped before them.
+        num_encodings: Number of encodings, r.
+        channels: Width of each encoding and of the result, c.
+        num_layers: Number of Linear layers after the concatenation.
+        dropout: Dropout probability.
     """
 
     def __init__(
@@ -31,20 +34,20 @@ class ConcatFuse(nn.Module):
         self.mlp = mlp(widths, bias=False)
 
     def forward(self, encodings: Sequence[Tensor]) -> Tensor:
-        """Fuse [n, c] encodings into [n, c] states."""
+        """Fuse r encodings, each [n, c], into node states, [n, c]."""
         return self.mlp(self.dropout(torch.cat(list(encodings), dim=1)))
 
 
 class SumFuse(nn.Module):
-    r"""$h^1 + \dots + h^r$."""
+    r"""Fuse by summation: $h^1 + \dots + h^r$."""
 
     def forward(self, encodings: Sequence[Tensor]) -> Tensor:
-        """Fuse [n, c] encodings into [n, c] states."""
+        """Fuse r encodings, each [n, c], into node states, [n, c]."""
         return torch.stack(list(encodings)).sum(dim=0)
 
 
 def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Module:
-    """Build the FUSE of a layer with these options."""
+    """Build the FUSE module of a layer with these options."""
     if options.fuse == "sum":
         return SumFuse()
     num_layers = max(options.mlp_layers, 1)

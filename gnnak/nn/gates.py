@@ -1,7 +1,8 @@
-"""Distance to the centroid (D2C): its encoding, and the gates made from it.
+r"""The learned encoding of the distance to the centroid (D2C), and the gates from it.
 
-D2C is categorical: whatever depends on it alone is a table with a row per hop value,
-computed once per call and looked up, never pushed through a layer once per copy.
+D2C is categorical, so $\mathbf{d}_{i|j}$ is a row of a table with one row per distance.
+Functions of $\mathbf{d}_{i|j}$ are computed for each row of that table, not for each
+copy, and then looked up per copy.
 """
 
 from collections.abc import Iterable
@@ -9,17 +10,19 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
+from gnnak.nn.segment import lookup
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding
 
 
 class HopTable(nn.Module):
-    r"""The encoding $\mathbf{d}_{i|j}$ of the distance from copy $i$ to root $j$.
+    r"""Learned embedding $\mathbf{d}_{i|j}$ of the distance from node $i$ to root $j$.
 
-    One learned row per hop 0..`max_hops`, and a last one for "not reached".
+    `weight` has one row per distance 0..`max_hops`, and a last row for copies without a
+    path to their root (hop -1).
 
     Args:
-        max_hops: Largest distance with a row of its own.
+        max_hops: Largest distance in the table.
         channels: Width of a row, h.
     """
 
@@ -30,28 +33,38 @@ class HopTable(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all rows anew from the standard normal distribution."""
+        """Initialise all rows from the standard normal distribution."""
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """The table row of each copy's hop [m]: "not reached" is the last row."""
+        """Return the index of each copy's row in the table, [m]; hop -1 is the last."""
         return subgraphs.hop_rows(self.max_hops + 2)
 
+    def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        """Look up the row of each copy's distance, as [m, c].
+
+        Args:
+            table: One row per row of `weight`, [max_hops + 2, c]: `weight` itself, or a
+                function of it.
+            subgraphs: The rooted subgraphs.
+        """
+        return lookup(table, self.rows(subgraphs))
+
     def extra_repr(self) -> str:
-        """Show the sizes."""
+        """Return the sizes, for `repr`."""
         return f"max_hops={self.max_hops}, channels={self.weight.size(1)}"
 
 
 class HopGate(nn.Module):
-    r"""$\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$, one value per hop and channel.
+    r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$, per distance and channel.
 
     Difference from the paper: the paper applies the sigmoid to $\mathbf{d}$ itself,
-    which must then be as wide as the states; here a Linear widens the one table that
-    also augments the features.
+    which must then be as wide as the states; here a Linear maps $\mathbf{d}$ to that
+    width, so that the same table also augments the input of the base GNN.
 
     Args:
-        hop_channels: Width of the hop table, h.
-        channels: Width of the states that are gated, d.
+        hop_channels: Width of the D2C table, h.
+        channels: Width of the states that are multiplied by the gate, c.
     """
 
     def __init__(self, hop_channels: int, channels: int) -> None:
@@ -59,18 +72,18 @@ class HopGate(nn.Module):
         self.linear = nn.Linear(hop_channels, channels)
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Initialise the weights."""
         self.linear.reset_parameters()
 
     def forward(self, table: Tensor) -> Tensor:
-        """Gate values for every row of the hop table, [max_hops + 2, d]."""
+        """Compute the gate for each row of the D2C table, as [max_hops + 2, c]."""
         return torch.sigmoid(self.linear(table))
 
 
 def make_gates(
     names: Iterable[Encoding], hop_channels: int, channels: int
 ) -> nn.ModuleDict:
-    """A gate for each of these encodings; none at all without D2C."""
+    """Build a gate for each of the named encodings; none if `hop_channels` is 0."""
     if not hop_channels:
         return nn.ModuleDict()
     return nn.ModuleDict({name: HopGate(hop_channels, channels) for name in names})

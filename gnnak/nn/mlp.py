@@ -1,4 +1,4 @@
-"""Dense blocks and MLPs."""
+"""Build dense blocks (Linear, BatchNorm, ReLU) and MLPs of them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -13,7 +13,13 @@ from gnnak.typing import Encoding
 def dense_block(
     in_channels: int, out_channels: int, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build Linear without bias, BatchNorm, ReLU, for `rows` of nodes or others."""
+    """Build a block of Linear without bias, BatchNorm and ReLU.
+
+    Args:
+        in_channels: Width of the input.
+        out_channels: Width of the output.
+        rows: Whether its input rows are nodes, edges or graphs; see `BatchNorm`.
+    """
     return nn.Sequential(
         nn.Linear(in_channels, out_channels, bias=False),
         BatchNorm(out_channels, rows),
@@ -24,12 +30,12 @@ def dense_block(
 def mlp(
     widths: Sequence[int], bias: bool = True, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build dense blocks through all `widths`; the last one is a bare Linear.
+    """Build an MLP: a dense block per hidden layer, then a Linear.
 
     Args:
         widths: Widths of the input, of every hidden layer and of the output.
         bias: Whether the last Linear has a bias.
-        rows: What the rows are that it will get; see `BatchNorm`.
+        rows: Whether its input rows are nodes, edges or graphs; see `BatchNorm`.
 
     >>> [type(layer).__name__ for layer in mlp([4, 8, 8, 2])]
     ['Sequential', 'Sequential', 'Linear']
@@ -42,7 +48,13 @@ def mlp(
 def make_transforms(
     names: Iterable[Encoding], channels: int, num_layers: int
 ) -> nn.ModuleDict:
-    """Build `num_layers` dense blocks for each of these encodings, by name."""
+    """Build a sequence of `num_layers` dense blocks for each named encoding.
+
+    Args:
+        names: The encodings whose copies are transformed before they are pooled.
+        channels: Width of the states, in and out.
+        num_layers: Number of blocks; 0 = no transforms, an empty dict.
+    """
     if not num_layers:
         return nn.ModuleDict()
     return nn.ModuleDict(

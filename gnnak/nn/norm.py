@@ -1,4 +1,4 @@
-"""BatchNorm over the rows of one process, or of several that train together."""
+"""BatchNorm for padded batches and for training in several processes (DDP)."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ from gnnak.nn.padding import RowAxis, current_real_rows
 class BatchNorm(nn.BatchNorm1d):
     r"""$\gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$ over the rows.
 
-    A single row, as of a one-node graph, is no error: it has no deviation, so it is
-    normalised with the running statistics. Where several processes train together, the
-    statistics are those of all their rows, on any device, so that the number of
-    processes does not change the result; a process may then even have no row. Padding
-    rows are ignored inside `real_rows`.
+    There are three differences from `torch.nn.BatchNorm1d` in training. A batch of one
+    row, such as a one-node graph, is no error: it is normalised with the running
+    statistics. With several processes (DDP), on CPU or GPU, the statistics are those of
+    the rows of all processes, so that the number of processes does not change the
+    result; a process may have no rows. Inside `real_rows`, padding rows are ignored.
 
     Args:
         channels: Width of the rows.
-        rows: What the rows are: nodes, edges or graphs. It tells which count of real
-            rows applies to a padded batch.
-        options: Further options of `torch.nn.BatchNorm1d`.
+        rows: Whether the rows are nodes, edges or graphs; selects the number of real
+            rows of a padded batch.
+        options: Other options of `torch.nn.BatchNorm1d`.
     """
 
     def __init__(self, channels: int, rows: RowAxis = "nodes", **options: Any) -> None:
@@ -40,7 +40,7 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise rows [n, c] with their own statistics, in one process."""
+        """Normalise rows [n, c] with the statistics of this process's batch."""
         real = self.real_rows()
         if real is not None:
             return self._over_real_rows(x, real)
@@ -49,7 +49,7 @@ class BatchNorm(nn.BatchNorm1d):
         return self._with_running_statistics(x)
 
     def real_rows(self) -> Tensor | None:
-        """Return how many rows are real at the moment, 0-dim; None = all."""
+        """Return the number of real rows of the current batch, 0-dim; None = all."""
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
@@ -58,7 +58,11 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise with the statistics of the first `count` rows, if more than one."""
+        """Normalise with the statistics of the first `count` rows.
+
+        If there are fewer than two, use the running statistics. Padding rows are set to
+        the mean.
+        """
         running = self.running_mean
         assert running is not None
         assert self.running_var is not None
@@ -77,6 +81,7 @@ class BatchNorm(nn.BatchNorm1d):
         return (centred * scale * self.weight + self.bias).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
+        """Normalise with the statistics of the rows of all processes."""
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
         dist.all_reduce(rows)
@@ -93,7 +98,13 @@ class BatchNorm(nn.BatchNorm1d):
     def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
     ) -> None:
-        """Move the running statistics towards those of this batch, where wanted."""
+        """Update the running statistics.
+
+        Args:
+            mean: Mean of the batch, [c].
+            variance: Unbiased variance of the batch, [c].
+            wanted: Whether to update at all, 0-dim bool on the device; None = yes.
+        """
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.momentum is not None
@@ -111,7 +122,7 @@ class NormReluDropout(nn.Sequential):
 
     Args:
         channels: Width of the rows.
-        dropout: Share of entries dropped.
+        dropout: Dropout probability.
     """
 
     def __init__(self, channels: int, dropout: float = 0.0) -> None:
@@ -135,14 +146,14 @@ class _SumOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Sum the gradients: every process's value is part of every sum."""
+        """Sum the gradients: the value of each process is a term in every sum."""
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total
 
 
 def several_processes() -> bool:
-    """Return whether several processes train together."""
+    """Return whether more than one process trains the model (DDP)."""
     if not dist.is_available() or not dist.is_initialized():
         return False
     return dist.get_world_size() > 1

@@ -1,7 +1,7 @@
-"""Every option of a GNN-AK layer, in one record.
+"""The options of a GNN-AK layer.
 
-`GNNAK`, `uplift` and `ModelOptions` take their options from here: a new option is one
-field of `LayerOptions` and one of `LayerChanges`, and the code that reads it.
+`GNNAK` and `uplift` take them as arguments, and `ModelOptions` inherits them. To add an
+option, add a field to `LayerOptions` and to `LayerChanges`, and the code that reads it.
 """
 
 from __future__ import annotations
@@ -26,29 +26,30 @@ from gnnak.typing import (
 class LayerOptions:
     """Options of a GNN-AK layer.
 
-    The defaults, `PAPER`, are the paper's equations of GNN-AK+ and nothing more;
-    `PUBLISHED` adds what the published experiments do beyond the equations.
+    The defaults, `PAPER`, are the equations of GNN-AK+ in the paper. `PUBLISHED` adds
+    the MLPs and the centroid gate of the published code, which are not in the
+    equations.
     """
 
     hop_channels: int = 16
     """Width h of the encoding of the distance to the centroid (D2C); 0 = no distances
     and no gates, as in GNN-AK."""
     encodings: tuple[Encoding, ...] | None = None
-    """The encodings that are fused; None = all three."""
+    """The encodings to fuse; None = all three."""
     reduce: Reduce = "sum"
-    """The pool of the subgraph and the context encoding."""
+    """How the subgraph and the context encoding pool: POOL in the equations."""
     fuse: FuseMode = "concat"
-    """How encodings are fused; "concat" is followed by a Linear to the output width."""
+    """How encodings are fused; after "concat", a Linear maps to the output width."""
     dropout: float = 0.0
-    """Share of the concatenated encodings that is dropped before they are fused."""
+    """Dropout probability for the concatenated encodings."""
     mlp_layers: int = 0
-    """Number of transforms (Linear, BatchNorm, ReLU) of the copies' states before the
-    subgraph pool and before the context pool, where more than one encoding is fused.
-    The fuse "concat" has the same number of Linears, and at least one. Not in the
-    paper's equations."""
+    """Number of blocks (Linear, BatchNorm, ReLU) that transform the states of copies
+    before the subgraph pool and before the context pool; used if more than one encoding
+    is fused. Also the number of Linear layers (at least one) after the concatenation in
+    FUSE. Not in the paper's equations."""
     gate_centroid: bool = False
-    """Whether the centroid encoding has a gate, too: that of hop 0. Not in the paper's
-    equations."""
+    """Whether the centroid encoding has a gate, too; its distance is always 0. Not in
+    the paper's equations."""
 
     def __post_init__(self) -> None:
         check_count("hop_channels", self.hop_channels)
@@ -60,7 +61,7 @@ class LayerOptions:
         check_count("mlp_layers", self.mlp_layers)
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy in which some options have other values.
+        """Return a copy of the record in which the given options have new values.
 
         >>> PAPER.changed(reduce="mean").reduce
         'mean'
@@ -76,7 +77,7 @@ Known: hop_channels, encodings, reduce, fuse, dropout, mlp_layers, gate_centroid
 
 
 class LayerChanges(TypedDict, total=False):
-    """The options of `LayerOptions` as keyword arguments, for type checkers."""
+    """Keyword arguments that override fields of `LayerOptions`, for type checkers."""
 
     hop_channels: int
     encodings: Sequence[Encoding]
@@ -88,4 +89,6 @@ class LayerChanges(TypedDict, total=False):
 
 
 PAPER = LayerOptions()
+"""GNN-AK+ as in the equations of the paper."""
 PUBLISHED = LayerOptions(mlp_layers=1, gate_centroid=True)
+"""GNN-AK+ as in the published code."""

@@ -1,9 +1,11 @@
-"""Tell norms which rows of a padded batch are real.
+"""Tell BatchNorms how many rows of a padded batch are real.
 
-The real counts travel with `GraphBatch` and `RootedSubgraphs`. A norm gets one tensor
-only, often inside a module that knows nothing of padding, so the layer that calls the
-module opens a scope: inside it, "nodes" and "edges" are those of the graph that the
-module runs on. Scopes are context variables: every thread has its own.
+`GraphBatch` and `RootedSubgraphs` store the number of their real rows. A BatchNorm gets
+only a tensor, often inside a base GNN that does not know about padding. So the layer
+that calls the base GNN sets the numbers in a context variable, and every BatchNorm
+inside reads them. A base GNN may run on the graph, where its rows are nodes and edges,
+or on rooted subgraphs, where its rows are node copies and edge copies. Context
+variables are local to a thread.
 """
 
 from collections.abc import Iterator
@@ -19,29 +21,36 @@ from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 RowAxis = Literal["nodes", "edges", "graphs"]
-"""What a norm has rows of."""
+"""What the rows of a BatchNorm's input are, seen from the module that it is in."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """The number of real rows of each axis, 0-dim int64; None = all rows are real."""
+    """Numbers of real rows, as 0-dim int64 tensors; None = all rows are real."""
 
     nodes: Tensor | None = None
+    """Real nodes, or node copies."""
     edges: Tensor | None = None
+    """Real edges, or edge copies."""
     graphs: Tensor | None = None
+    """Real graphs, or rooted subgraphs."""
 
 
 ALL_REAL = RealRows()
+"""No padding on any axis."""
 _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 
 
 @contextmanager
 def real_rows(rows: RealRows) -> Iterator[None]:
-    """Inside, norms in training take their statistics from real rows only.
+    """Inside, BatchNorms in training compute their statistics from real rows only.
 
-    Padding rows, which follow the real ones, get the norm's output for the mean, so
-    that they never grow from layer to layer. The counts are read on the device: no
-    synchronisation. Batches are padded in runs of one process only.
+    Real rows come first. Padding rows are set to the mean before the affine map, so
+    that their values do not grow from layer to layer. The numbers stay on the device,
+    so nothing synchronises. Padding is not supported with several processes (DDP).
+
+    Args:
+        rows: The numbers of real rows.
 
     >>> from gnnak.nn.norm import BatchNorm
     >>> norm = BatchNorm(1)
@@ -58,19 +67,19 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the counts of the innermost `real_rows`."""
+    """Return the numbers set by the innermost `real_rows`."""
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Open the scope of modules that run on the graph itself."""
+    """Return `real_rows` for modules that run on the nodes and edges of the graph."""
     if real is None:
         return _unpadded()
     return real_rows(RealRows(real.nodes, real.edges, real.graphs))
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Open the scope of modules that run on the copies of rooted subgraphs."""
+    """Return `real_rows` for modules that run on node and edge copies of subgraphs."""
     real = subgraphs.real
     if real is None:
         return _unpadded()
@@ -78,6 +87,6 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
 
 
 def _unpadded() -> AbstractContextManager[None]:
-    """Open a scope without padding; nothing to do where there is none anyway."""
+    """Return `real_rows` without padding; a null context if that is set already."""
     padded = current_real_rows() is not ALL_REAL
     return real_rows(ALL_REAL) if padded else nullcontext()

@@ -1,4 +1,4 @@
-"""Activation checkpointing: less memory in training for a second forward pass."""
+"""Activation checkpointing: recompute activations in the backward pass."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,11 +12,15 @@ from gnnak.nn.padding import RealRows, current_real_rows, real_rows
 
 
 def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
-    """Call a module without saving activations; the backward pass recomputes them.
+    """Call a module without saving its activations; the backward pass recomputes them.
 
-    Values, gradients, dropout masks and running statistics are those of a plain call:
-    the second forward pass uses the random state of the first one, and does not update
-    the running statistics of norms again.
+    Outputs, gradients and running statistics are the same as those of `module(...)`.
+    The second forward pass has the random state of the first, so dropout masks are the
+    same, and does not update the running statistics of BatchNorms a second time.
+
+    Args:
+        module: The module to call.
+        arguments: Its arguments.
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
@@ -27,14 +31,18 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 
 @contextmanager
 def _second_pass(module: nn.Module, rows: RealRows) -> Iterator[None]:
-    """Inside, norms ignore the same padding as in the first pass and update nothing."""
+    """Context of the second forward pass.
+
+    The backward pass runs outside of the `real_rows` of the first forward pass, so its
+    `rows` are set again. Running statistics do not change.
+    """
     with frozen_running_statistics(module), real_rows(rows):
         yield
 
 
 @contextmanager
 def frozen_running_statistics(module: nn.Module) -> Iterator[None]:
-    """Inside, the running statistics of norms do not change."""
+    """Inside, the running statistics of all BatchNorms in `module` do not change."""
     norms = [norm for norm in module.modules() if isinstance(norm, _BatchNorm)]
     momenta = [norm.momentum for norm in norms]
     counts = [norm.num_batches_tracked for norm in norms]

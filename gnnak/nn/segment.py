@@ -1,4 +1,4 @@
-"""Gathers and segment reductions over rows."""
+"""Gather rows by index, and sum or average rows that share an index."""
 
 from torch import Tensor
 
@@ -8,9 +8,10 @@ from gnnak.typing import Reduce
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Return the rows `index` [m] of a small table [k, c], as [m, c].
+    """Gather the rows `index` [m] of a small table [k, c], as [m, c].
 
-    Few rows get many gradients here: a case that backends can speed up.
+    Separate from other gathers because a backend can speed up its backward pass, which
+    sums very many gradients into few rows.
     """
     return table.index_select(0, index)
 
@@ -18,7 +19,8 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
 def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
     """Sum or average the rows of `values` [m, c] that share an index, as [size, c].
 
-    Rows that no index names are zero. Half-precision rows are summed in float32.
+    Output rows that `index` does not contain are zero. Half-precision rows are summed
+    in float32.
 
     >>> import torch
     >>> rows = torch.tensor([[1.0], [2.0], [6.0]])

@@ -1,4 +1,4 @@
-"""The encodings of a layer, a few rooted subgraphs at a time."""
+"""Compute the encodings of a layer for a few rooted subgraphs at a time."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,15 @@ from gnnak.subgraphs.slices import slices
 from gnnak.typing import Encoding, Reduce
 
 Encodings = dict[Encoding, Tensor]
+"""Encodings by name, in the order in which they are fused."""
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Whether slices give what all subgraphs at once give.
+    """Return whether slicing the subgraphs does not change the output of `layer`.
 
-    They do not in training, nor where a norm takes the statistics of a batch, nor for
-    a choice of subgraphs, whose context is scaled as a whole.
+    It does in training and for BatchNorms in training mode, which use the statistics of
+    the whole batch. It also does for subgraphs sampled by SubgraphDrop, because their
+    context encoding is scaled by counts over all sampled subgraphs.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)
@@ -33,17 +35,21 @@ def sliced_encodings(
     max_copies: int,
     reduce: Reduce,
 ) -> Encodings:
-    """What encoding all subgraphs at once gives, with the memory of one slice.
+    """Encode slices of the subgraphs one after the other, to save memory.
 
-    Centroid and subgraph encodings belong to one subgraph each. The context encoding
-    pools over all of them: sums of slices are added up, and a mean is taken at the end.
+    Centroid and subgraph encodings of the slices are concatenated. The context encoding
+    pools over the subgraphs of all slices, so the sums of the slices are added; a mean
+    is this sum divided by the number of subgraphs that contain each node.
 
     Args:
-        encode: From some subgraphs to their encodings, the context summed.
+        encode: Computes the encodings of a slice, with "sum" as POOL of the context.
         subgraphs: A rooted subgraph for every node.
         num_nodes: Number of nodes, n.
-        max_copies: About how many copies a slice has.
+        max_copies: Approximate number of node copies in a slice.
         reduce: POOL of the context encoding.
+
+    Returns:
+        The same encodings as for all subgraphs at once.
     """
     found: dict[Encoding, list[Tensor]] = {}
     for part in slices(subgraphs, max_copies):
@@ -54,6 +60,6 @@ def sliced_encodings(
                 found.setdefault(name, []).append(values)
     encodings = {name: torch.cat(values) for name, values in found.items()}
     if "context" in encodings and reduce == "mean":
-        held = counts_of(subgraphs.node, num_nodes).clamp(min=1)
-        encodings["context"] = encodings["context"] / held[:, None]
+        count = counts_of(subgraphs.node, num_nodes).clamp(min=1)
+        encodings["context"] = encodings["context"] / count[:, None]
     return encodings or encode(subgraphs)

@@ -1,4 +1,4 @@
-"""One GNN-AK(+) layer: the file to read beside the paper, section 4."""
+"""One layer of GNN-AK or GNN-AK+, with the equations of section 4 of the paper."""
 
 from typing import Unpack
 
@@ -20,7 +20,6 @@ from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.padding import on_copies, on_graph
-from gnnak.nn.segment import lookup
 from gnnak.nn.sliced import can_slice, sliced_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import (
@@ -34,45 +33,52 @@ from gnnak.typing import (
 
 
 class GNNAK(nn.Module):
-    r"""A GNN as kernel: run on every node's rooted subgraph, it makes the node's state.
+    r"""One GNN-AK+ layer: run a base GNN on the rooted subgraph of every node.
 
-    With $\text{Emb}(i \mid \text{Sub}[j])$ the base GNN's state of node $i$ in the
-    subgraph rooted at $j$, and $\mathbf{d}_{i|j}$ the encoding of the distance between
-    them (D2C), one layer of GNN-AK+ is
+    $\text{Emb}(i \mid \text{Sub}[j])$ is the state that the base GNN computes for node
+    $i$ in the subgraph rooted at node $j$, and $\mathbf{d}_{i|j}$ is a learned encoding
+    of the distance from $i$ to $j$, the distance to the centroid (D2C). The new state
+    of node $v$ is
 
     $$h_v' = \text{FUSE}\big(h_v^{\text{Centroid}},\,
         h_v^{\text{Subgraph}},\, h_v^{\text{Context}}\big)$$
 
-    $$h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v]) \qquad
-      h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
-        \sigma(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v]) \qquad
-      h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
-        \sigma(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
+    $$h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v])$$
+
+    $$h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
+        \text{Sigmoid}(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v])$$
+
+    $$h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
+        \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
+
+    The base GNN gets $[h_i \,\Vert\, \mathbf{d}_{i|j}]$ as the state of node $i$ in
+    $\text{Sub}[j]$. A node seen in one subgraph is called a copy: a pair $(i, j)$ is
+    one of the m rows of a tensor [m, c].
 
     GNN-AK is `hop_channels=0, encodings=("centroid", "subgraph")`: no distances, no
     gates, no context.
 
     Args:
         gnn: The base GNN: any module that maps (x, edge_index[, edge_attr or
-            edge_weight][, batch]) to node states, of input width
-            `in_channels + hop_channels`, or `in_channels` with `hop="add"` or without
-            distances. If its output is not `out_channels` wide, a Linear follows it.
+            edge_weight][, batch]) to node states. Its input width is
+            `in_channels + hop_channels`; with `hop="add"` or `hop_channels=0` it is
+            `in_channels`. If its output width is not `out_channels`, a Linear follows.
         in_channels: Width of the incoming node states.
         out_channels: Width of the new node states.
-        max_hops: Largest distance in the rooted subgraphs that the layer will get.
-        hop: How distances augment the states: "concat", as in the paper, or "add"
-            (through a Linear), which leaves the base GNN's width alone.
-        options: All further options; see `LayerOptions`.
-        changes: Single options that differ, such as `hop_channels=0`.
+        max_hops: Largest distance from a node to its root that the layer supports.
+        hop: How D2C augments the input of the base GNN: "concat", as in the paper, or
+            "add", $h_i + W \mathbf{d}_{i|j}$, which does not change its input width.
+        options: All other options; see `LayerOptions`.
+        changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Attributes:
-        max_copies: In evaluation, about how many copies are computed at a time: less
-            memory, the same values. None = all at once.
+        max_copies: In evaluation, compute about this many copies at a time, to save
+            memory; None = all at once. The output is the same.
 
-    Difference from the paper: a Linear between $\mathbf{d}$ and the sigmoid (see
-    `HopGate`), and the Linear that ends "concat". The paper also lists
-    $\mathbf{d}_{i|j}$ among the arguments of FUSE: it is what the next layer adds to
-    the states of its copies, and a layer here adds it to its own input.
+    Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
+    `HopGate`), and a Linear follows the concatenation of FUSE. The paper also lists
+    $\mathbf{d}_{i|j}$ as an argument of FUSE, to augment the input of the next layer;
+    here, every layer augments its own input.
 
     >>> from torch_geometric.nn import GCNConv
     >>> from gnnak import EgoNets
@@ -107,8 +113,8 @@ class GNNAK(nn.Module):
 
         hop_channels = options.hop_channels
         added = hop_channels if hop == "concat" else 0
-        made_of = f"in_channels {in_channels} + hop_channels {added}"
-        self.calling = try_out(gnn, in_channels + added, made_of)
+        origin = f"in_channels {in_channels} + hop_channels {added}"
+        self.calling = try_out(gnn, in_channels + added, origin)
         self.gnn = gnn
         width = self.calling.out_channels
         self.project = (
@@ -133,13 +139,13 @@ class GNNAK(nn.Module):
         subgraphs: RootedSubgraphs,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        """Compute every node's new state.
+        r"""Compute the new state $h_v'$ of every node.
 
         Args:
-            x: Node states, [n, in_channels].
-            subgraphs: A rooted subgraph for every node, or those that `SubgraphDrop`
-                sampled.
-            edge_attr: Edge states [e, c], or weights [e], that the base GNN reads.
+            x: Node states $h_v$, [n, in_channels].
+            subgraphs: The rooted subgraphs of all nodes, or the sample of them that
+                `SubgraphDrop` returns.
+            edge_attr: Edge states [e, c] or weights [e] for the base GNN.
 
         Returns:
             New node states, [n, out_channels].
@@ -156,12 +162,12 @@ class GNNAK(nn.Module):
                     self.max_copies,
                     self.reduce,
                 )
-        return self.combine(encodings, subgraphs, x.size(0))
+        return self.fuse_encodings(encodings, subgraphs, x.size(0))
 
     def check(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
     ) -> None:
-        """Raise an error for inputs that do not fit the layer or each other."""
+        """Raise an error if the inputs do not fit the layer or each other."""
         check_states(x, self.in_channels)
         check_subgraphs(subgraphs, x.size(0), edge_attr)
         if self.hop_table is not None:
@@ -175,72 +181,97 @@ class GNNAK(nn.Module):
         edge_attr: Tensor | None,
         context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
-        """Run the base GNN on the subgraphs and encode the states of their copies.
+        """Compute the centroid, subgraph and context encodings that the layer uses.
 
         Args:
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
-            edge_attr: Edge states or weights.
-            context_reduce: POOL of the context encoding.
+            edge_attr: Edge states or weights; None if there are none.
+            context_reduce: POOL of the context encoding; always "sum" if `subgraphs` is
+                one of several slices, whose sums the caller adds up.
 
         Returns:
             Centroid and subgraph encodings [s, c], and context encodings [n, c].
         """
-        rows = self.hop_table.rows(subgraphs) if self.hop_table else None
-        copies = self.lift(x, subgraphs, rows)
-        edges = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
-        emb = self.project(
-            self.calling(
-                self.gnn, copies, subgraphs.edge_index, edges, subgraphs.subgraph
-            )
-        )
+        emb = self.embed(x, subgraphs, edge_attr)
         encodings: dict[Encoding, Tensor] = {}
         for name in self.encodings:
-            z = self.gate(name, emb, rows)
-            if name == "context":
-                encodings[name] = context_encoding(
-                    z, subgraphs, x.size(0), context_reduce
-                )
-            elif name == "centroid":
-                encodings[name] = centroid_encoding(z, subgraphs)
+            gated = self.gate(name, emb, subgraphs)
+            if name == "centroid":
+                encodings[name] = centroid_encoding(gated, subgraphs)
+            elif name == "subgraph":
+                encodings[name] = subgraph_encoding(gated, subgraphs, self.reduce)
             else:
-                encodings[name] = subgraph_encoding(z, subgraphs, self.reduce)
+                encodings[name] = context_encoding(
+                    gated, subgraphs, x.size(0), context_reduce
+                )
         return encodings
 
-    def combine(
+    def embed(
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+    ) -> Tensor:
+        r"""Compute $\text{Emb}(i \mid \text{Sub}[j])$ of every copy, [m, c].
+
+        The base GNN is called once, on the disjoint union of all subgraphs.
+        """
+        h = self.augment(x, subgraphs)
+        e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
+        emb = self.calling(self.gnn, h, subgraphs.edge_index, e, subgraphs.subgraph)
+        return self.project(emb)
+
+    def augment(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        r"""Return the base GNN's input, $[h_i \,\Vert\, \mathbf{d}_{i|j}]$, [m, c + h].
+
+        With `hop="add"` it is $h_i + W \mathbf{d}_{i|j}$, and without D2C it is $h_i$;
+        both are [m, c].
+        """
+        h = lift(x, subgraphs)
+        if self.hop_table is None:
+            return h
+        d = self.hop_table.weight
+        if self.hop_linear is not None:
+            return h + self.hop_table.per_copy(self.hop_linear(d), subgraphs)
+        return torch.cat([h, self.hop_table.per_copy(d, subgraphs)], dim=1)
+
+    def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        r"""Return $\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}$, [m, c].
+
+        Args:
+            name: The encoding to compute from the result. By default the centroid
+                encoding has no gate; without D2C, no encoding has one.
+            emb: $\text{Emb}(i \mid \text{Sub}[j])$ of every copy, [m, c]. With the
+                option `mlp_layers`, an MLP transforms it before the gate.
+            subgraphs: The rooted subgraphs.
+        """
+        if name in self.transforms:
+            emb = self.transforms[name](emb)
+        if name not in self.gates:
+            return emb
+        assert self.hop_table is not None
+        sigmoid_d = self.gates[name](self.hop_table.weight)
+        return self.hop_table.per_copy(sigmoid_d, subgraphs) * emb
+
+    def fuse_encodings(
         self,
         encodings: dict[Encoding, Tensor],
         subgraphs: RootedSubgraphs,
         num_nodes: int,
     ) -> Tensor:
-        """Put the encodings of subgraphs at their roots, and fuse all, [n, c]."""
-        of_roots = dict(encodings)
-        of_roots.pop("context", None)
-        encodings = encodings | at_nodes(of_roots, subgraphs, num_nodes)
+        r"""Return $h_v' = \text{FUSE}(\dots)$ of the encodings of each node, [n, c].
+
+        Args:
+            encodings: The result of `encode`.
+            subgraphs: The rooted subgraphs that were encoded.
+            num_nodes: Number of nodes, n.
+        """
+        per_subgraph = dict(encodings)
+        per_subgraph.pop("context", None)
+        per_node = encodings | at_nodes(per_subgraph, subgraphs, num_nodes)
         with on_graph(subgraphs.real):
-            return self.fuse(list(encodings.values()))
-
-    def lift(
-        self, x: Tensor, subgraphs: RootedSubgraphs, rows: Tensor | None
-    ) -> Tensor:
-        """Give every copy its node's state, augmented with its distance, [m, c]."""
-        copies = lift(x, subgraphs)
-        if self.hop_table is None or rows is None:
-            return copies
-        if self.hop_linear is not None:
-            return copies + lookup(self.hop_linear(self.hop_table.weight), rows)
-        return torch.cat([copies, lookup(self.hop_table.weight, rows)], dim=1)
-
-    def gate(self, name: Encoding, emb: Tensor, rows: Tensor | None) -> Tensor:
-        """Transform the copies' states for one encoding, and gate them, [m, c]."""
-        if name in self.transforms:
-            emb = self.transforms[name](emb)
-        if name in self.gates and self.hop_table is not None and rows is not None:
-            emb = emb * lookup(self.gates[name](self.hop_table.weight), rows)
-        return emb
+            return self.fuse(list(per_node.values()))
 
     def extra_repr(self) -> str:
-        """Show the options in the order of the arguments."""
+        """Return the options, in the order of the arguments, for `repr`."""
         return (
             f"in_channels={self.in_channels}, out_channels={self.out_channels}, "
             f"max_hops={self.max_hops}, hop={self.hop!r}, {self.options}"

@@ -1,4 +1,4 @@
-"""`uplift(model)`: every PyG conv inside any model, replaced by its uplifted form."""
+"""`uplift(model)`: replace every PyG conv inside a model by a GNN-AK layer."""
 
 import copy
 from collections.abc import Callable
@@ -27,23 +27,24 @@ def uplift(
     drop: SubgraphDrop | None = None,
     **changes: Unpack[LayerChanges],
 ) -> nn.Module:
-    """Replace every PyG `MessagePassing` in a copy of `model` by its uplifted form.
+    """Return a copy of `model` with a GNN-AK layer in place of every PyG conv.
 
-    The result is called exactly like `model`, on the same batches. Each conv keeps its
-    weights and width, and becomes the base GNN of a `GNNAK` layer with `hop="add"`.
-    Subgraphs are extracted once per forward pass and shared by all layers; egonets
-    also across passes over the very same `edge_index` tensor.
+    The copy is called exactly like `model`, on the same batches. Each conv (any PyG
+    `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
+    layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
+    all layers. Egonets are also reused in later passes if these get the same
+    `edge_index` tensor object, unmodified.
 
     Args:
-        model: Any module with PyG convs in it, or a single conv; it is not changed.
-            `GNNAK` layers and uplifted convs in it stay as they are.
-        num_hops: Radius of the egonets, or what makes the subgraphs: `EgoNets(...)`,
-            or `RandomWalks(...)`, whose walks are sampled anew in each pass in
-            training, and from a fixed seed in evaluation.
+        model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
+            convs that are already uplifted are copied unchanged.
+        num_hops: Radius of the egonets; or an extractor of subgraphs, such as
+            `EgoNets(...)` or `RandomWalks(...)`. Walks are sampled in each forward pass
+            in training, and with a fixed seed in evaluation.
         options: Options of the layers; see `LayerOptions`.
-        drop: Samples the subgraphs that are used in training, anew in each forward
-            pass; None = all are used. Evaluation uses all.
-        changes: Single options that differ, such as `reduce="mean"`.
+        drop: Samples the subgraphs to use in each forward pass in training; None = use
+            all of them. Evaluation always uses all.
+        changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> from torch_geometric.nn import GIN
     >>> net = uplift(GIN(16, 64, num_layers=2), num_hops=2)
@@ -80,9 +81,11 @@ def uplift(
 def _replace_convs(
     model: nn.Module, wrap: Callable[[MessagePassing], nn.Module]
 ) -> None:
-    """Replace each outermost conv in place; a conv in two places stays one module.
+    """Replace convs inside `model` by `wrap(conv)`, in place.
 
-    What is uplifted already, `GNNAK` layers and `UpliftedConv`, stays as it is.
+    A conv inside another conv is not replaced, nor is one inside a `GNNAK` layer or an
+    `UpliftedConv`. A conv that occurs twice is wrapped once, so its weights stay
+    shared.
     """
     wrapped: dict[MessagePassing, nn.Module] = {}
 
@@ -107,7 +110,12 @@ def _replace_convs(
 
 
 def _widths(conv: MessagePassing) -> tuple[int, int]:
-    """Input and output width of a conv."""
+    """Return the input and output width of a conv.
+
+    Raises:
+        OptionError: If the conv declares no width at all.
+        WidthError: If it does not run at any width that it declares.
+    """
     name, widths = type(conv).__name__, own_widths(conv)
     if widths is not None:
         return widths
@@ -121,11 +129,11 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
 
 
 class UpliftedConv(nn.Module):
-    """The uplifted form of a conv inside a model; called like the conv.
+    """A `GNNAK` layer that takes the place of its base conv: called like that conv.
 
     Args:
-        layer: The uplifted conv.
-        shared: Where its subgraphs come from.
+        layer: The layer, with the conv as its base GNN.
+        shared: Extracts the subgraphs, once per forward pass for all layers of a model.
     """
 
     def __init__(self, layer: GNNAK, shared: SharedSubgraphs) -> None:
@@ -136,18 +144,26 @@ class UpliftedConv(nn.Module):
 
     @property
     def in_channels(self) -> int:
-        """Width of the node states that come in."""
+        """Width of the input node states."""
         return self.layer.in_channels
 
     @property
     def out_channels(self) -> int:
-        """Width of the node states that go out."""
+        """Width of the output node states."""
         return self.layer.out_channels
 
     def forward(
         self, x: Tensor, edge_index: Tensor, *args: object, **options: object
     ) -> Tensor:
-        """Compute new node states with the conv's own arguments."""
+        """Compute new node states, [n, out_channels].
+
+        Args:
+            x: Node states, [n, in_channels].
+            edge_index: Directed edges, [2, e].
+            args: Further positional arguments, in the order of the conv's signature.
+            options: Further keyword arguments. Only edge_attr or edge_weight may be
+                given; `batch` and `batch_size` are ignored.
+        """
         for name, value in (("x", x), ("edge_index", edge_index)):
             if not isinstance(value, Tensor) or value.layout != torch.strided:
                 raise GraphError(
@@ -161,7 +177,7 @@ class UpliftedConv(nn.Module):
     def _edge_attr(
         self, args: tuple[object, ...], options: dict[str, object]
     ) -> Tensor | None:
-        """Find the edge attributes among the conv's further arguments."""
+        """Return edge_attr or edge_weight from the arguments after `edge_index`."""
         named = dict(zip(self.arguments[2:], args, strict=False)) | options
         named.pop("batch", None)
         named.pop("batch_size", None)
@@ -170,12 +186,12 @@ class UpliftedConv(nn.Module):
         if len(given) != len(known) or len(known) > 1:
             raise OptionError(
                 f"an uplifted {self.layer.calling.name} takes edge_attr or edge_weight "
-                f"beside x and edge_index, but got {', '.join(given)}."
+                f"in addition to x and edge_index, but got {', '.join(given)}."
             )
         return given[known[0]] if known else None  # type: ignore[return-value]
 
     def reset_parameters(self) -> None:
-        """Initialise all weights again, the conv's included."""
+        """Initialise all weights of the layer, including those of the conv."""
         for module in self.layer.modules():
             reset = getattr(module, "reset_parameters", None)
             if module is not self.layer and callable(reset):

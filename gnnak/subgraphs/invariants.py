@@ -1,4 +1,4 @@
-"""What must hold of a record of rooted subgraphs, each sentence checked."""
+"""Check that a `RootedSubgraphs` record has the properties that its fields document."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ if TYPE_CHECKING:
     from gnnak.subgraphs.rooted import RootedSubgraphs
 
 TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
-"""The fields of the record that are tensors."""
+"""The fields of `RootedSubgraphs` that are tensors."""
 
 
 def check_record(
     record: RootedSubgraphs, edge_index: Tensor | None, num_nodes: int | None
 ) -> None:
-    """Raise `SubgraphError` at the first sentence that does not hold.
+    """Raise `SubgraphError` for the first property of the record that does not hold.
 
     Args:
-        record: The record to verify.
-        edge_index: The graph it was taken from, to verify it against; or None.
-        num_nodes: The graph's number of nodes; required with `edge_index`.
+        record: The record to check.
+        edge_index: The edges of the graph, [2, e], to compare edge copies with; None =
+            check the record alone.
+        num_nodes: Number of nodes of the graph; required with `edge_index`.
     """
     if None not in (num_nodes, record.num_nodes) and num_nodes != record.num_nodes:
         raise SubgraphError(
-            f"the record is of a graph of {record.num_nodes} nodes, not {num_nodes}."
+            f"the record is for a graph with {record.num_nodes} nodes, not {num_nodes}."
         )
     _check_shapes(record)
     if record.real is not None:
@@ -46,30 +47,31 @@ def check_record(
     _check_hops(record)
     if edge_index is not None:
         if num_nodes is None:
-            raise SubgraphError("check() needs num_nodes beside edge_index.")
+            raise SubgraphError("check() got edge_index without num_nodes; give both.")
         _check_against(record, edge_index, num_nodes)
 
 
 def _check_shapes(record: RootedSubgraphs) -> None:
+    """Check dtypes, devices and shapes of all tensors."""
     for name in TENSORS:
         value = getattr(record, name)
         if not isinstance(value, Tensor) or value.dtype != torch.long:
             raise SubgraphError(f"{name} must be an int64 tensor.")
         if value.device != record.root.device:
-            raise SubgraphError(f"{name} is on another device than root.")
+            raise SubgraphError(f"{name} is not on the same device as root.")
     if record.edge_index.dim() != 2 or record.edge_index.size(0) != 2:
         shape = list(record.edge_index.shape)
         raise SubgraphError(f"edge_index has shape {shape}; it must be [2, f].")
     copies = {record.node.shape, record.subgraph.shape, record.hop.shape}
     flat = record.root.dim() == record.node.dim() == record.edge.dim() == 1
     if len(copies) != 1 or not flat:
-        raise SubgraphError("node, subgraph and hop must have one shape, [m].")
+        raise SubgraphError("node, subgraph and hop must have the same shape, [m].")
     if record.edge.numel() != record.edge_index.size(1):
-        raise SubgraphError("edge and edge_index must have one length, f.")
+        raise SubgraphError("edge and edge_index must have the same length, f.")
 
 
 def _check_padding(record: RootedSubgraphs) -> None:
-    """Verify that padding rows refer to padding rows only."""
+    """Check that all indices in padding rows refer to padding rows."""
     assert record.real is not None
     real = record.real.on_host()
     for name, rows, refers_to, size in (
@@ -91,6 +93,7 @@ def _check_padding(record: RootedSubgraphs) -> None:
 
 
 def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
+    """Check root, node and subgraph: ranges, order, and roots in their subgraphs."""
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
         both = torch.cat([record.root, record.node])
@@ -106,13 +109,14 @@ def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
         raise SubgraphError("a node is the root of two subgraphs.")
     if (torch.diff(record.subgraph * size + record.node) <= 0).any():
         raise SubgraphError(
-            "copies must be sorted by (subgraph, node), a node once a subgraph."
+            "copies must be sorted by (subgraph, node), without duplicates."
         )
     if (record.centroid < 0).any():
-        raise SubgraphError("a subgraph does not hold its own root.")
+        raise SubgraphError("a subgraph does not contain its root.")
 
 
 def _check_edges(record: RootedSubgraphs) -> None:
+    """Check the edge copies: ranges, order, and both ends in the same subgraph."""
     check_edge_index(record.edge_index, record.num_copies)
     edges, size = record.edge, record.num_edges
     if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
@@ -131,6 +135,7 @@ def _check_edges(record: RootedSubgraphs) -> None:
 
 
 def _check_hops(record: RootedSubgraphs) -> None:
+    """Compare `hop` with distances that are computed again from the edge copies."""
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
     if not torch.equal(true, record.hop):
@@ -138,18 +143,19 @@ def _check_hops(record: RootedSubgraphs) -> None:
 
 
 def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+    """Compare the edge copies with the edges of the graph."""
     check_edge_index(edge_index, num_nodes)
     if record.edge.numel() and (
         record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)
     ):
         raise SubgraphError(f"edge must lie in 0..{edge_index.size(1) - 1}.")
     if not torch.equal(record.node[record.edge_index], edge_index[:, record.edge]):
-        raise SubgraphError("an edge copy stands for another edge than it says.")
-    # Edge by edge, how many subgraphs hold both ends: each must have a copy there.
-    held = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
+        raise SubgraphError("an edge copy does not have the same ends as its edge.")
+    # An edge must have as many copies as there are subgraphs that contain both ends.
+    wanted = torch.zeros(edge_index.size(1), dtype=torch.long, device=record.device)
     for index in range(record.num_subgraphs):
         inside = torch.zeros(num_nodes, dtype=torch.bool, device=record.device)
         inside[record.node[record.subgraph == index]] = True
-        held += inside[edge_index].all(dim=0)
-    if not torch.equal(held, counts_of(record.edge, edge_index.size(1))):
+        wanted += inside[edge_index].all(dim=0)
+    if not torch.equal(wanted, counts_of(record.edge, edge_index.size(1))):
         raise SubgraphError("an edge with both ends in a subgraph has no copy.")

@@ -1,4 +1,4 @@
-"""`RootedSubgraphs`: the record of the rooted subgraphs of a whole batch."""
+"""`RootedSubgraphs`: all rooted subgraphs of a batch, in one record of flat tensors."""
 
 from __future__ import annotations
 
@@ -17,42 +17,46 @@ from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
 Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
-"""What rows may share; the last two are of subgraphs that were sampled."""
+"""Keys to group by: node copies by "subgraph" or "node"; edge copies by "target",
+"source" or "edge"; and in `SampledSubgraphs`, entries of the `Filling` by "taker", the
+node that gets a value, or "giver", the subgraph that it comes from."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RootedSubgraphs:
     """Rooted subgraphs of one graph, or of a batch of graphs as a disjoint union.
 
-    Node `i` seen in the subgraph rooted at `j` is a *copy*, the paper's Emb(i|Sub[j]).
-    The copies and edge copies together are the union graph that the base GNN runs on,
-    a plain (`edge_index`, `num_copies`) graph in which no edge joins two subgraphs.
-    All fields are int64 on one device; every axis may be empty.
+    A node that is in several subgraphs has one *copy* in each of them: the copy of node
+    `i` in the subgraph rooted at `j` has the state Emb(i|Sub[j]) of the paper. Node
+    copies and edge copies form the graph that the base GNN runs on, the disjoint union
+    of all subgraphs, with `num_copies` nodes and the edges `edge_index`. All tensors
+    are int64 and on one device; every axis may be empty.
     """
 
     root: Tensor
-    """[s], in 0..n-1, each node at most once: the node each subgraph is rooted at."""
+    """[s], in 0..n-1, distinct: the root of each subgraph."""
     node: Tensor
-    """[m], in 0..n-1: the node each copy stands for. Copies are sorted by (subgraph,
-    node), a node stands in a subgraph at most once, and a root in its own always."""
+    """[m], in 0..n-1: the node that each copy is a copy of. Copies are sorted by
+    (subgraph, node). A subgraph contains a node at most once, and always its root."""
     subgraph: Tensor
-    """[m], in 0..s-1: the subgraph each copy is in."""
+    """[m], in 0..s-1: the subgraph that each copy is in."""
     hop: Tensor
     """[m]: length of the shortest path from the copy to its root inside the subgraph,
-    -1 where there is none within the bound of the extraction."""
+    the distance to the centroid (D2C); -1 if there is no path within the largest
+    distance of the extraction."""
     edge_index: Tensor
-    """[2, f], in 0..m-1: every edge of the graph with both ends in one subgraph, as an
-    edge between their copies, sorted by (target, source, edge)."""
+    """[2, f], in 0..m-1: the edge copies. Each edge of the graph with both ends in a
+    subgraph has a copy there. Sorted by (target, source, edge)."""
     edge: Tensor
-    """[f], in 0..e-1: the edge of the graph each edge copy stands for."""
+    """[f], in 0..e-1: the edge of the graph that each edge copy is a copy of."""
     num_nodes: int | None = None
-    """The graph's number of nodes, n, where known: extraction knows it."""
+    """Number of nodes of the graph, n; None if unknown. Extractors set it."""
     num_edges: int | None = None
-    """The graph's number of edges, e, where known."""
+    """Number of edges of the graph, e; None if unknown. Extractors set it."""
     real: RealCounts | None = None
-    """How many rows of a padded record are real; None = all rows are. The sentences
-    above hold for the real rows. Padding rows follow them, and their indices refer to
-    padding rows of the other axes."""
+    """Numbers of real rows of a padded record; None = there is no padding. The
+    properties above hold for real rows, which come first. The indices in padding rows
+    refer to padding rows of the other axes."""
 
     @property
     def num_subgraphs(self) -> int:
@@ -76,7 +80,7 @@ class RootedSubgraphs:
 
     @property
     def centroid(self) -> Tensor:
-        """[s]: the copy of each root in its own subgraph; computed once."""
+        """[s]: the copy of each root in its own subgraph; cached."""
         return self._once("centroid", self._find_centroid)
 
     def _find_centroid(self) -> Tensor:
@@ -85,7 +89,7 @@ class RootedSubgraphs:
 
     @property
     def rooted_at(self) -> Tensor:
-        """[n]: the subgraph rooted at each node, if every node has one; found once."""
+        """[n]: the subgraph rooted at each node; cached. Every node must be a root."""
         return self._once("rooted_at", self._find_rooted_at)
 
     def _find_rooted_at(self) -> Tensor:
@@ -95,21 +99,24 @@ class RootedSubgraphs:
 
     @property
     def max_hop(self) -> int:
-        """The largest hop of any copy, -1 if there is no copy; computed once."""
+        """Largest hop of all copies, -1 if there are no copies; cached."""
         return self._once(
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
     def hop_rows(self, size: int) -> Tensor:
-        """[m]: each hop's row of a table of `size` rows, the last one that of -1.
+        """Return the row of each copy's hop in a table with one row per hop, [m].
 
-        Computed once.
+        Hop -1 is the last row. The result is cached.
+
+        Args:
+            size: Number of rows of the table; at least `max_hop + 2`.
         """
         return self._once(f"rows of {size}", lambda: self.hop.remainder(size))
 
     @property
     def in_order(self) -> bool:
-        """Whether subgraph i is rooted at node i, for all nodes; computed once."""
+        """Whether subgraph i is rooted at node i, for all nodes; cached."""
         return self._once("in_order", self._is_in_order)
 
     def _is_in_order(self) -> bool:
@@ -118,9 +125,10 @@ class RootedSubgraphs:
         return torch.equal(self.root, torch.arange(self.num_nodes, device=self.device))
 
     def by(self, axis: Axis) -> Groups:
-        """Copies grouped by subgraph or node, or edge copies by end or edge.
+        """Return the copies, or edge copies, grouped by a key; cached.
 
-        Computed once; needs `num_nodes` for "node" and `num_edges` for "edge".
+        Args:
+            axis: The key; see `Axis`. "node" needs `num_nodes`, "edge" `num_edges`.
         """
         return self._once(f"by {axis}", lambda: self._group(axis))
 
@@ -141,27 +149,35 @@ class RootedSubgraphs:
         return counts_of(self.subgraph, self.num_subgraphs)
 
     def _once(self, name: str, compute: Callable[[], T]) -> T:
-        """Compute a derived value at its first use and cache it in the record.
+        """Compute a derived value at its first use, and cache it in the record.
 
-        Compiled code computes it at every use: a cache would break its graph.
+        In code compiled by `torch.compile`, values are computed at every use, because
+        writing to the cache would break the graph.
+
+        Args:
+            name: Key of the value in the cache.
+            compute: Computes the value.
         """
         if torch.compiler.is_compiling():
             return compute()
         derived = self.__dict__.setdefault("_derived", {})
         if name not in derived:
-            # A value that is first used in inference may be needed in training, too.
+            # An inference tensor in the cache could not be used in training later.
             with torch.inference_mode(False):
                 derived[name] = compute()
         return derived[name]
 
     def assume(self, **values: object) -> Self:
-        """Set derived values that are already known, named like the properties.
+        """Store derived values in the cache, so that they are not computed again.
 
-        Loaders derive them for many batches at once.
+        Loaders compute them for many batches at once.
 
         Args:
-            values: Values by the name of their property; `by` takes a dict with the
-                `Groups` of each axis.
+            values: Values by the name of the property that returns them; for the method
+                `by`, a dict from axis to `Groups`.
+
+        Returns:
+            The record itself.
         """
         derived = self.__dict__.setdefault("_derived", {})
         groups = values.pop("by", {})
@@ -170,7 +186,7 @@ class RootedSubgraphs:
         return self
 
     def to(self, device: torch.device | str) -> Self:
-        """Return this record on another device."""
+        """Return a copy of the record on another device."""
         moved = {name: getattr(self, name).to(device) for name in TENSORS}
         real = None if self.real is None else self.real.to(device)
         return replace(self, **moved, real=real)
@@ -199,7 +215,7 @@ class RootedSubgraphs:
         )
 
     def check_edge_attr(self, edge_attr: Tensor) -> None:
-        """Raise `EdgeAttrError` unless `edge_attr` has one row, or weight, per edge."""
+        """Raise `EdgeAttrError` unless `edge_attr` has one row or number per edge."""
         wanted = "e" if self.num_edges is None else self.num_edges
         shape = list(edge_attr.shape) if isinstance(edge_attr, Tensor) else None
         fits = shape is not None and len(shape) in (1, 2)
@@ -213,27 +229,31 @@ class RootedSubgraphs:
     def check(
         self, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Self:
-        """Verify every sentence of the fields above and return the record.
+        """Verify the documented properties of all fields.
 
-        A verifier for tests, not for training: with `edge_index` it takes time in
-        proportion to subgraphs times edges.
+        For tests, not for training: with `edge_index`, its run time is proportional to
+        the number of subgraphs times the number of edges.
 
         Args:
-            edge_index: The graph the record was taken from, [2, e]; with it, the edge
-                copies are also compared with the graph's edges, one by one.
-            num_nodes: The graph's number of nodes; required with `edge_index`.
+            edge_index: The edges of the graph that the subgraphs are of, [2, e]; if
+                given, edge copies are compared with these edges, too.
+            num_nodes: Number of nodes of that graph; required with `edge_index`.
+
+        Returns:
+            The record itself.
 
         Raises:
-            SubgraphError: In one sentence, the first invariant that is broken.
+            SubgraphError: If a property does not hold; the message names the first one.
         """
         check_record(self, edge_index, num_nodes)
         return self
 
 
 def _known(count: int | None) -> int:
+    """Return `count`; raise `SubgraphError` if it is None."""
     if count is None:
         raise SubgraphError(
-            "this record does not know the size of its graph; give num_nodes and "
-            "num_edges."
+            "the size of the graph is not set in this record; build it with num_nodes "
+            "and num_edges."
         )
     return count

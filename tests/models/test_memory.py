@@ -1,4 +1,4 @@
-"""What trades time for memory changes no value."""
+"""Options that trade time for memory do not change outputs or gradients."""
 
 import copy
 

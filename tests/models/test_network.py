@@ -37,7 +37,7 @@ def test_network_leaves_its_input_unchanged(name):
 
 
 class AsItIs(torch.nn.Module):
-    """An encoder that takes the features for the states."""
+    """An encoder that returns the features as states."""
 
     def forward(self, x, num_nodes):
         return x
@@ -87,7 +87,7 @@ def test_network_is_batching_consistent(name, node_task):
 @pytest.mark.parametrize("name", ["gin", "gin-ak+"])
 @pytest.mark.parametrize("place", ["first", "inside", "last", "alone"])
 def test_network_gives_empty_graphs_a_row(name, place):
-    """Fault of the published code: scatter without a size drops what is trailing."""
+    """The published code drops trailing empty graphs: scatter without a size."""
     empty, path = GRAPHS["empty"], GRAPHS["path"]
     graphs = {
         "first": [empty, path],
@@ -132,13 +132,13 @@ def test_network_takes_an_explicit_number_of_graphs_beside_a_data():
 
 
 @pytest.mark.parametrize("name", ["gin-ak", "gin-ak+"])
-def test_network_with_subgraphs_handed_in_equals_extraction(name):
+def test_network_with_given_subgraphs_equals_extraction(name):
     net, data = small_network(name).eval(), molecule_batch()
     subgraphs = EgoNets(2)(data.edge_index, data.num_nodes)
     assert torch.equal(net(data, subgraphs=subgraphs), net(data))
 
 
-def test_network_reads_the_subgraphs_handed_in():
+def test_network_uses_the_given_subgraphs():
     net, data = small_network("gin-ak+").eval(), molecule_batch()
     subgraphs = EgoNets(1)(data.edge_index, data.num_nodes)
     assert not torch.allclose(net(data, subgraphs=subgraphs), net(data))
@@ -161,7 +161,7 @@ def test_network_is_copied_whole():
     assert torch.equal(copy.deepcopy(net)(data), wanted)
 
 
-def test_network_of_walks_draws_anew_in_training_alone():
+def test_network_resamples_walks_in_training_only():
     net = small_network("gin-ak+", subgraphs=RandomWalks(length=3, repeats=1))
     data = molecule_batch()
     random_state = torch.get_rng_state()

@@ -7,7 +7,7 @@ from gnnak import GNNAK
 
 
 def applied(module: nn.Module, vector: Tensor) -> Tensor:
-    """What a stack of Linear, BatchNorm (in evaluation) and ReLU makes of a vector."""
+    """Apply a stack of Linear, BatchNorm (in evaluation) and ReLU to one vector."""
     if isinstance(module, nn.Linear):
         out = module.weight @ vector
         return out if module.bias is None else out + module.bias

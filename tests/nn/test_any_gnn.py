@@ -84,7 +84,7 @@ IDLE = {
         "gnn.lins_l.0.weight": "the sum over no neighbours, of nodes of degree 0"
     },
 }
-"""By GNN: how the names of parameters end that get no gradient, and why."""
+"""By GNN: suffixes of the names of parameters without gradient, and why."""
 
 
 def uplifted_conv(name: str):
@@ -117,7 +117,7 @@ def usable(data) -> bool:
 
 
 def check_everything(module, function, takes_empty_graphs, idle=()):
-    """Symmetric, consistent, leaves its input alone, and every parameter learns.
+    """Check symmetry and batching, that inputs do not change, and all gradients.
 
     Parameters whose name ends like one of `idle` may have a gradient of zero.
     """

@@ -1,4 +1,4 @@
-"""Random weights, float64: who tells which graphs apart."""
+"""Which models with random weights, in float64, distinguish which graphs."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ PAIRS = {"4-regular": four_regular_pair(), "rook, Shrikhande": (rook(), shrikhan
 
 
 def difference(model: str, pair: str, num_hops: int = 1, seed: int = 0) -> float:
-    """Largest relative difference of the two graphs' embeddings."""
+    """Return the largest relative difference of the two graphs' embeddings."""
     torch.manual_seed(seed)
     options = ModelOptions(
         num_layers=2, base_layers=2, channels=16, subgraphs=EgoNets(num_hops)
@@ -28,23 +28,23 @@ def difference(model: str, pair: str, num_hops: int = 1, seed: int = 0) -> float
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["gin-ak", "gin-ak+"])
-def test_gin_ak_tells_the_regular_pair_apart(model, seed):
+def test_gin_ak_distinguishes_the_regular_pair(model, seed):
     assert difference(model, "4-regular", seed=seed) > 1e-6
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["gin", "gcn", "pna*", "sage", "gat"])
-def test_message_passing_does_not_tell_the_regular_pair_apart(model, seed):
+def test_message_passing_does_not_distinguish_the_regular_pair(model, seed):
     assert difference(model, "4-regular", seed=seed) < 1e-11
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["ppgn-ak", "ppgn-ak+"])
-def test_ppgn_ak_tells_rook_from_shrikhande(model, seed):
+def test_ppgn_ak_distinguishes_rook_and_shrikhande(model, seed):
     assert difference(model, "rook, Shrikhande", seed=seed) > 1e-6
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("model", ["gin", "gin-ak", "gin-ak+", "ppgn"])
-def test_what_3wl_bounds_does_not_tell_rook_from_shrikhande(model, seed):
+def test_models_bounded_by_3wl_do_not_distinguish_rook_and_shrikhande(model, seed):
     assert difference(model, "rook, Shrikhande", seed=seed) < 1e-11

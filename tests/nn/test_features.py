@@ -54,7 +54,7 @@ def test_constant_encoder_gives_every_row_one_vector():
 
 
 def test_constant_encoder_refuses_values():
-    with pytest.raises(WidthError, match=r"shape \[3, 2\] came in, .* built for none"):
+    with pytest.raises(WidthError, match=r"shape \[3, 2\], but .* built for none"):
         make_encoder(None, 4)(torch.zeros(3, 2), 3)
 
 

@@ -21,7 +21,7 @@ def test_concat_fuse_is_one_linear_of_the_concatenation():
 
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
-def test_concat_fuse_has_as_many_linears_as_it_is_told(num_layers):
+def test_concat_fuse_has_num_layers_linears(num_layers):
     fuse = ConcatFuse(3, 2, num_layers, dropout=0.0)
     shapes = [list(p.shape) for p in fuse.parameters() if p.dim() == 2]
     assert shapes == [[2, 6]] + [[2, 2]] * (num_layers - 1)

@@ -5,13 +5,13 @@ from gnnak.subgraphs import RootedSubgraphs
 
 
 def with_hops(hop):
-    """A record of nothing but hops."""
+    """Return a record in which only `hop` is not empty."""
     none = torch.zeros(2, 0, dtype=torch.long)
     return RootedSubgraphs(none[0], none[0], none[0], hop, none, none[0])
 
 
 def test_hop_table_has_a_row_per_hop_and_one_for_not_reached():
-    """Fault of the published code: hop tables of 20 rows that crash beyond."""
+    """The published code has tables of 20 rows and crashes for larger distances."""
     table = HopTable(max_hops=30, channels=4)
     assert table.weight.shape == (32, 4)
     hops = torch.tensor([0, 1, 30, -1])
@@ -32,7 +32,7 @@ def test_hop_gate_is_the_sigmoid_of_a_linear():
     assert got.shape == (4, 5)
 
 
-def test_reset_parameters_draws_anew():
+def test_reset_parameters_changes_all_weights():
     table, gate = HopTable(2, 3), HopGate(3, 5)
     before = [p.clone() for p in [*table.parameters(), *gate.parameters()]]
     table.reset_parameters()

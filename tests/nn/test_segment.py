@@ -19,7 +19,7 @@ def test_lookup_takes_the_named_rows():
         ("mean", [[0, 0], [3, 5.5], [0, 0], [3, 4], [0, 0]]),
     ],
 )
-def test_segment_reduce_keeps_rows_that_no_index_names(reduce, wanted):
+def test_segment_reduce_has_zero_rows_for_missing_indices(reduce, wanted):
     """Fault of the published code: scatter without a size drops trailing nodes."""
     got = segment_reduce(ROWS, torch.tensor([1, 3, 1]), 5, reduce)
     assert got.tolist() == wanted

@@ -182,13 +182,13 @@ def test_gnnak_has_no_weights_that_it_does_not_use():
     assert len(alone.transforms) == 0
 
 
-def test_gnnak_repr_tells_its_options():
+def test_gnnak_repr_shows_its_options():
     text = repr(make_layer(options=PUBLISHED))
     for part in ("in_channels=4", "hop_channels=5", "reduce='sum'", "mlp_layers=1"):
         assert part in text
 
 
-def test_gnnak_not_reached_copies_have_a_row_of_their_own():
+def test_gnnak_uses_the_last_table_row_for_copies_without_a_path_to_the_root():
     cycle = torch.stack([torch.arange(6), torch.arange(1, 7) % 6])
     subs = RandomWalks(length=4, repeats=1, max_hops=2)(cycle, 6)
     layer = GNNAK(GCNConv(8, 8), 4, 8, hop_channels=4, max_hops=2)
@@ -197,7 +197,7 @@ def test_gnnak_not_reached_copies_have_a_row_of_their_own():
 
 
 class TestBadInput:
-    def test_wrong_width_is_answered_with_the_number_to_use(self):
+    def test_error_for_a_wrong_width_names_the_right_one(self):
         with pytest.raises(WidthError, match=r"takes width 64, but gets 80 .*64 .*16"):
             GNNAK(GCNConv(64, 64), 64, 64)
 
@@ -243,7 +243,7 @@ class TestBadInput:
 
     def test_edge_index_in_place_of_subgraphs_is_named(self):
         layer, (x, edge_index, edge_attr) = make_layer(), graph()
-        with pytest.raises(SubgraphError, match="subgraphs is a Tensor; give what"):
+        with pytest.raises(SubgraphError, match="subgraphs is a Tensor; give the"):
             layer(x, edge_index, edge_attr)
 
     def test_x_of_the_wrong_width_is_named(self):

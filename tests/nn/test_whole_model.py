@@ -14,13 +14,13 @@ from gnnak import GNNAK, EgoNets, RandomWalks, uplift
 from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import UpliftedConv
 from gnnak.testing import small_graphs
-from tests.nn.users_convs import BesideConv, users_convs
+from tests.nn.users_convs import ConcatConv, users_convs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
 
 class TheirModel(nn.Module):
-    """A model as users write them: embedding, named convs, readout, own signature."""
+    """A typical model of a user: embedding, convs, readout, and another signature."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ def test_uplift_leaves_the_model_alone_and_keeps_its_weights():
 
 @pytest.fixture
 def extractions(monkeypatch):
-    """Counts the extractions that happen."""
+    """Count the extractions of subgraphs."""
     calls = []
     for cls in (EgoNets, RandomWalks):
         original = cls.__call__
@@ -88,14 +88,14 @@ def extractions(monkeypatch):
     return calls
 
 
-def test_uplift_extracts_once_a_pass(extractions):
+def test_uplift_extracts_once_per_forward_pass(extractions):
     net = uplift(TheirModel(), num_hops=1)
     for passes, batch in enumerate(loader(), start=1):
         net(batch)
         assert len(extractions) == passes
 
 
-def test_uplift_keeps_egonets_of_the_same_graph_but_not_of_a_changed_one(extractions):
+def test_uplift_caches_egonets_until_the_graph_changes(extractions):
     net, x = uplift(pyg.GCN(4, 4, 2), num_hops=1), torch.rand(3, 4)
     edge_index = PATH.clone()
     first = net(x, edge_index)
@@ -108,7 +108,7 @@ def test_uplift_keeps_egonets_of_the_same_graph_but_not_of_a_changed_one(extract
     assert len(extractions) == 3
 
 
-def test_uplift_keeps_no_graph_alive():
+def test_uplift_does_not_keep_graphs_in_memory():
     net = uplift(pyg.GCN(4, 4, 2), num_hops=1)
     edge_index = PATH.clone()
     net(torch.rand(3, 4), edge_index)
@@ -119,7 +119,7 @@ def test_uplift_keeps_no_graph_alive():
     assert subgraphs() is None
 
 
-def test_uplift_draws_walks_anew_in_training_and_fixed_ones_in_evaluation(extractions):
+def test_uplift_resamples_walks_in_training_and_fixes_them_in_evaluation(extractions):
     clique = torch.combinations(torch.arange(9)).t()
     clique = torch.cat([clique, clique.flip(0)], dim=1)
     net = uplift(pyg.GIN(4, 4, 2), RandomWalks(length=2, repeats=1))
@@ -140,7 +140,7 @@ def test_uplift_of_one_conv_and_of_pyg_sequential():
 
 
 @pytest.mark.parametrize("name", users_convs(4))
-def test_uplift_takes_convs_that_users_write(name):
+def test_uplift_runs_convs_written_by_users(name):
     conv, edge_attr = users_convs(4)[name]
     net = uplift(conv)
     assert net(torch.rand(3, 4), PATH, edge_attr).shape == (3, 4)
@@ -170,7 +170,7 @@ def test_uplift_takes_any_extractor():
     assert torch.equal(nets[0](x, PATH), nets[1](x, PATH))
 
 
-def test_uplift_leaves_alone_what_is_uplifted():
+def test_uplift_does_not_change_uplifted_layers():
     class Mixed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -242,7 +242,7 @@ def test_uplifted_model_resets_its_weights():
 
 
 class TestBadInput:
-    def test_nothing_to_uplift_is_said(self):
+    def test_model_without_convs_is_rejected(self):
         with pytest.raises(OptionError, match="no PyG MessagePassing inside"):
             uplift(nn.Linear(3, 3))
 
@@ -267,11 +267,11 @@ class TestBadInput:
             (pyg.GCN, r"the model GCN is a class; build it first: GCN\(...\)\."),
         ],
     )
-    def test_what_is_no_model_is_said(self, model, wanted):
+    def test_other_objects_than_modules_are_rejected(self, model, wanted):
         with pytest.raises(OptionError, match=wanted):
             uplift(model)
 
-    def test_negative_radius_is_said(self):
+    def test_negative_num_hops_is_rejected(self):
         with pytest.raises(OptionError, match="num_hops is -1"):
             uplift(pyg.GCN(4, 4, 2), num_hops=-1)
 
@@ -285,30 +285,30 @@ class TestBadInput:
         ],
         ids=lambda conv: type(conv).__name__,
     )
-    def test_unknown_width_is_said(self, conv):
+    def test_conv_of_unknown_width_is_rejected(self, conv):
         wanted = f"cannot tell the input width of {type(conv).__name__}"
         with pytest.raises(OptionError, match=wanted):
             uplift(conv)
 
-    def test_the_first_failure_is_told_not_that_of_a_guess(self):
+    def test_error_reports_the_first_failure_not_that_of_a_guessed_width(self):
         wanted = r"^the base GNN RGCNConv failed .* width 8 \(as RGCNConv declares\)"
         with pytest.raises(WidthError, match=wanted) as caught:
             uplift(pyg.RGCNConv(8, 8, num_relations=2))
-        assert "not given edge_type" in str(caught.value)
+        assert "it also takes edge_type" in str(caught.value)
         assert "\n" not in str(caught.value)
-        with pytest.raises(WidthError, match=r"BesideConv failed .* of width 12"):
-            uplift(BesideConv(8, 4))
+        with pytest.raises(WidthError, match=r"ConcatConv failed .* of width 12"):
+            uplift(ConcatConv(8, 4))
 
-    def test_a_conv_with_another_signature_is_refused(self):
-        with pytest.raises(OptionError, match="GCN2Conv needs x_0 beside x"):
+    def test_conv_with_unsupported_arguments_is_rejected(self):
+        with pytest.raises(OptionError, match="GCN2Conv needs x_0 in addition to x"):
             uplift(pyg.GCN2Conv(8, alpha=0.1))
 
-    def test_missing_edge_attributes_are_said(self):
+    def test_missing_edge_attributes_raise(self):
         net = uplift(pyg.GINEConv(nn.Linear(4, 4)))
         with pytest.raises(EdgeAttrError, match="GINEConv needs edge attributes"):
             net(torch.rand(3, 4), PATH)
 
-    def test_cached_conv_is_refused(self):
+    def test_cached_conv_is_rejected(self):
         with pytest.raises(OptionError, match="cached=True"):
             uplift(pyg.GCNConv(4, 4, cached=True))
 
@@ -317,12 +317,12 @@ class TestBadInput:
         with pytest.raises(EdgeAttrError, match="does not read edge attributes"):
             net(torch.rand(3, 4), PATH, edge_attr=torch.rand(4, 3))
 
-    def test_bipartite_input_is_refused(self):
+    def test_bipartite_input_is_rejected(self):
         net, x = uplift(pyg.SAGEConv(4, 4)), torch.rand(3, 4)
         with pytest.raises(GraphError, match="x is a tuple"):
             net((x, x), PATH)
 
-    def test_further_arguments_are_refused(self):
+    def test_unsupported_arguments_are_rejected(self):
         net = uplift(pyg.GATConv(4, 4))
         with pytest.raises(OptionError, match="but got return_attention_weights"):
             net(torch.rand(3, 4), PATH, return_attention_weights=True)

@@ -1,4 +1,4 @@
-"""Convs as users write them, each with its own way to read edge attributes."""
+"""Convs as users may write them; each reads edge attributes in another way."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch_geometric.nn import MessagePassing
 
 
 class UsersConv(MessagePassing):
-    """Sums relu(x_j + edges), then a Linear; subclasses say what `edges` are."""
+    """Sum relu(x_j + edges), then a Linear; subclasses compute `edges`."""
 
     def __init__(self, channels):
         super().__init__(aggr="add")
@@ -21,7 +21,7 @@ class UsersConv(MessagePassing):
 
 
 class BondConv(UsersConv):
-    """As OGB does it: an Embedding for each categorical column, summed."""
+    """Sum one Embedding per categorical column of edge_attr, as OGB does."""
 
     def __init__(self, channels, num_columns=3):
         super().__init__(channels)
@@ -34,7 +34,7 @@ class BondConv(UsersConv):
 
 
 class BondTypeConv(UsersConv):
-    """One category per edge, [e]."""
+    """Take one category per edge, [e]."""
 
     def __init__(self, channels):
         super().__init__(channels)
@@ -42,7 +42,7 @@ class BondTypeConv(UsersConv):
 
 
 class RawWeightConv(UsersConv):
-    """Edge attributes of width 7 meet a bare parameter, not a Linear."""
+    """Multiply edge attributes of width 7 by a parameter that is not in a Linear."""
 
     def __init__(self, channels):
         super().__init__(channels)
@@ -53,7 +53,7 @@ class RawWeightConv(UsersConv):
 
 
 class ScalarConv(UsersConv):
-    """One number per edge, [e], in an argument called edge_attr."""
+    """Take one number per edge, [e], as edge_attr."""
 
     def encode(self, edge_attr):
         return edge_attr
@@ -62,8 +62,8 @@ class ScalarConv(UsersConv):
         return edges.unsqueeze(-1) * x_j
 
 
-class BesideConv(MessagePassing):
-    """A Linear over state and edge attributes side by side; it tells no width."""
+class ConcatConv(MessagePassing):
+    """Apply a Linear to [x_j, edge_attr]; no attribute declares their widths."""
 
     def __init__(self, channels, edge_channels):
         super().__init__(aggr="add")
@@ -77,7 +77,7 @@ class BesideConv(MessagePassing):
 
 
 def users_convs(channels=8):
-    """Name: (conv, edge attributes for it on a graph of four edges)."""
+    """Return, by name, each conv with edge attributes for a graph of four edges."""
     return {
         "BondConv": (BondConv(channels), torch.tensor([[0, 1, 2]] * 3 + [[4, 3, 0]])),
         "BondTypeConv": (BondTypeConv(channels), torch.tensor([0, 1, 2, 4])),

@@ -1,6 +1,7 @@
 """Find out whether a training step of a network can be captured as a CUDA graph.
 
-A captured step must not synchronise with the device: kernels are recorded, not run.
+A capture records kernels without running them, so the step must not synchronise with
+the device.
 """
 
 from torch import nn
@@ -12,17 +13,19 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton
 
 SYNCHRONISING_CONVS = (GCNConv, GATConv, PPGN)
-"""Base GNNs that read counts from the device: of self loops, or of nodes per graph."""
+"""Base GNNs that synchronise: they read the number of self loops, or of nodes per
+graph, from the device."""
 
 
 def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
     """Return the first module whose forward pass synchronises; None if none does.
 
-    A layer that is always fused does not call its convs, so these do not count.
+    A GNN-AK layer that is always fused never calls the convs inside, so these are not
+    searched.
 
     Args:
         network: The network, in training mode.
-        precision: The precision it is trained in; only "32" has fused layers.
+        precision: Training precision; layers are fused only for "32".
     """
     if isinstance(network, SYNCHRONISING_CONVS):
         return network

@@ -17,31 +17,33 @@ from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item, Shape
 
 Step = Callable[[Item], Tensor]
+"""Trains on one item and returns the detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
-"""Uncaptured steps before the capture, for the largest shape and for the others: they
-load kernels and allocate optimiser states."""
+"""Number of uncaptured steps before a capture, for the largest shape and for smaller
+shapes; they compile and load kernels, and allocate optimiser states."""
 
 
 class CapturedStep:
-    """Call a step for each item, and replay its CUDA graph where there is one.
+    """A training step that is replayed as a CUDA graph for shapes captured before.
 
-    Every item is trained on exactly once. The step is called, not replayed, for items
-    without padding, which hardly ever have the same shape, and for the first few items
-    of each shape. If the capture fails, all later steps are called.
+    Each item is trained on exactly once, by a call of `step` or by a replay. `step` is
+    called for items without padding, whose shapes hardly ever repeat, and for the first
+    items of each shape (warm-up). If a capture fails, `step` is called for all later
+    items.
 
     Static buffers and graph memory are allocated for the largest shape, and smaller
     shapes share them. When an item does not fit, all graphs and buffers are released
     before its first step, and capturing starts again with the new largest shape. A
-    released shape is not captured as the largest a second time, so that two shapes that
-    do not fit into each other cannot release each other forever.
+    shape is captured as the largest only once: otherwise, two shapes that do not fit
+    into each other would release each other in turn.
 
     Args:
-        step: Trains on an item and returns the detached loss. Everything that changes
-            between steps must be in tensors of the item, whose sizes depend on its
-            shape only, or keep its address.
+        step: Trains on an item and returns the detached loss. Data that change between
+            steps must be in tensors of the item, with sizes that depend only on its
+            shape, or in other tensors at fixed addresses.
         recorder: Captures the step.
-        release: Frees what a step leaves in the graphs' memory, such as gradients; None
-            if it leaves nothing.
+        release: Frees tensors that a step leaves in the graphs' memory, such as
+            gradients; None if there are none.
     """
 
     def __init__(
@@ -77,7 +79,12 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the buffers of a shape, made if need be; None = call the step."""
+        """Return the buffers of a shape, allocated at its first use.
+
+        Returns:
+            The buffers; None if the step must be called for this item: its shape was
+            released before, or the largest shape is not captured yet.
+        """
         if shape in self._buffers:
             return self._buffers[shape]
         tensors = tensors_of(item)
@@ -97,7 +104,11 @@ class CapturedStep:
         return self._buffers[shape]
 
     def _repeatable(self, static: Item) -> Callable[[], Tensor]:
-        """Return the step on an item, without values cached in its records before."""
+        """Return a function that runs the step on static buffers, for the capture.
+
+        It rebuilds the item from its tensors: values cached in the item's records would
+        not be recomputed in replays.
+        """
         tensors = tensors_of(static)
         return lambda: self.step(like(static, tensors))
 
@@ -112,6 +123,7 @@ class CapturedStep:
         self.recorder.release()
 
     def _give_up(self, error: Exception) -> None:
+        """Release everything, log why the capture failed, and never capture again."""
         self.gave_up = True
         self._release_all()
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -120,7 +132,7 @@ class CapturedStep:
 
 
 class _StaticBuffers:
-    """Tensors at fixed addresses for the items of one shape, and the captured step.
+    """Tensors at fixed addresses for items of one shape, and the replay of their step.
 
     Args:
         tensors: The buffers, in the order of `tensors_of`.
@@ -139,20 +151,20 @@ class _StaticBuffers:
         ]
 
     def copy_in(self, item: Item) -> None:
-        """Copy an item into the buffers, with one launch per dtype."""
+        """Copy an item into the buffers, with one kernel launch per dtype."""
         given = tensors_of(item)
         assert len(given) == len(self.tensors), "an item of this shape has other fields"
         for positions, tensors in self._by_dtype:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
 
     def can_hold(self, tensors: list[Tensor]) -> bool:
-        """Return whether these tensors fit into the buffers, one by one."""
+        """Return whether each tensor fits into the buffer at the same position."""
         if len(tensors) != len(self.tensors):
             return False
         pairs = zip(tensors, self.tensors, strict=True)
         return all(a.dtype == b.dtype and a.numel() <= b.numel() for a, b in pairs)
 
     def views_like(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Return views of the buffers with the sizes of these tensors."""
+        """Return views of the buffers with the shapes of these tensors."""
         pairs = zip(tensors, self.tensors, strict=True)
         return [buffer.view(-1)[: a.numel()].view(a.shape) for a, buffer in pairs]

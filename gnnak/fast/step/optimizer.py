@@ -1,4 +1,4 @@
-"""Adam's step on several streams."""
+"""Run the optimiser step of fused Adam on several CUDA streams."""
 
 import torch
 from torch.optim import Optimizer
@@ -6,14 +6,14 @@ from torch.optim import Optimizer
 from gnnak.fast.step.streams import SideStreams
 
 WEIGHTS_PER_STREAM = 32
-"""Number of weights that one stream updates."""
+"""Number of weight tensors that one stream updates."""
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
-    """Update the weights in groups that run at the same time in a captured step.
+    """Update groups of weights on side streams, which a captured step runs at once.
 
-    PyTorch's fused Adam updates a few dozen weights per launch, and each launch takes
-    as long as its largest weight.
+    PyTorch's fused Adam updates a few dozen weight tensors per kernel launch, and each
+    launch takes as long as its largest tensor; on one stream, launches run in sequence.
 
     Args:
         optimizer: A fused Adam.

@@ -1,8 +1,9 @@
-"""Side streams: kernels that run at the same time in a captured step.
+"""Run independent kernels of a captured step at the same time, on side streams.
 
 Kernels of small batches leave most of a GPU idle. In a step that is captured as a CUDA
-graph, kernels of different streams may run at the same time. Launched one by one they
-would gain nothing, so outside a capture, and on a CPU, everything stays on one stream.
+graph, kernels of different streams may run at the same time. Outside of a capture, side
+streams would gain nothing, because launching the kernels is the bottleneck; then, and
+on a CPU, everything runs on the current stream.
 """
 
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ import torch
 
 
 class SideStreams:
-    """Streams that start after the work so far, and end before the work that follows.
+    """Fork work onto side streams inside a `with` block, and join them at its end.
 
-    Tensors that a side stream reads or writes must stay alive until the `with` block
-    of the `SideStreams` ends.
+    A side stream waits for the work launched before it. The current stream waits for
+    all side streams when the block ends. Tensors that a side stream reads or writes
+    must stay alive until then.
 
     Args:
         device: The device of the work.
@@ -41,7 +43,7 @@ class SideStreams:
 
     @contextmanager
     def side_stream(self) -> Iterator[None]:
-        """Inside, work runs on a new side stream, at the same time as later work."""
+        """Inside, work runs on another side stream, in parallel to the current one."""
         if not self.active:
             yield
             return
@@ -59,5 +61,8 @@ class SideStreams:
 
 @cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    """Return always the same streams: the allocator caches memory per stream."""
+    """Return the side stream with this number; reused, as memory is cached per stream.
+
+    A new stream could not reuse the memory that the allocator has cached for others.
+    """
     return torch.cuda.Stream(device)

@@ -1,4 +1,4 @@
-"""Base GNNs ready to use, all at one constant width and with one call signature."""
+"""Build PyG convs to use as base GNNs, each with equal input and output width."""
 
 import torch
 from torch import Tensor
@@ -17,38 +17,42 @@ from gnnak.nn.mlp import mlp
 
 
 def gine(channels: int) -> MessagePassing:
-    """GINE: message ReLU(x_j + e), sum, learnable eps, Linear-BN-ReLU-Linear update."""
+    """Build GINE: MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)), with a learned eps.
+
+    The MLP is Linear, BatchNorm, ReLU, Linear.
+    """
     return GINEConv(mlp([channels, channels, channels]), train_eps=True)
 
 
 def gcn(channels: int) -> MessagePassing:
-    """GCN with self loops and symmetric normalisation; reads no edge attributes."""
+    """Build GCN, with self loops and symmetric normalisation; reads no edge_attr."""
     return GCNConv(channels, channels)
 
 
 def sage(channels: int) -> MessagePassing:
-    """GraphSAGE with mean aggregation; reads no edge attributes."""
+    """Build GraphSAGE with mean aggregation; reads no edge attributes."""
     return SAGEConv(channels, channels)
 
 
 def gat(channels: int) -> MessagePassing:
-    """GAT with four heads (one, where the width is no multiple of four)."""
+    """Build GAT with four heads, or with one if four does not divide `channels`."""
     heads = 4 if channels % 4 == 0 else 1
     return GATConv(channels, channels // heads, heads=heads, edge_dim=channels)
 
 
 def gatedgcn(channels: int) -> MessagePassing:
-    """GatedGCN: edge-gated sums."""
+    """Build GatedGCN: sums of messages that are gated per edge and channel."""
     return ResGatedGraphConv(channels, channels, edge_dim=channels)
 
 
 def pna(channels: int, degrees: Tensor) -> MessagePassing:
-    """PNA: four aggregators, three degree scalers.
+    """Build PNA with four aggregators and three degree scalers.
 
     Args:
-        channels: Width, in and out.
-        degrees: How many nodes of the training set have each in-degree, [max + 1];
-            the scalers divide by the mean of log(degree + 1), which must not be 0.
+        channels: Width of the node states, in and out.
+        degrees: Histogram of in-degrees in the training set, [max + 1]: the number of
+            nodes with each in-degree. The scalers divide by the mean of
+            log(degree + 1), so at least one node must have an incoming edge.
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

@@ -17,14 +17,15 @@ class PNAStarConv(nn.Module):
       x_i' = \text{MLP}\big[x_i,\ \text{mean}_j m_{ij},\ \text{min}_j m_{ij},\
         \text{max}_j m_{ij},\ \text{std}_j m_{ij},\ d_{\deg(i)}\big]$$
 
-    with $\text{std} = \sqrt{\text{ReLU}(E[m^2] - E[m]^2) + 10^{-5}}$. A node without
-    incoming edges has zero mean, minimum and maximum. Degrees above `max_degree` share
-    the last row of the embedding.
+    with $\text{std} = \sqrt{\text{ReLU}(E[m^2] - E[m]^2) + 10^{-5}}$ and $d$ the
+    learned embedding of the in-degree. For a node without incoming edges, mean, minimum
+    and maximum are zero.
 
     Args:
         channels: Width of node states, in and out, w.
-        edge_channels: Width of edge states; 0 = none.
-        max_degree: Largest in-degree with an embedding of its own.
+        edge_channels: Width of edge states; 0 = there are none.
+        max_degree: Number of the last row of the embedding table; larger in-degrees
+            use that row, too.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class PNAStarConv(nn.Module):
         Args:
             x: Node states, [n, w].
             edge_index: Directed edges, [2, e].
-            edge_attr: Edge states, [e, edge_channels]; None without `edge_channels`.
+            edge_attr: Edge states, [e, edge_channels]; None if `edge_channels` is 0.
         """
         self._check_edge_attr(edge_attr)
         source, target = edge_index
@@ -66,6 +67,7 @@ class PNAStarConv(nn.Module):
         return self.update(torch.cat(blocks, dim=1))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
+        """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`."""
         if edge_attr is None:
             got = "None"
             fits = self.edge_channels == 0
@@ -81,7 +83,14 @@ class PNAStarConv(nn.Module):
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Smallest or largest row entries per index; zero where there are none."""
+    """Take the minimum or maximum of the rows that share an index, as [size, c].
+
+    Args:
+        values: The rows, [m, c].
+        index: The output row of each input row, [m].
+        size: Number of output rows; those that `index` does not contain are zero.
+        which: "amin" or "amax".
+    """
     rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))
     return out.scatter_reduce(0, rows, values, which, include_self=False)

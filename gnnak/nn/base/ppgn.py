@@ -1,4 +1,4 @@
-"""PPGN: a dense, provably powerful GNN, as base GNN or on whole graphs."""
+"""PPGN (provably powerful graph network): a GNN on the dense matrix of node pairs."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,22 @@ from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
 
 BUCKET_GROWTH = 1.2
-"""How much larger than its smallest graph the largest of a bucket may be."""
+"""Largest ratio of graph sizes in a bucket; a bucket is padded to its largest graph."""
 
 
 class PPGN(nn.Module):
-    r"""Matrix products over pairs of nodes; 2-FWL (= 3-WL) expressive.
+    r"""A GNN of matrix products over pairs of nodes, as expressive as 2-FWL (= 3-WL).
 
-    Each (sub)graph is a tensor $X$ [w, n, n]: encoded nodes on the diagonal, encoded
-    edges off it. A block is
+    Each graph, or rooted subgraph, is a tensor $X$ [w, n, n]: node states on the
+    diagonal, edge states off it. A block is
 
     $$X' = W\,[X,\ \text{MLP}_1(X) \cdot \text{MLP}_2(X)]$$
 
-    with channel-wise matrix products, and the state of node $i$ is read out from
-    $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ by BatchNorm and an MLP. Graphs of like size are
-    padded and multiplied together, so that one large graph does not pad all others;
-    padding is masked out, and the norm sees real nodes only.
+    with one matrix product per channel. The new state of node $i$ is
+    $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$. Graphs of similar size
+    (a bucket) are padded to one size and multiplied in one batch; buckets keep one
+    large graph from padding all others. Padding is masked, and the BatchNorm gets real
+    nodes only.
 
     Args:
         channels: Width of node and edge states, w.
@@ -53,10 +54,10 @@ class PPGN(nn.Module):
 
         Args:
             x: Node states, [n, w].
-            edge_index: Directed edges, [2, e]; a duplicate adds to its pair's entry, a
-                self loop to its node's.
-            edge_attr: Edge states, [e, w]; ones if not given.
-            batch: Which graph each node is in, [n]; one graph if not given.
+            edge_index: Directed edges, [2, e]. The states of duplicate edges are
+                summed; that of a self loop is added to the node's.
+            edge_attr: Edge states, [e, w]; all ones if not given.
+            batch: The graph each node is in, [n]; a single graph if not given.
         """
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
@@ -68,13 +69,13 @@ class PPGN(nn.Module):
         if batch is None:
             batch = x.new_zeros(x.size(0), dtype=torch.long)
         pairs = x.new_zeros(x.size(0), 2 * x.size(1))
-        for nodes, row, place, size in _buckets(batch):
-            dense = _to_dense(x, edge_index, edge_attr, nodes, row, place, size)
-            mask = _real_pairs(row, place, size)
+        for nodes, graph, position, size in _buckets(batch):
+            dense = _to_dense(x, edge_index, edge_attr, nodes, graph, position, size)
+            mask = _real_pairs(graph, position, size)
             for block in self.blocks:
                 dense = block(dense, mask)
-            diagonal = dense[row, place, place]
-            others = dense.sum(dim=2)[row, place] - diagonal
+            diagonal = dense[graph, position, position]
+            others = dense.sum(dim=2)[graph, position] - diagonal
             states = torch.cat([diagonal, others], dim=1)
             pairs = pairs.index_copy(0, nodes, states.to(pairs.dtype))
         return self.readout(self.norm(pairs))
@@ -101,7 +102,12 @@ class PPGNBlock(nn.Module):
         self.mix = nn.Linear(2 * channels, channels)
 
     def forward(self, pairs: Tensor, mask: Tensor) -> Tensor:
-        """Map pair states [b, n, n, w] to new ones; `mask` [b, n, n, 1] says which."""
+        """Compute new pair states, [b, n, n, w].
+
+        Args:
+            pairs: Pair states of b padded graphs, [b, n, n, w].
+            mask: 1 for pairs of real nodes, 0 for padding, [b, n, n, 1].
+        """
         left = (self.left(pairs) * mask).permute(0, 3, 1, 2)
         right = (self.right(pairs) * mask).permute(0, 3, 1, 2)
         product = (left @ right).permute(0, 2, 3, 1)
@@ -109,27 +115,31 @@ class PPGNBlock(nn.Module):
 
 
 def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
-    """Cut the graphs of a batch into buckets of like size.
+    """Split the graphs of a batch into buckets of similar size.
 
-    Yields the bucket's nodes [b], the row of each node's graph in the bucket, the place
-    of each node in its graph, and the size to pad to.
+    Args:
+        batch: The graph each node is in, [n].
+
+    Yields:
+        For each bucket: its nodes; for each of them, the position of its graph in the
+        bucket and its own position in that graph; and the size to pad to.
     """
     if not batch.numel():
         return
     sizes = counts_of(batch, int(batch.max()) + 1)
     order = torch.argsort(batch, stable=True)
-    place = torch.empty_like(batch)
-    place[order] = torch.arange(batch.numel(), device=batch.device)
-    place -= pointers(sizes).index_select(0, batch)
+    position = torch.empty_like(batch)
+    position[order] = torch.arange(batch.numel(), device=batch.device)
+    position -= pointers(sizes).index_select(0, batch)
     for low, high in _size_ranges(sizes):
         inside = (sizes >= low) & (sizes <= high)
         rank = torch.cumsum(inside, 0) - 1
         nodes = inside.index_select(0, batch).nonzero().flatten()
-        yield nodes, rank[batch[nodes]], place[nodes], high
+        yield nodes, rank[batch[nodes]], position[nodes], high
 
 
 def _size_ranges(sizes: Tensor) -> list[tuple[int, int]]:
-    """Group the sizes that occur into (smallest, largest) ranges of like size."""
+    """Group the graph sizes that occur into ranges (smallest, largest) of a bucket."""
     ranges: list[tuple[int, int]] = []
     for size in sizes[sizes > 0].unique().tolist():
         if ranges and size <= ranges[-1][0] * BUCKET_GROWTH:
@@ -144,27 +154,48 @@ def _to_dense(
     edge_index: Tensor,
     edge_attr: Tensor,
     nodes: Tensor,
-    row: Tensor,
-    place: Tensor,
+    graph: Tensor,
+    position: Tensor,
     size: int,
 ) -> Tensor:
-    """The bucket's graphs, [b, size, size, w]: nodes on the diagonal, edges off it."""
-    num_graphs = int(row.max()) + 1
+    """Build the tensor [b, size, size, w] of a bucket of b graphs.
+
+    Node states are on the diagonal and edge states off it; padding is zero.
+
+    Args:
+        x: Node states of the whole batch, [n, w].
+        edge_index: Directed edges of the whole batch, [2, e].
+        edge_attr: Edge states, [e, w].
+        nodes: The nodes of the bucket.
+        graph: The position in the bucket of each such node's graph.
+        position: The position of each such node in its graph.
+        size: The size that graphs are padded to.
+    """
+    num_graphs = int(graph.max()) + 1
     at = x.new_full((x.size(0),), -1, dtype=torch.long)
-    at[nodes] = row * size + place
+    at[nodes] = graph * size + position
     source, target = at[edge_index]
     inside = target >= 0
-    # Entry (i, j) of a graph is the edge j -> i: a product sums over middle nodes.
+    # Entry (i, j) of a graph is the edge j -> i, so that entry (i, k) of a matrix
+    # product sums over the paths k -> j -> i.
     edges = target[inside] * size + source[inside] % size
-    diagonal = (row * size + place) * size + place
+    diagonal = (graph * size + position) * size + position
     flat = x.new_zeros(num_graphs * size * size, x.size(1))
     flat = flat.index_add(0, diagonal, x[nodes])
     flat = flat.index_add(0, edges, edge_attr[inside].to(flat.dtype))
     return flat.view(num_graphs, size, size, -1)
 
 
-def _real_pairs(row: Tensor, place: Tensor, size: int) -> Tensor:
-    """1 where both nodes of a pair are real, else 0: [b, size, size, 1]."""
-    real = torch.zeros(int(row.max()) + 1, size, device=row.device, dtype=torch.bool)
-    real[row, place] = True
+def _real_pairs(graph: Tensor, position: Tensor, size: int) -> Tensor:
+    """Return the boolean mask of pairs of two real nodes, [b, size, size, 1].
+
+    Args:
+        graph: The position in the bucket of each node's graph.
+        position: The position of each node in its graph.
+        size: The size that graphs are padded to.
+    """
+    real = torch.zeros(
+        int(graph.max()) + 1, size, device=graph.device, dtype=torch.bool
+    )
+    real[graph, position] = True
     return (real[:, :, None] & real[:, None, :])[..., None]

@@ -1,4 +1,4 @@
-"""Several convs, one after the other, as one base GNN."""
+"""`Stack`: several convs in sequence, as one base GNN."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ from gnnak.nn.norm import BatchNorm
 
 
 class Stack(nn.Module):
-    r"""Convs of one width: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$.
+    r"""For each conv: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$.
 
-    All convs read the same edge attributes, or weights.
+    All convs read the same edge attributes, or the same edge weights.
 
     Args:
-        convs: GNNs that map (x, edge_index[, edge_attr or edge_weight]) to states, at
-            one constant width.
-        channels: That width.
-        dropout: Share of entries dropped after each ReLU.
+        convs: GNNs that map (x, edge_index[, edge_attr or edge_weight]) to node states
+            of the same width as x.
+        channels: Width of the node states.
+        dropout: Dropout probability after each ReLU.
 
     >>> from torch_geometric.nn import SAGEConv
     >>> Stack([SAGEConv(8, 8), SAGEConv(8, 8)], channels=8).num_layers
@@ -42,7 +42,7 @@ class Stack(nn.Module):
         for calling in self.callings:
             if calling.out_channels != channels:
                 raise WidthError(
-                    f"{calling.name} in a Stack of width {channels} gives states of "
+                    f"{calling.name} in a Stack of width {channels} returns states of "
                     f"width {calling.out_channels}; build it with {channels} output "
                     "channels."
                 )
@@ -66,12 +66,12 @@ class Stack(nn.Module):
             x: Node states, [n, c].
             edge_index: Directed edges, [2, e].
             edge_attr: Edge states, [e, c'], for convs that read them.
-            edge_weight: In place of `edge_attr`: one weight per edge, [e].
-            batch: Which graph each node is in, [n]; goes to convs that want it.
+            edge_weight: One weight per edge, [e]; use instead of `edge_attr`.
+            batch: The graph each node is in, [n]; passed to convs that take it.
         """
         if edge_attr is not None and edge_weight is not None:
             raise OptionError(
-                "a Stack got edge_attr and edge_weight; give one of them."
+                "a Stack got both edge_attr and edge_weight; give only one of them."
             )
         edges = edge_weight if edge_attr is None else edge_attr
         for conv, norm, calling in zip(

@@ -1,9 +1,9 @@
-"""How any GNN is called: which arguments it reads, how wide it is.
+"""Find out how a GNN is called: which arguments it reads and how wide its states are.
 
-A base GNN is whatever maps (x, edge_index[, edge_attr or edge_weight][, batch]) to
-node states. Signatures say what it accepts; a trial run on a three-node path says what
-it returns and whether it reads the edge attributes that it accepts (several PyG convs
-accept and ignore them).
+A base GNN is any module that maps (x, edge_index[, edge_attr or edge_weight][, batch])
+to node states. Its signature shows which arguments it accepts. A trial run on a
+three-node path shows the width of its output, and whether it reads the edge attributes
+that it accepts: several PyG convs accept and ignore them.
 """
 
 from dataclasses import dataclass
@@ -15,29 +15,33 @@ from gnnak.nn.calling.signature import (
     argument_names,
     check_callable,
     edge_arguments,
-    further_arguments,
+    unsupported_arguments,
 )
-from gnnak.nn.calling.trial import Outcome, Trial, undisturbed
+from gnnak.nn.calling.trial import Outcome, Trial, trial_mode
 from gnnak.nn.calling.widths import node_widths
 
 
 @dataclass(frozen=True)
 class Calling:
-    """How one GNN is called."""
+    """How one GNN is called: the arguments it reads and the width it returns."""
 
     name: str
-    """Its class, for messages."""
+    """Name of its class, for error messages."""
     out_channels: int
-    """Width of the states it returns."""
+    """Width of the node states it returns."""
     edge_arguments: tuple[str, ...]
-    """Which of `EDGE_ARGUMENTS` it reads."""
+    """The names in `EDGE_ARGUMENTS` that it reads."""
     takes_batch: bool
-    """Whether it wants to know which subgraph, or graph, each node is in."""
+    """Whether it takes `batch`, the index of each node's graph or subgraph."""
     needs_edges: bool
-    """Whether it cannot do without edge attributes."""
+    """Whether it fails without edge attributes."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """The argument that `edge_attr` goes to; an error if the GNN reads none."""
+        """Return the name of the argument that `edge_attr` is passed as.
+
+        Raises:
+            EdgeAttrError: If the GNN reads no edge attributes of this shape.
+        """
         if edge_attr.dim() == 1 and "edge_weight" in self.edge_arguments:
             return "edge_weight"
         if "edge_attr" in self.edge_arguments:
@@ -46,7 +50,7 @@ class Calling:
             shape = list(edge_attr.shape)
             raise EdgeAttrError(
                 f"{self.name} reads one weight per edge, but edge_attr has shape "
-                f"{shape}; pass weights of shape [e], or none."
+                f"{shape}; pass weights of shape [e], or edge_attr=None."
             )
         raise EdgeAttrError(
             f"{self.name} does not read edge attributes and would drop them silently; "
@@ -62,36 +66,56 @@ class Calling:
         edge_attr: Tensor | None,
         batch: Tensor | None,
     ) -> Tensor:
-        """Run `gnn` with the arguments it reads, as they are."""
+        """Call `gnn` with the arguments that it reads.
+
+        Args:
+            gnn: The GNN that this record describes.
+            x: Node states, [n, c].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Edge states [e, c] or weights [e]; None if there are none.
+            batch: The graph or subgraph each node is in, [n]; passed on only if the
+                GNN takes it.
+
+        Returns:
+            New node states, [n, out_channels].
+
+        Raises:
+            EdgeAttrError: If `edge_attr` is missing, or is not read by the GNN.
+        """
         options: dict[str, Tensor | None] = {}
         if edge_attr is not None:
             options[self.edge_argument(edge_attr)] = edge_attr
         elif self.needs_edges:
             raise EdgeAttrError(
                 f"{self.name} needs edge attributes, but got none; pass edge_attr, or "
-                "use a GNN that does without them (GINConv for GINEConv)."
+                "use a GNN that does not need them (GINConv instead of GINEConv)."
             )
         if self.takes_batch:
             options["batch"] = batch
         return gnn(x, edge_index, **options)
 
 
-def try_out(gnn: nn.Module, in_channels: int, made_of: str) -> Calling:
-    """Run `gnn` on a small graph of the given width and note how it is called.
+def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
+    """Run `gnn` on a small graph to find out how it is called.
 
-    A lazy module gets its weights in the trial, of the width it will be used at.
+    The run changes neither the weights nor the running statistics nor the training
+    mode of `gnn`. It does initialise the weights of lazy modules, at the width that
+    they will be used with.
 
     Args:
-        gnn: The module to try; its weights, statistics and mode stay as they are.
+        gnn: The module to try.
         in_channels: Width of the node states it will get.
-        made_of: Where that width comes from, for the error message.
+        origin: Where this width comes from, quoted in error messages.
+
+    Raises:
+        WidthError: If every call fails, or none returns node states.
     """
     check_callable(gnn)
-    with undisturbed(gnn):
+    with trial_mode(gnn):
         trial = _trial(gnn, in_channels)
         outcome = trial.run(edge_arguments(gnn))
         if outcome is None:
-            raise _width_error(trial, made_of)
+            raise _width_error(trial, origin)
     name, takes_batch = type(gnn).__name__, trial.takes_batch
     return Calling(
         name,
@@ -103,15 +127,17 @@ def try_out(gnn: nn.Module, in_channels: int, made_of: str) -> Calling:
 
 
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
-    """The first input width by what `gnn` declares that it runs at, and the output's.
+    """Return the input and output width of `gnn`; None if they cannot be found.
 
-    Half a declared width is tried last, for convs that begin with a Linear over both
-    ends of an edge, such as EdgeConv; not for those that need edge attributes, which
-    may make up the other half.
+    Trial runs use the widths that `gnn` declares, likeliest first; the first width at
+    which it runs is returned. If none works, half of each even width is tried: convs
+    like EdgeConv start with a Linear on the concatenated states of an edge's two ends.
+    Half widths do not count for convs that need edge attributes, because the other half
+    of the Linear's input may be these attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
-    with undisturbed(gnn):
+    with trial_mode(gnn):
         for width in declared:
             outcome = _run(gnn, width)
             if outcome is not None:
@@ -131,28 +157,38 @@ def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
     return _trial(gnn, in_channels).run(edge_arguments(gnn))
 
 
-def _width_error(trial: Trial, made_of: str) -> WidthError:
-    """Say what is wrong: its own width, if the GNN runs with that one."""
+def _width_error(trial: Trial, origin: str) -> WidthError:
+    """Return the error for a failed trial; it names the right width if that is known.
+
+    Args:
+        trial: The trial in which every call failed.
+        origin: Where the trial's input width comes from.
+    """
     gnn, width = trial.gnn, trial.in_channels
     name, own = type(gnn).__name__, own_widths(gnn)
     if own is not None and own[0] != width:
         return WidthError(
             f"the base GNN {name} takes width {own[0]}, but gets {width} "
-            f"({made_of}); build it with {width} input channels."
+            f"({origin}); build it with {width} input channels."
         )
     arguments = ["x", "edge_index", *edge_arguments(gnn)]
     return WidthError(
         f"the base GNN {name} failed on a three-node path of width {width} "
-        f"({made_of}), called as gnn({', '.join(arguments)}): {_reason(trial)}"
+        f"({origin}), called as gnn({', '.join(arguments)}): {_reason(trial)}"
     )
 
 
 def _reason(trial: Trial) -> str:
-    """The first line of the failure; where it has none, what may have been missing."""
+    """Return why a trial failed: the first line of the exception's message.
+
+    For an exception without a message, return its type and the arguments of the GNN
+    that are not passed to it, since a missing one is the likely cause.
+    """
     lines = str(trial.failure).strip().splitlines()
     if lines:
         return lines[0]
-    reason, further = type(trial.failure).__name__, further_arguments(trial.gnn, False)
-    if not further:
+    reason = type(trial.failure).__name__
+    not_passed = unsupported_arguments(trial.gnn, required=False)
+    if not not_passed:
         return reason
-    return f"{reason} (it is not given {', '.join(further)}, which it takes too)"
+    return f"{reason} (it also takes {', '.join(not_passed)}, which it was not given)"

@@ -1,4 +1,4 @@
-"""What the signature of a GNN says, and the GNNs it rules out."""
+"""Read the signature of a GNN, and reject modules that cannot be a base GNN."""
 
 import inspect
 
@@ -7,12 +7,19 @@ from torch import nn
 from gnnak.errors import OptionError
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
-HANDED_OVER = ("x", "edge_index", *EDGE_ARGUMENTS, "batch")
-VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""Names of the arguments in which a GNN may take edge attributes."""
+SUPPORTED_ARGUMENTS = ("x", "edge_index", *EDGE_ARGUMENTS, "batch")
+"""Names of all arguments that can be passed to a base GNN."""
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+"""The kinds of the parameters `*args` and `**kwargs`."""
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """The names of the arguments of `module.forward`, those of PyG's Sequential too."""
+    """Return the argument names of `module.forward`; PyG's `Sequential` is supported.
+
+    The `forward` of a PyG `Sequential` takes `*args`; its argument names are in the
+    string that it was built with.
+    """
     described = getattr(getattr(module, "signature", None), "param_dict", None)
     if described is not None:
         return tuple(described)
@@ -20,31 +27,46 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """The edge arguments that `gnn` may take, and whether its signature names them.
+    """Return the edge arguments that `gnn` may take.
 
-    With `**kwargs` it may take each of `EDGE_ARGUMENTS`: it hands them on.
+    A GNN with `**kwargs` may take all of `EDGE_ARGUMENTS`, to pass them on to a module
+    inside.
+
+    Returns:
+        For each edge argument, whether the signature names it (else: `**kwargs`).
     """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in _arguments(gnn)]
-    hands_on = inspect.Parameter.VAR_KEYWORD in kinds
-    return {name: name in names for name in EDGE_ARGUMENTS if name in names or hands_on}
+    has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
+    return {
+        name: name in names for name in EDGE_ARGUMENTS if name in names or has_kwargs
+    }
 
 
-def further_arguments(gnn: nn.Module, required: bool) -> list[str]:
-    """The arguments that a base GNN is not handed; the `required` ones, or all."""
-    arguments = [a for a in _arguments(gnn) if a.kind not in VARIABLE]
+def unsupported_arguments(gnn: nn.Module, required: bool) -> list[str]:
+    """Return the arguments of `gnn.forward` that are never passed to a base GNN.
+
+    Args:
+        gnn: The GNN.
+        required: Whether to return only the arguments without a default value.
+    """
+    arguments = [a for a in _arguments(gnn) if a.kind not in VARIADIC]
     names = [argument.name for argument in arguments]
     states_and_edges = 1 if "edge_index" in names else 2
     return [
         argument.name
         for argument in arguments[states_and_edges:]
-        if argument.name not in HANDED_OVER
+        if argument.name not in SUPPORTED_ARGUMENTS
         and not (required and argument.default is not argument.empty)
     ]
 
 
 def check_module(what: str, value: object) -> None:
-    """Raise `OptionError` unless `value` is a built module.
+    """Raise `OptionError` unless `value` is an instance of `nn.Module`.
+
+    Args:
+        what: What `value` is used as, for the error message.
+        value: The value to check.
 
     >>> check_module("the base GNN", nn.Linear)
     Traceback (most recent call last):
@@ -62,26 +84,30 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` unless `gnn` can be a base GNN, as far as it tells itself."""
+    """Raise `OptionError` if `gnn` is clearly no base GNN; does not run it.
+
+    Rejected are other objects than modules, convs that cache a graph, and GNNs that
+    require arguments which a base GNN is not given.
+    """
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
     for part in gnn.modules():
         if getattr(part, "cached", False) is True:
             raise OptionError(
-                f"{type(part).__name__} has cached=True and would keep the first graph "
-                "it sees for ever; build it with cached=False."
+                f"{type(part).__name__} has cached=True and would use the first graph "
+                "it sees for all later inputs; build it with cached=False."
             )
-    needed = further_arguments(gnn, required=True)
+    needed = unsupported_arguments(gnn, required=True)
     if needed:
         raise OptionError(
-            f"{type(gnn).__name__} needs {', '.join(needed)} beside x and edge_index; "
-            "a base GNN is called as gnn(x, edge_index[, edge_attr or edge_weight]"
-            "[, batch])."
+            f"{type(gnn).__name__} needs {', '.join(needed)} in addition to x and "
+            "edge_index; a base GNN is called as gnn(x, edge_index[, edge_attr or "
+            "edge_weight][, batch])."
         )
 
 
 def _arguments(gnn: nn.Module) -> list[inspect.Parameter]:
-    """The arguments of `gnn.forward`; those of PyG's Sequential are all required."""
+    """Return the parameters of `gnn.forward`; for PyG's `Sequential`, all required."""
     if hasattr(getattr(gnn, "signature", None), "param_dict"):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return [inspect.Parameter(name, kind) for name in argument_names(gnn)]

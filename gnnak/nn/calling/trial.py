@@ -1,4 +1,4 @@
-"""Trial runs of a GNN: how wide its states are, which edge arguments it reads."""
+"""Run a GNN on a tiny graph to find its output width and the arguments it reads."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,27 +12,30 @@ from gnnak.errors import EdgeAttrError, WidthError
 from gnnak.nn.calling.widths import edge_widths
 
 MAX_COLUMNS = 4
-"""Integer edge attributes are tried with up to so many columns."""
+"""Integer edge attributes are tried with 1 to `MAX_COLUMNS` columns."""
 
 
 class Outcome(NamedTuple):
-    """What came out of the calls of one GNN that succeeded."""
+    """The result of a trial in which at least one call of the GNN succeeded."""
 
     out_channels: int
-    """Width of the states."""
+    """Width of the node states that the GNN returns."""
     edge_arguments: tuple[str, ...]
     """The edge arguments that it reads."""
     needs_edges: bool
-    """Whether it runs with edge arguments only."""
+    """Whether it fails without an edge argument."""
 
 
 class Trial:
-    """Calls of one GNN on the path 0 - 1 - 2, its edges sorted by target.
+    """Call one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
     Args:
         gnn: The GNN to call.
         in_channels: Width of the node states.
-        takes_batch: Whether it is handed the graph of each node.
+        takes_batch: Whether to pass `batch`, the index of each node's graph.
+
+    Attributes:
+        failure: The exception to report if every call fails.
     """
 
     def __init__(self, gnn: nn.Module, in_channels: int, takes_batch: bool) -> None:
@@ -47,15 +50,15 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
-        """Call the GNN without edge arguments, and with each of them.
+        """Call the GNN without edge arguments, then with each one alone.
 
         Args:
             edge_arguments: The edge arguments it may take, and whether its signature
-                names them. A GNN that fails for every value of an argument it names
-                does something with it: it reads it.
+                names them. If every call with a named argument fails, the GNN must
+                have used that argument: it counts as read.
 
         Returns:
-            What came out; None if every call fails, and `failure` says why.
+            The result; None if every call failed, for the reason in `failure`.
         """
         out = self._call({})
         widths = [None if out is None else out.size(1)]
@@ -70,7 +73,15 @@ class Trial:
         return Outcome(width, tuple(reads), needs_edges=out is None)
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """The width that comes out, and whether the edge argument is read."""
+        """Try values of one edge argument, up to the first call that succeeds.
+
+        A floating-point argument is read if the output has a gradient with respect to
+        it; an integer argument is assumed to be read.
+
+        Returns:
+            The output width, None if every call fails; and whether the argument is
+            read.
+        """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
                 out = self._call({argument: edges}, report=position == 0)
@@ -87,7 +98,7 @@ class Trial:
         return None, named
 
     def _edges(self, argument: str) -> Iterator[Tensor]:
-        """Values to try: states of any likely width, weights, at last categories."""
+        """Yield values to try: states of each likely width, weights, categories."""
         if argument == "edge_attr":
             for width in edge_widths(self.gnn, self.in_channels):
                 yield self.x.new_ones(4, width).requires_grad_()
@@ -98,11 +109,18 @@ class Trial:
                 yield self.x.new_zeros(4, columns, dtype=torch.long)
 
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
+        """Call the GNN; return its output, or None if it fails.
+
+        Args:
+            edges: The edge argument to pass, by name; empty for none.
+            report: Whether to store an exception of this call in `failure`.
+        """
         try:
             out = self.gnn(self.x, self.edge_index, **self.options, **edges)
         except Exception as failure:
-            # Any failure means "not callable like this". The last one to report is
-            # told, but what is wrong with the output of a call that did succeed first.
+            # Any exception means that the GNN cannot be called like this. `failure`
+            # is the latest one, unless an earlier call ran and returned a wrong shape:
+            # that tells the user more.
             if report and not isinstance(self.failure, WidthError):
                 self.failure = failure
             return None
@@ -119,11 +137,12 @@ def _shown(out: object) -> str:
 
 
 @contextmanager
-def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; modes and random state come back after.
+def trial_mode(module: nn.Module) -> Iterator[None]:
+    """Inside, `module` is in evaluation mode and gradients are off.
 
-    Only weights of lazy modules, which are drawn in their first call, move the random
-    state: two such modules must not get the same weights.
+    On exit, the training mode of every submodule and the random state are restored. The
+    random state is not restored for lazy modules: their first call initialises weights,
+    and the next lazy module must not get the same ones.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())

@@ -1,4 +1,4 @@
-"""The widths a GNN may have, read off its attributes and weights."""
+"""Guess the input widths of a GNN from its attributes and weights."""
 
 from collections.abc import Iterable
 
@@ -13,14 +13,14 @@ EDGE_WIDTH_NAMES = (
     "in_features",
     "dim",
 )
-"""Attributes of a module that may tell the width of its edge attributes."""
+"""Names of module attributes from which the width of edge attributes is guessed."""
 
 
 def node_widths(gnn: nn.Module) -> list[int]:
-    """The input widths that a GNN may have by what it declares, likeliest first.
+    """Return the input widths that a GNN declares, likeliest first.
 
-    Its own `in_channels`, `channels` and `out_channels`, then the input widths of its
-    parts, in their order. None for a lazy GNN: it takes any.
+    These are its `in_channels`, `channels` and `out_channels`, then the input widths of
+    its submodules, in order. The list is empty for a lazy GNN, which takes any width.
 
     >>> from torch_geometric.nn import GATConv, GINConv
     >>> node_widths(GATConv(8, 5))
@@ -40,12 +40,15 @@ def node_widths(gnn: nn.Module) -> list[int]:
 
 
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
-    """The widths that the edge attributes of a GNN may have, likeliest first.
+    """Return the widths that the edge attributes of a GNN may have, likeliest first.
+
+    Many GNNs concatenate an edge's attributes with the state of one end or both, and
+    declare the total width. So every declared width is tried minus 0, 1 and 2 times
+    `in_channels`.
 
     Args:
         gnn: The GNN.
-        in_channels: Width of its node states; often edge attributes stand beside the
-            state of one end, or of both, and the declared width is that of all.
+        in_channels: Width of its node states.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES
@@ -61,12 +64,16 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """A declared width, also one for each end of an edge; 0 if it is none."""
+    """Return a declared width as an int; 0 if it is no width.
+
+    PyG convs may declare a pair, the widths of source and target nodes; two equal
+    widths are returned as one.
+    """
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
     return declared if isinstance(declared, int) else 0
 
 
 def _unique(widths: Iterable[int]) -> list[int]:
-    """Each positive width once, in the order of their first appearance."""
+    """Return each positive width once, in order of first appearance."""
     return [width for width in dict.fromkeys(widths) if width > 0]

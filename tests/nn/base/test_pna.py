@@ -58,7 +58,7 @@ def test_pna_star_equals_its_equations_node_by_node(name, with_edges):
 
 
 def test_pna_star_with_a_degree_beyond_its_table_takes_the_last_row():
-    """Fault of the published code: degree tables of 200 rows that crash beyond."""
+    """The published code has degree tables of 200 rows, and crashes beyond."""
     data = GRAPHS["star"]
     conv = make_conv(max_degree=2).eval()
     got = conv(data.x, data.edge_index, data.edge_attr)

@@ -201,7 +201,7 @@ def test_ppgn_runs_in_bfloat16_autocast():
     assert out.isfinite().all()
 
 
-def test_size_ranges_puts_like_sizes_together():
+def test_size_ranges_groups_similar_sizes():
     sizes = torch.tensor([0, 12, 10, 30, 1, 10, 13, 0])
     assert ppgn._size_ranges(sizes) == [(1, 1), (10, 12), (13, 13), (30, 30)]
 

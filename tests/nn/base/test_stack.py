@@ -13,7 +13,7 @@ PATH = small_graphs(channels=4, edge_channels=4)["path"]
 
 
 class WantsBatch(nn.Module):
-    """Gives every node the number of its graph."""
+    """Return the index of each node's graph as its state."""
 
     def forward(self, x, edge_index, batch=None):
         return x * 0 + batch[:, None]
@@ -40,7 +40,7 @@ def test_stack_drops_entries_of_the_branch_and_keeps_the_residual():
     assert not torch.equal(stack.eval()(PATH.x, PATH.edge_index), PATH.x)
 
 
-def test_stack_hands_batch_to_those_that_want_it():
+def test_stack_passes_batch_to_convs_that_take_it():
     stack = Stack([WantsBatch(), SAGEConv(4, 4)], channels=4).double().eval()
     stack.convs[1] = WantsBatch()
     stack.callings[1] = stack.callings[0]
@@ -79,7 +79,7 @@ def test_stack_takes_weights_where_its_convs_do():
 
 def test_stack_refuses_attributes_and_weights_at_once():
     stack = Stack([GCNConv(4, 4)], channels=4).double()
-    with pytest.raises(OptionError, match="give one of them"):
+    with pytest.raises(OptionError, match="give only one of them"):
         stack(PATH.x, PATH.edge_index, PATH.edge_attr, torch.ones(4))
 
 
@@ -94,7 +94,7 @@ def test_stack_does_not_drop_edge_attributes():
 def test_stack_answers_wrong_widths_with_the_number_to_use():
     with pytest.raises(WidthError, match=r"takes width 5, but gets 4 .* with 4 input"):
         Stack([SAGEConv(4, 4), SAGEConv(5, 4)], channels=4)
-    with pytest.raises(WidthError, match=r"gives states of width 5.* with 4 output"):
+    with pytest.raises(WidthError, match=r"returns states of width 5.* with 4 output"):
         Stack([SAGEConv(4, 4), SAGEConv(4, 5)], channels=4)
 
 

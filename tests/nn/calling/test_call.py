@@ -11,7 +11,7 @@ from gnnak.errors import EdgeAttrError, OptionError, WidthError
 from gnnak.nn import Stack
 from gnnak.nn.calling import own_widths, try_out
 from gnnak.testing import small_graphs
-from tests.nn.users_convs import BesideConv, ScalarConv, users_convs
+from tests.nn.users_convs import ConcatConv, ScalarConv, users_convs
 
 PATH = small_graphs(channels=8, edge_channels=3)["path"]
 HISTOGRAM = {
@@ -111,8 +111,8 @@ def test_try_out_finds_width_and_edge_arguments(name):
 
 
 @pytest.mark.parametrize("name", users_convs())
-def test_calling_of_a_users_conv_is_the_conv(name):
-    """Categories, columns of them, scalars: handed over as they are."""
+def test_calling_equals_a_direct_call_of_a_users_conv(name):
+    """Integer and real edge attributes, [e] and [e, c], are passed unchanged."""
     conv, edge_attr = users_convs()[name]
     calling = try_out(conv, 8, "eight")
     assert calling.edge_arguments == ("edge_attr",)
@@ -122,7 +122,7 @@ def test_calling_of_a_users_conv_is_the_conv(name):
     assert torch.equal(got, conv(x, PATH.edge_index, edge_attr))
 
 
-def test_try_out_knows_who_needs_edges():
+def test_try_out_finds_convs_that_need_edge_attributes():
     for gnn in (pyg.GCNConv(8, 8), pyg.GATConv(8, 8, edge_dim=3), pyg.GIN(8, 6, 2)):
         assert not try_out(gnn, 8, "eight").needs_edges
     gine = pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)
@@ -130,7 +130,7 @@ def test_try_out_knows_who_needs_edges():
         assert try_out(gnn, 8, "eight").needs_edges
 
 
-def test_try_out_knows_who_wants_the_batch():
+def test_try_out_finds_gnns_that_take_batch():
     assert try_out(pyg.GIN(8, 6, 2), 8, "eight").takes_batch
     assert not try_out(pyg.GCNConv(8, 6), 8, "eight").takes_batch
     batched = [(pyg.GCNConv(8, 5), "x, edge_index -> x")]
@@ -154,13 +154,13 @@ def test_try_out_changes_nothing():
 
 
 class Random(nn.Module):
-    """Draws in evaluation mode, too, and fails at any other width than 8."""
+    """Uses random numbers in evaluation mode, too; fails unless the width is 8."""
 
     def forward(self, x, edge_index):
         return nn.functional.dropout(x.view(-1, 8)[: x.size(0)], 0.5)
 
 
-def test_try_out_gives_the_random_state_and_the_mode_back_after_a_failure():
+def test_try_out_restores_random_state_and_mode_after_a_failure():
     gnn, random_state = Random(), torch.get_rng_state()
     try_out(gnn, 8, "eight")
     assert torch.equal(torch.get_rng_state(), random_state)
@@ -171,7 +171,7 @@ def test_try_out_gives_the_random_state_and_the_mode_back_after_a_failure():
 
 
 @pytest.mark.parametrize("dtype", [torch.float, torch.double, torch.bfloat16])
-def test_try_out_takes_the_type_of_the_weights(dtype):
+def test_try_out_uses_the_dtype_of_the_weights(dtype):
     assert try_out(pyg.SAGEConv(8, 5).to(dtype), 8, "eight").out_channels == 5
 
 
@@ -188,14 +188,14 @@ def test_try_out_takes_the_type_of_the_weights(dtype):
     ],
     ids=lambda gnn: type(gnn).__name__,
 )
-def test_try_out_answers_a_wrong_width_with_the_number_to_use(gnn):
+def test_try_out_error_for_a_wrong_width_names_the_right_one(gnn):
     wanted = r"takes width 7, but gets 8 \(4 \+ 4\); build it with 8 input channels"
     with pytest.raises(WidthError, match=wanted):
         try_out(gnn, 8, "4 + 4")
 
 
 class Returns(nn.Module):
-    """Returns what it is told to; its Linear is no measure of its width."""
+    """Return `function(x)`; the widths of its Linear are misleading."""
 
     def __init__(self, function):
         super().__init__()
@@ -216,18 +216,18 @@ class Returns(nn.Module):
         (lambda x: 1 / 0, "division by zero"),
     ],
 )
-def test_try_out_says_what_is_wrong_with_the_output(function, wanted):
+def test_try_out_error_names_a_wrong_output(function, wanted):
     with pytest.raises(WidthError, match=wanted) as caught:
         try_out(Returns(function), 8, "eight")
     assert "\n" not in str(caught.value)
     assert "build it with" not in str(caught.value)
 
 
-def test_try_out_of_a_gnn_that_needs_more_arguments_says_so():
-    wanted = r"RGCNConv failed .* gnn\(x, edge_index\): .* not given edge_type"
+def test_try_out_error_names_missing_arguments():
+    wanted = r"RGCNConv failed .* gnn\(x, edge_index\): .* also takes edge_type"
     with pytest.raises(WidthError, match=wanted):
         try_out(pyg.RGCNConv(8, 5, num_relations=2), 8, "eight")
-    with pytest.raises(OptionError, match="GCN2Conv needs x_0 beside x and edge_index"):
+    with pytest.raises(OptionError, match="GCN2Conv needs x_0 in addition to x and"):
         try_out(pyg.GCN2Conv(8, alpha=0.1), 8, "eight")
 
 
@@ -239,7 +239,7 @@ def test_try_out_of_a_gnn_that_needs_more_arguments_says_so():
         (pyg.GCNConv, r"GCNConv is a class; build it first: GCNConv\(...\)\."),
     ],
 )
-def test_try_out_of_what_is_no_module_says_so(gnn, wanted):
+def test_try_out_rejects_other_objects_than_modules(gnn, wanted):
     with pytest.raises(OptionError, match=wanted):
         try_out(gnn, 8, "eight")
     with pytest.raises(OptionError, match=wanted):
@@ -248,8 +248,8 @@ def test_try_out_of_what_is_no_module_says_so(gnn, wanted):
         Stack([gnn], 8)
 
 
-def test_try_out_refuses_a_cached_conv():
-    """Its cache would hold the graph of the trial, and be used for all others."""
+def test_try_out_rejects_a_cached_conv():
+    """Its cache would contain the trial's graph and be used for all others."""
     with pytest.raises(OptionError, match="GCNConv has cached=True"):
         try_out(pyg.GCNConv(8, 5, cached=True), 8, "eight")
     with pytest.raises(OptionError, match="GCNConv has cached=True"):
@@ -265,7 +265,7 @@ def test_try_out_refuses_a_cached_conv():
         lambda: pyg.GINConv(nn.LazyLinear(8)),
     ],
 )
-def test_try_out_initialises_lazy_convs_to_the_width_they_get(make):
+def test_try_out_initialises_lazy_convs_with_the_given_width(make):
     gnn = make()
     assert try_out(gnn, 6, "six").out_channels == 8
     assert gnn(torch.rand(3, 6), PATH.edge_index).shape == (3, 8)
@@ -305,19 +305,19 @@ def test_calling_does_not_drop_edge_attributes(gnn, wanted):
     [pyg.GATConv(8, 8, edge_dim=3), pyg.GINEConv(nn.Linear(8, 8), edge_dim=3)],
     ids=lambda gnn: type(gnn).__name__,
 )
-def test_calling_hands_edge_attributes_to_those_that_read_them(gnn):
+def test_calling_passes_edge_attributes_to_gnns_that_read_them(gnn):
     out = uplifted(gnn, PATH.edge_attr)
     assert not torch.allclose(out, uplifted(gnn, 2 * PATH.edge_attr))
 
 
-def test_calling_hands_weights_to_edge_weight():
+def test_calling_passes_weights_as_edge_weight():
     conv = pyg.GCNConv(8, 5).double()
     weight = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.double)
     got = try_out(conv, 8, "eight")(conv, PATH.x, PATH.edge_index, weight, None)
     assert torch.equal(got, conv(PATH.x, PATH.edge_index, weight))
 
 
-def test_calling_leaves_the_shape_of_edge_attributes_alone():
+def test_calling_does_not_reshape_edge_attributes():
     """[e] stays [e] and [e, 1] stays [e, 1], as if the conv were called directly."""
     gat = pyg.GATConv(8, 5, edge_dim=1).double()
     scalar = ScalarConv(8).double()
@@ -336,7 +336,7 @@ def test_calling_leaves_the_shape_of_edge_attributes_alone():
     ],
     ids=lambda gnn: type(gnn).__name__,
 )
-def test_calling_says_that_edge_attributes_are_missing(gnn):
+def test_calling_without_needed_edge_attributes_raises(gnn):
     with pytest.raises(EdgeAttrError, match=r"needs edge attributes, but got none"):
         uplifted(gnn, None)
 
@@ -353,10 +353,10 @@ def test_calling_says_that_edge_attributes_are_missing(gnn):
         (pyg.EdgeConv(nn.Sequential(nn.Linear(16, 5), nn.Linear(5, 7))), (8, 7)),
         (GATEConv(8, 8, edge_dim=3), (8, 8)),
         (pyg.GCNConv(-1, 5), None),
-        (BesideConv(8, 4), None),
+        (ConcatConv(8, 4), None),
         (nn.ReLU(), None),
     ],
     ids=lambda gnn: type(gnn).__name__,
 )
-def test_own_widths_are_the_first_declared_ones_that_run(gnn, widths):
+def test_own_widths_are_the_first_declared_widths_that_run(gnn, widths):
     assert own_widths(gnn) == widths

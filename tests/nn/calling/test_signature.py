@@ -2,7 +2,11 @@ import pytest
 import torch_geometric.nn as pyg
 from torch import nn
 
-from gnnak.nn.calling.signature import argument_names, edge_arguments, further_arguments
+from gnnak.nn.calling.signature import (
+    argument_names,
+    edge_arguments,
+    unsupported_arguments,
+)
 
 SEQUENCE = pyg.Sequential("x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index -> x")])
 RENAMED = pyg.Sequential("h, adj, edge_attr, pos", [(nn.Linear(8, 5), "h -> h")])
@@ -23,7 +27,7 @@ def test_argument_names_reads_signatures_and_those_of_pyg_sequential():
         (SEQUENCE, {}),
     ],
 )
-def test_edge_arguments_are_those_named_and_with_kwargs_all(gnn, wanted):
+def test_edge_arguments_are_the_named_ones_or_all_for_kwargs(gnn, wanted):
     assert edge_arguments(gnn) == wanted
 
 
@@ -39,8 +43,8 @@ def test_edge_arguments_are_those_named_and_with_kwargs_all(gnn, wanted):
         (RENAMED, ["pos"], ["pos"]),
     ],
 )
-def test_further_arguments_are_those_a_base_gnn_is_not_handed(
+def test_unsupported_arguments_are_those_never_passed_to_a_base_gnn(
     gnn, required, all_of_them
 ):
-    assert further_arguments(gnn, required=True) == required
-    assert further_arguments(gnn, required=False) == all_of_them
+    assert unsupported_arguments(gnn, required=True) == required
+    assert unsupported_arguments(gnn, required=False) == all_of_them
