@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
 import torch
 from torch import Tensor
@@ -10,17 +10,49 @@ from torch import Tensor
 from gnnak.errors import SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of
+from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.distances import hops_to_root
-
-if TYPE_CHECKING:
-    from gnnak.subgraphs.rooted import RootedSubgraphs
 
 TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
 """The fields of `RootedSubgraphs` that are tensors."""
 
 
+class Record(Protocol):
+    """The part of `RootedSubgraphs` that is checked here."""
+
+    @property
+    def root(self) -> Tensor: ...
+    @property
+    def node(self) -> Tensor: ...
+    @property
+    def subgraph(self) -> Tensor: ...
+    @property
+    def hop(self) -> Tensor: ...
+    @property
+    def edge_index(self) -> Tensor: ...
+    @property
+    def edge(self) -> Tensor: ...
+    @property
+    def num_nodes(self) -> int | None: ...
+    @property
+    def num_edges(self) -> int | None: ...
+    @property
+    def real(self) -> RealCounts | None: ...
+    @property
+    def num_subgraphs(self) -> int: ...
+    @property
+    def num_copies(self) -> int: ...
+    @property
+    def centroid(self) -> Tensor: ...
+    @property
+    def max_hop(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
+    def unpadded(self) -> Self: ...
+
+
 def check_record(
-    record: RootedSubgraphs, edge_index: Tensor | None, num_nodes: int | None
+    record: Record, edge_index: Tensor | None, num_nodes: int | None
 ) -> None:
     """Raise `SubgraphError` for the first property of the record that does not hold.
 
@@ -51,7 +83,7 @@ def check_record(
         _check_against(record, edge_index, num_nodes)
 
 
-def _check_shapes(record: RootedSubgraphs) -> None:
+def _check_shapes(record: Record) -> None:
     """Check dtypes, devices and shapes of all tensors."""
     for name in TENSORS:
         value = getattr(record, name)
@@ -70,7 +102,7 @@ def _check_shapes(record: RootedSubgraphs) -> None:
         raise SubgraphError("edge and edge_index must have the same length, f.")
 
 
-def _check_padding(record: RootedSubgraphs) -> None:
+def _check_padding(record: Record) -> None:
     """Check that all indices in padding rows refer to padding rows."""
     assert record.real is not None
     real = record.real.on_host()
@@ -92,7 +124,7 @@ def _check_padding(record: RootedSubgraphs) -> None:
             )
 
 
-def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
+def _check_copies(record: Record, num_nodes: int | None) -> None:
     """Check root, node and subgraph: ranges, order, and roots in their subgraphs."""
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
@@ -115,7 +147,7 @@ def _check_copies(record: RootedSubgraphs, num_nodes: int | None) -> None:
         raise SubgraphError("a subgraph does not contain its root.")
 
 
-def _check_edges(record: RootedSubgraphs) -> None:
+def _check_edges(record: Record) -> None:
     """Check the edge copies: ranges, order, and both ends in the same subgraph."""
     check_edge_index(record.edge_index, record.num_copies)
     edges, size = record.edge, record.num_edges
@@ -134,7 +166,7 @@ def _check_edges(record: RootedSubgraphs) -> None:
         raise SubgraphError("edge copies must be sorted by (target, source, edge).")
 
 
-def _check_hops(record: RootedSubgraphs) -> None:
+def _check_hops(record: Record) -> None:
     """Compare `hop` with distances that are computed again from the edge copies."""
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
@@ -142,7 +174,7 @@ def _check_hops(record: RootedSubgraphs) -> None:
         raise SubgraphError("hop is not the distance to the root in the subgraph.")
 
 
-def _check_against(record: RootedSubgraphs, edge_index: Tensor, num_nodes: int) -> None:
+def _check_against(record: Record, edge_index: Tensor, num_nodes: int) -> None:
     """Compare the edge copies with the edges of the graph."""
     check_edge_index(edge_index, num_nodes)
     if record.edge.numel() and (
