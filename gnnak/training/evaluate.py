@@ -11,7 +11,12 @@ from gnnak.graphs.readers.graph_file import Part
 from gnnak.training.callbacks.timing import Clock
 from gnnak.training.data import GraphData
 from gnnak.training.module import GraphTask
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint
 
@@ -45,7 +50,7 @@ def evaluate(
     few, all_of_them = dataset.subset(wanted), torch.arange(wanted.numel())
     parts = Parts(all_of_them, all_of_them, all_of_them, parts.batch_statistics)
     data = GraphData(few, parts, config.train, Clock(), task.extractor)
-    with quiet_lightning():
+    with quiet_lightning(), matmul_precision(machine):
         trainer: Trainer = make_trainer(config, machine, [], Path())
         trainer.test(task, data, verbose=False)
     return task.scores["test"]

@@ -16,7 +16,12 @@ from gnnak.training.callbacks.timing import Clock, Timing
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask
 from gnnak.training.prepared import prepare
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint, read_tensors
@@ -62,7 +67,7 @@ def run(
     callbacks: list[Callback] = [Timing(clock), history]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), history))
-    with quiet_lightning(), stoppable("go on with --resume"):
+    with quiet_lightning(), matmul_precision(machine), stoppable("go on with --resume"):
         callbacks.append(RestoreSignals())
         trainer = make_trainer(config, machine, callbacks, folder, captured)
         clock.device = trainer.strategy.root_device

@@ -46,6 +46,11 @@ class RunHistory(Callback):
         """The best validation score so far; NaN before the first."""
         return self.curves["validation"][self.best_epoch] if self.epochs else math.nan
 
+    @property
+    def state_key(self) -> str:
+        """The key of this state in `last.ckpt`: older checkpoints have it, too."""
+        return "Keeper"
+
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         """A resumed run may have nothing left to do."""
         self._stop_early(trainer)

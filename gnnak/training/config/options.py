@@ -6,6 +6,7 @@ import difflib
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -13,7 +14,6 @@ import yaml
 from gnnak.errors import OptionError
 
 Record = TypeVar("Record")
-_HINTS: dict[type, dict[str, Any]] = {}
 
 
 def change(record: Record, options: Mapping[str, Any]) -> Record:
@@ -60,7 +60,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
-    hints = _hints(record)
+    hints = _hints(type(record))
     head, *rest = path
     if head not in hints:
         raise OptionError(_unknown(name, head, record))
@@ -82,21 +82,20 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
     return replace(record, **{head: new})
 
 
-def _hints(record: Any) -> dict[str, Any]:
-    kind = type(record)
-    if kind not in _HINTS:
-        hints = get_type_hints(kind)
-        _HINTS[kind] = {field.name: hints[field.name] for field in fields(record)}
-    return _HINTS[kind]
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass, by name."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
     prefix = name[: name.rfind(head)]
-    near = difflib.get_close_matches(head, _hints(record), n=1, cutoff=0.5)
-    known = ", ".join(_hints(record))
+    known = _hints(type(record))
+    near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
     if near:
         return f"unknown option {name!r}; did you mean {prefix}{near[0]}?"
-    return f"unknown option {name!r}; there are: {known}."
+    return f"unknown option {name!r}; there are: {', '.join(known)}."
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:

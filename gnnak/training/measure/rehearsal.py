@@ -17,7 +17,12 @@ from gnnak.training.measure.kernels import KernelTimes
 from gnnak.training.measure.phases import PhaseTimes
 from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.prepared import prepare
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from gnnak.training.protocols import Parts
 
 
@@ -60,7 +65,11 @@ def rehearse(
     callbacks: list[Callback] = [watch, gauges.phases, RestoreSignals()]
     if kernels is not None:
         callbacks.append(kernels)
-    with TemporaryDirectory() as folder, quiet_lightning():
+    with (
+        TemporaryDirectory() as folder,
+        quiet_lightning(),
+        matmul_precision(machine),
+    ):
         trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
         clock.device = trainer.strategy.root_device
         if not evaluate:

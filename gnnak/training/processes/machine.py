@@ -109,8 +109,6 @@ def make_trainer(
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
-    if gpu and machine.tf32:
-        torch.set_float32_matmul_precision("high")
     if not machine.is_one:
         become_main()
     if is_worker():
@@ -143,6 +141,20 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
         raise MissingPackageError(
             "logging for TensorBoard needs a package: pip install 'gnnak[tensorboard]'."
         ) from error
+
+
+@contextmanager
+def matmul_precision(machine: Machine) -> Iterator[None]:
+    """Inside, matrix products on a GPU use TF32 if `machine.tf32` allows it."""
+    if not (machine.is_gpu and machine.tf32):
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

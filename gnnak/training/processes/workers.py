@@ -4,12 +4,13 @@ import os
 import signal
 import threading
 import time
-from functools import cache
 
 MAIN = "GNNAK_MAIN_PROCESS"
 """The variable that tells workers the process they belong to."""
-PATIENCE = 0.2
-"""Seconds between two looks after the main process."""
+POLL_SECONDS = 0.2
+"""Seconds between two checks that the main process is alive."""
+WATCHER = "gnnak-watch-main"
+"""The name of the thread of a worker that checks."""
 
 
 def become_main() -> None:
@@ -28,24 +29,25 @@ def main_is_gone(seconds: float = 0.0) -> bool:
     while os.environ.get(MAIN) == str(os.getppid()):
         if time.monotonic() >= deadline:
             return False
-        time.sleep(PATIENCE)
+        time.sleep(POLL_SECONDS)
     return True
 
 
-@cache
 def follow_main() -> None:
     """End when the main process ends, and by no signal that is meant for it.
 
     Ctrl-C reaches all processes of a terminal. The main one tells what happened; a
     worker that died before would take it along in the middle of a message.
     """
+    if any(thread.name == WATCHER for thread in threading.enumerate()):
+        return
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_watch, daemon=True).start()
+    threading.Thread(target=_watch, name=WATCHER, daemon=True).start()
 
 
 def _watch() -> None:
     while not main_is_gone():
-        time.sleep(PATIENCE)
-    time.sleep(PATIENCE)
+        time.sleep(POLL_SECONDS)
+    time.sleep(POLL_SECONDS)
     os._exit(1)

@@ -1,13 +1,19 @@
 import logging
 
 import pytest
+import torch
 
 from gnnak.backend import use_backend
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.fast import make_backend
 from gnnak.training.module import build_network
 from gnnak.training.processes import machine
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from tests.training.small import small_config, triangles
 
 
@@ -106,6 +112,17 @@ def test_make_trainer_says_what_to_install_for_tensorboard(monkeypatch, tmp_path
     monkeypatch.setattr(machine, "TensorBoardLogger", missing)
     with pytest.raises(MissingPackageError, match=r"gnnak\[tensorboard\]"):
         make_trainer(small_config(), Machine("cpu", tensorboard=True), [], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "inside"), [({}, "high"), ({"tf32": False}, "highest")]
+)
+def test_matmul_precision_is_restored(options, inside, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with matmul_precision(Machine(**options)):
+        assert torch.get_float32_matmul_precision() == inside
+    assert torch.get_float32_matmul_precision() == "highest"
 
 
 def test_quiet_lightning_gives_the_levels_back_after_a_failure():

@@ -13,7 +13,7 @@ from gnnak.training.processes.stopping import stoppable
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     monkeypatch.delenv(workers.MAIN, raising=False)
-    monkeypatch.setattr(workers, "PATIENCE", 0.01)
+    monkeypatch.setattr(workers, "POLL_SECONDS", 0.01)
 
 
 def test_become_main_makes_what_is_started_later_a_worker(monkeypatch):
@@ -42,6 +42,16 @@ def test_stoppable_leaves_the_signals_of_a_worker_alone(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     with stoppable():
         assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_follow_main_starts_one_watcher():
+    code = (
+        "import os, threading; os.environ['GNNAK_MAIN_PROCESS'] = str(os.getppid());"
+        "from gnnak.training.processes.workers import follow_main;"
+        "follow_main(); follow_main(); exit(threading.active_count())"
+    )
+    child = subprocess.run([sys.executable, "-c", code], timeout=60)
+    assert child.returncode == 2
 
 
 def test_follow_main_ends_a_worker_whose_main_is_gone():
