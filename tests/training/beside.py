@@ -1,11 +1,11 @@
-"""Stands in for a GPU's stream where batches are made ahead."""
+"""A fake of the GPU side stream on which batches are prefetched."""
 
 import threading
 from contextlib import contextmanager
 
 
 class Beside:
-    """Notes who makes results, and which were handed over."""
+    """Records the threads that prefetch results, and the results handed over."""
 
     def __init__(self):
         self.makers, self.handed = [], []

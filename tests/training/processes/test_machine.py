@@ -26,13 +26,13 @@ from tests.training.small import small_config, triangles
         ({"accelerator": "gpu"}, "there is no GPU here; use --accelerator cpu"),
     ],
 )
-def test_machine_answers_what_cannot_be_with_a_sentence(options, sentence, monkeypatch):
+def test_machine_refuses_impossible_options(options, sentence, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(OptionError, match=sentence):
         Machine(**options)
 
 
-def test_machine_takes_a_gpu_where_there_is_one(monkeypatch):
+def test_machine_uses_a_gpu_if_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert Machine(devices=2).is_gpu
@@ -67,7 +67,7 @@ def test_machine_captures_steps_of_one_process_on_a_gpu(
 
 
 def is_captured_by(machine, config):
-    """Whether a run is captured where the fast backend is there."""
+    """Return whether a run is captured with the fast backend."""
     network = build_network(config, triangles().info)
     with use_backend(make_backend()):
         return machine.captures(network, config.train.precision)
@@ -105,7 +105,7 @@ def test_make_trainer_leaves_clipping_to_captured_steps(tmp_path):
         assert trainer.gradient_clip_val == clip
 
 
-def test_make_trainer_says_what_to_install_for_tensorboard(monkeypatch, tmp_path):
+def test_make_trainer_names_the_package_for_tensorboard(monkeypatch, tmp_path):
     def missing(*_, **__):
         raise ModuleNotFoundError("tensorboard")
 
@@ -125,7 +125,7 @@ def test_matmul_precision_is_restored(options, inside, monkeypatch):
     assert torch.get_float32_matmul_precision() == "highest"
 
 
-def test_quiet_lightning_gives_the_levels_back_after_a_failure():
+def test_quiet_lightning_restores_log_levels_after_a_failure():
     logger = logging.getLogger("lightning.pytorch")
     before = logger.level
     with pytest.raises(ZeroDivisionError), quiet_lightning():

@@ -16,7 +16,7 @@ def alone(monkeypatch):
     monkeypatch.setattr(workers, "POLL_SECONDS", 0.01)
 
 
-def test_become_main_makes_what_is_started_later_a_worker(monkeypatch):
+def test_become_main_makes_later_processes_workers(monkeypatch):
     monkeypatch.setenv(workers.MAIN, "")
     monkeypatch.delenv(workers.MAIN)
     assert not workers.is_worker()
@@ -30,14 +30,14 @@ def test_become_main_makes_what_is_started_later_a_worker(monkeypatch):
     assert child.returncode == 7
 
 
-def test_main_is_gone_looks_after_the_parent(monkeypatch):
+def test_main_is_gone_checks_the_parent_process(monkeypatch):
     monkeypatch.setenv(workers.MAIN, str(os.getppid()))
     assert not workers.main_is_gone(0.05)
     monkeypatch.setenv(workers.MAIN, "0")
     assert workers.main_is_gone()
 
 
-def test_stoppable_leaves_the_signals_of_a_worker_alone(monkeypatch):
+def test_stoppable_changes_no_signals_in_a_worker(monkeypatch):
     monkeypatch.setenv(workers.MAIN, str(os.getppid()))
     before = signal.getsignal(signal.SIGTERM)
     with stoppable():
