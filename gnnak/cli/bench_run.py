@@ -11,7 +11,7 @@ from gnnak.training.launch import Places, find_dataset
 from gnnak.training.measure.bench import BenchOptions, bench, bench_both
 from gnnak.training.measure.growth import check_growing, grow
 from gnnak.training.measure.phases import PHASES
-from gnnak.training.measure.stopwatch import Tell
+from gnnak.training.measure.stopwatch import Notify
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record, append_record
 
@@ -24,7 +24,7 @@ def measure(
     growing: str | None,
     compare: bool,
     path: Path | None,
-    tell: Tell,
+    notify: Notify,
 ) -> list[Record]:
     """Measure one run, both paths of it, or one run per value of a range.
 
@@ -36,10 +36,10 @@ def measure(
         growing: The key of `RANGES` to run through, or None.
         compare: Whether to measure both the fast and the plain path.
         path: File that each record is appended to as soon as it is measured, or None.
-        tell: Called with a text about the progress.
+        notify: Called with a text about the progress.
     """
     records = []
-    for record in _measured(config, places, machine, options, growing, compare, tell):
+    for record in _measured(config, places, machine, options, growing, compare, notify):
         if path is not None:
             append_record(path, record)
         records.append(record)
@@ -53,17 +53,17 @@ def _measured(
     options: BenchOptions,
     growing: str | None,
     compare: bool,
-    tell: Tell,
+    notify: Notify,
 ) -> Iterable[Record]:
     """Return the records; where there are several, each is measured on iteration."""
     if growing is not None:
         check_growing(growing, config)  # type: ignore[arg-type]
         load = partial(find_dataset, config, places)
-        return grow(growing, config, load, machine, options, tell)  # type: ignore[arg-type]
+        return grow(growing, config, load, machine, options, notify)  # type: ignore[arg-type]
     dataset = find_dataset(config, places)
     if compare:
-        return bench_both(config, dataset, machine, options, tell)
-    return [bench(config, dataset, machine, options, tell)]
+        return bench_both(config, dataset, machine, options, notify)
+    return [bench(config, dataset, machine, options, notify)]
 
 
 def _seconds(phase: str) -> Callable[[Record], str]:

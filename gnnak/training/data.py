@@ -23,25 +23,25 @@ from gnnak.training.callbacks.timing import Clock
 from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.protocols import Parts
 
-LARGER = 4
+EVALUATION_FACTOR = 4
 """Factor by which batches are larger in evaluation than in training, on a GPU."""
 
 
 class GraphData(LightningDataModule):
-    """Batches for training, validation and test.
+    """Batches for training, validation and test, assembled on the device.
 
-    The whole store is moved to the device once; batches are assembled there.
+    The whole store of graphs is moved to the device once.
 
     Args:
         dataset: The graphs.
-        parts: Which of them are for what.
+        parts: Which graphs are for training, validation and test.
         train: Batch size, seed and precision.
         clock: Times the assembly of training batches.
-        extractor: Makes rooted subgraphs, for models that need them. Deterministic ones
-            are extracted once and cached on the device, if they fit.
-        drop: Samples the subgraphs that are used in training; None = all are used.
-        padded: Whether training batches are padded to a few shapes; only in runs of
-            one process.
+        extractor: Extracts rooted subgraphs, for models that need them. Deterministic
+            ones are extracted once and cached on the device, if they fit.
+        drop: SubgraphDrop, which samples subgraphs in training; None = all are used.
+        padded: Whether training batches are padded to a few shapes; ignored in runs of
+            several processes.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class GraphData(LightningDataModule):
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
-        """Move the store to the device and extract there; `stage` is not used."""
+        """Move the store to the device and cache its subgraphs; `stage` is ignored."""
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
         if self.store.device != device:
@@ -77,7 +77,7 @@ class GraphData(LightningDataModule):
                     self.plans = cache_plans(self.cached, self.drop)
 
     def train_dataloader(self) -> Loader:
-        """Training batches, in a new order each epoch."""
+        """Return the training batches, in a new order each epoch."""
         assert self.trainer is not None
         self._close()
         seed, rank = self.train.seed, self.trainer.global_rank
@@ -105,15 +105,15 @@ class GraphData(LightningDataModule):
     def _epoch(self) -> int:
         """Return the number of the epoch whose batches are needed next.
 
-        Lightning counts an epoch as processed before it counts it as completed; a
-        resumed run asks for its first batches in between.
+        `trainer.current_epoch` counts completed epochs; a resumed run loads its first
+        batches when the last epoch is counted as processed, but not yet as completed.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed
 
     def teardown(self, stage: str) -> None:
-        """Stop prefetching; `stage` is not used."""
+        """Stop prefetching; `stage` is ignored."""
         self._close()
 
     def on_exception(self, exception: BaseException) -> None:
@@ -125,27 +125,27 @@ class GraphData(LightningDataModule):
             self._training.close()
 
     def val_dataloader(self) -> Loader:
-        """Validation batches."""
-        return self._evaluated(self.parts.validation)
+        """Return the validation batches."""
+        return self._evaluation_loader(self.parts.validation)
 
     def test_dataloader(self) -> Loader:
-        """Test batches."""
-        return self._evaluated(self.parts.test)
+        """Return the test batches."""
+        return self._evaluation_loader(self.parts.test)
 
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
     ) -> Item:
-        """Return the batch: it was assembled on the device."""
+        """Return the batch as it is: it was assembled on the device."""
         return batch
 
-    def _evaluated(self, positions: Tensor) -> Loader:
-        # The assembly of evaluation batches counts as evaluation: it is not timed.
+    def _evaluation_loader(self, positions: Tensor) -> Loader:
+        # No clock: the assembly of these batches is timed as part of the evaluation.
         single = self.extractor is not None and self.cached is None
         size = self.train.batch_size
         on_gpu = self.store.device.type == "cuda"
         if on_gpu and not single and not self.parts.batch_statistics:
             # Scores do not depend on the batch size, and few large steps are faster.
-            size *= LARGER
+            size *= EVALUATION_FACTOR
         sampler = self._sampler(positions, size=size)
         return Loader(
             self.store, sampler, subgraphs=Subgraphs(self.cached), single=single

@@ -1,4 +1,4 @@
-"""A checkpoint and a data set -> a score."""
+"""Score a checkpoint on a data set."""
 
 from pathlib import Path
 
@@ -11,7 +11,12 @@ from gnnak.graphs.readers.graph_file import Part
 from gnnak.training.callbacks.timing import Clock
 from gnnak.training.data import GraphData
 from gnnak.training.module import GraphTask
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint
 
@@ -25,10 +30,13 @@ def evaluate(
     """Score a trained network on one part of a data set.
 
     Args:
-        checkpoint: The network.
-        dataset: The graphs, with the features and the task it was trained for.
-        part: train, validation or test.
-        machine: Device; as a rule one.
+        checkpoint: The trained network.
+        dataset: The graphs; features and task must be those of the training.
+        part: The part of the data set: `train`, `validation` or `test`.
+        machine: The device; the first GPU, or the CPU, if not given.
+
+    Returns:
+        The score, by the metric of the data set.
 
     Raises:
         CheckpointError: If the network was trained for other features or another task.
@@ -42,21 +50,21 @@ def evaluate(
     task = GraphTask(
         config, info, network, parts.batch_statistics, backend=machine.backend
     )
-    few, all_of_them = dataset.subset(wanted), torch.arange(wanted.numel())
-    parts = Parts(all_of_them, all_of_them, all_of_them, parts.batch_statistics)
-    data = GraphData(few, parts, config.train, Clock(), task.extractor)
-    with quiet_lightning():
+    subset, every = dataset.subset(wanted), torch.arange(wanted.numel())
+    parts = Parts(every, every, every, parts.batch_statistics)
+    data = GraphData(subset, parts, config.train, Clock(), task.extractor)
+    with quiet_lightning(), matmul_precision(machine):
         trainer: Trainer = make_trainer(config, machine, [], Path())
         trainer.test(task, data, verbose=False)
     return task.scores["test"]
 
 
 def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:
-    asked = ("task", "num_outputs", "node_features", "edge_features", "node_task")
-    for name in asked:
+    names = ("task", "num_outputs", "node_features", "edge_features", "node_task")
+    for name in names:
         then, now = (getattr(of.info, name) for of in (checkpoint, dataset))
         if then != now:
             raise CheckpointError(
                 f"this network was trained on {checkpoint.info.name} with {name} "
-                f"{then}, but here {name} is {now}; evaluate it on such graphs."
+                f"{then}, but here {name} is {now}; give a data set that matches."
             )

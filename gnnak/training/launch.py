@@ -1,4 +1,4 @@
-"""The runs of an experiment: data found, folds counted, records written."""
+"""Run all configs and folds of an experiment and append their records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,17 +25,17 @@ from gnnak.training.run import run
 
 @dataclass(frozen=True)
 class Places:
-    """Where things are read and written."""
+    """The folders that data are read from and results are written to."""
 
     data: Path | None = None
-    """Data sets; None = GNNAK_DATA, then the cache."""
+    """Folder of the data sets; None = that of GNNAK_DATA, then the cache."""
     runs: Path = Path("runs")
-    """A folder for each run: config, curves, checkpoints."""
+    """Parent of the folders of runs, which have config, curves and checkpoints."""
     results: Path = Path("results")
-    """Records: `runs.jsonl`."""
+    """Folder of the records, `runs.jsonl`."""
 
     def of(self, config: RunConfig, experiment: str) -> Path:
-        """The folder of one run."""
+        """Return the folder of one run."""
         model = config.model.name.replace("*", "star")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
@@ -47,7 +47,7 @@ class Places:
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
-    """The data set of a run."""
+    """Load the data set of a run."""
     data = config.data
     return load_dataset(
         data.name, target=data.target, seed=data.seed, data_dir=places.data
@@ -55,9 +55,9 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """One config for each fold of the protocol, or the config itself.
+    """Return one config per fold of the protocol.
 
-    A config that names its fold is one run.
+    If the config names its fold, or the protocol has no folds, return only the config.
     """
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
@@ -76,16 +76,16 @@ def run_experiment(
     """Run configs of one data set, one after the other, and append their records.
 
     Args:
-        configs: The runs; those that name no fold are run in all folds.
-        experiment: The name that records carry.
-        places: Where data, runs and results are.
+        configs: The options of the runs; those without a fold are run in all folds.
+        experiment: The name of the experiment, written to the records.
+        places: The folders of data, runs and results.
         machine: Devices and processes.
-        resume: Go on with runs that were not finished; those that were, by the
-            records, are not run again.
-        console: Where progress is shown; None = nowhere.
+        resume: Whether to continue unfinished runs; finished runs, which have a
+            record, are then not repeated.
+        console: The console that shows progress; None = no progress is shown.
 
     Returns:
-        Their records, in every process.
+        The records of all runs, in every process.
     """
     places = places or Places()
     check_appendable(places.records)
@@ -100,13 +100,13 @@ def run_experiment(
                 continue
             record = run(each, dataset, folder, machine, resume, console)
             record = {"experiment": experiment} | record
-            _write_down(record, places.records, folder / "last.ckpt")
+            _append(record, places.records, folder / "last.ckpt")
             records.append(record)
     return records
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """The newest record of each config, by its hash."""
+    """Return the newest record of each finished run, by the hash of its config."""
     return {
         record["hash"]: record
         for record in read_records(path)
@@ -115,8 +115,8 @@ def _finished(path: Path, experiment: str) -> dict[str, Record]:
 
 
 @rank_zero_only
-def _write_down(record: Record, path: Path, last: Path) -> None:
-    """Append the record; only then is the unfinished run forgotten."""
+def _append(record: Record, path: Path, last: Path) -> None:
+    """Append the record of a finished run, then remove its `last.ckpt`."""
     try:
         append_record(path, record)
     except FileFormatError as error:

@@ -1,8 +1,8 @@
-"""What is minimised, as a sum over targets and the weight of that sum.
+"""Loss functions: the weighted mean of one term per target.
 
-A loss is `sum / weight`. The two are kept apart so that several processes, each with
-its share of a batch, can divide by the weight of the whole batch: the gradient then is
-that of one process.
+By hand: PyTorch's losses divide by the weights of one process; here all processes, each
+with a part of the batch, divide by the weights of the whole batch. The gradient is then
+the same as with a single process. Padded rows have weight 0.
 """
 
 from collections.abc import Callable
@@ -17,30 +17,32 @@ from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""A term for every target, and what it weighs, of one shape."""
+"""The term of every target, and its weight, in tensors of one shape."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
     "multilabel": "bce",
 }
+"""The loss of each task if none is given."""
 FOR: dict[Task, tuple[Loss, ...]] = {
     "regression": ("l1", "mse"),
     "classification": ("cross-entropy", "weighted-cross-entropy"),
     "multilabel": ("bce",),
 }
+"""All losses of each task."""
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """The loss function of outputs and targets, and of how many of them are real.
+    """Return the loss as a function of outputs, targets and the number of real rows.
 
-    The first are; those that are not count nothing. None = all are.
+    Rows after the real ones are padding and are ignored; None = all rows are real.
 
     Args:
-        info: What is asked; says which losses there can be.
-        name: One of them; None = the usual one.
+        info: The data set; its task decides which losses are possible.
+        name: The loss; None = the default of the task.
 
     Raises:
-        OptionError: If this loss is none for such a task.
+        OptionError: If the loss does not fit the task.
     """
     name = name or DEFAULT[info.task]
     if name not in FOR[info.task]:
@@ -54,7 +56,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
         counts = torch.ones_like(outputs[:, 0], dtype=torch.bool)
         if real is not None:
             counts = torch.arange(len(outputs), device=outputs.device) < real
-        # What padding rows hold does not matter, not even where it is infinite.
+        # Replace padded rows, which may be infinite: 0 times infinity is NaN.
         outputs = torch.where(counts[:, None], outputs, 0)
         terms, weights = terms_of(outputs, targets, counts)
         weights = weights * counts.view(-1, *[1] * (terms.dim() - 1))
@@ -63,7 +65,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
             processes = dist.get_world_size()
             dist.all_reduce(weight)
         total = (terms * weights).sum()
-        # Gradients are averaged over processes; they are to be summed.
+        # DDP averages the gradients over processes; the factor makes it a sum.
         return total / weight.clamp(min=1e-12) * processes
 
     return loss
@@ -87,7 +89,10 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Each class weighs 1 minus its share of the batch (over all processes)."""
+    """Cross entropy where a class weighs 1 minus its share of the batch.
+
+    The share is counted over all processes.
+    """
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
     if dist.is_available() and dist.is_initialized():
@@ -98,7 +103,7 @@ def _weighted_cross_entropy(
 
 
 def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    """Over the answers that are known."""
+    """Binary cross entropy; targets that are NaN (unknown) have weight 0."""
     terms = functional.binary_cross_entropy_with_logits(
         outputs, targets.nan_to_num(), reduction="none"
     )

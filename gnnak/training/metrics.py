@@ -1,4 +1,7 @@
-"""How predictions are scored, from torchmetrics, summed over all processes."""
+"""The metrics of data sets, from torchmetrics, over all processes.
+
+By hand: torchmetrics counts a column with one class only as 0 or 1; OGB leaves it out.
+"""
 
 from collections.abc import Callable
 
@@ -19,17 +22,18 @@ class LogSquared(MeanSquaredError):  # noqa: N818, no exception
     """log10 of the mean squared error."""
 
     def compute(self) -> Tensor:
-        """The figure over all that was seen."""
+        """Return the logarithm of the mean over all batches."""
         return super().compute().log10()
 
 
 class ColumnMean(Metric):
-    """A figure of each column of yes-or-no answers, averaged.
+    """A metric of binary classification, averaged over columns (targets).
 
-    Columns without both answers do not count; an answer that is NaN is left out.
+    Targets that are NaN (unknown) are ignored, and so are columns whose known targets
+    are all 0 or all 1.
 
     Args:
-        figure: From scores and answers of one column to its figure.
+        figure: The metric of one column: a function of probabilities and targets.
     """
 
     full_state_update = False
@@ -43,19 +47,19 @@ class ColumnMean(Metric):
         self.add_state("answers", [], dist_reduce_fx="cat")
 
     def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Take in scores [g, columns] and answers [g, columns]."""
+        """Add a batch: logits [g, columns] and targets [g, columns]."""
         self.scores.append(scores.detach())
         self.answers.append(answers)
 
     def compute(self) -> Tensor:
-        """The mean over columns; NaN if no column has both answers."""
+        """Return the mean over columns; NaN if no column has both classes."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
             known = ~answer.isnan()
             score, yes = score[known], answer[known].long()
             if 0 < int(yes.sum()) < yes.numel():
-                # In float64, so that large logits do not become ties at 1.
+                # In float32 the sigmoid of large logits is 1, which makes them ties.
                 figures.append(self.figure(score.double().sigmoid(), yes))
         if not figures:
             return torch.tensor(torch.nan)
@@ -63,10 +67,10 @@ class ColumnMean(Metric):
 
 
 def make_metric(info: DatasetInfo) -> Metric:
-    """The metric of a data set: `metric.update(outputs, targets)`.
+    """Build the metric of a data set; add batches by `update(outputs, targets)`.
 
-    Outputs and targets are shaped alike ([rows, columns]), but for classification,
-    which takes outputs [rows, classes] and targets [rows].
+    Outputs and targets both have the shape [rows, columns]; for classification, outputs
+    have [rows, classes] and targets have [rows].
     """
     classes = info.num_outputs
     if info.metric == "mae":

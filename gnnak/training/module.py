@@ -1,4 +1,8 @@
-"""The Lightning module: network, loss and metric."""
+"""The Lightning module: network, loss, metric and training step.
+
+By hand: the learning rate is computed from the epoch; a scheduler of PyTorch would be
+saved one step behind, since checkpoints are written before Lightning advances it.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,17 +29,18 @@ from gnnak.training.step import Step, make_captured, make_step
 
 
 class GraphTask(LightningModule):
-    """A network in training.
+    """A network with the loss, the optimiser and the metric of its run.
 
     The random numbers of an epoch depend on the seed, the epoch and the process only,
     and so does the learning rate: a resumed run continues as if it had never stopped.
 
     Args:
-        config: The run.
+        config: The options of the run.
         info: Task, metric and feature sizes of the data set.
         network: The network that is trained.
-        batch_statistics: Whether to score with the statistics of the batch.
-        capture: Whether steps on padded batches are captured and replayed.
+        batch_statistics: Whether norms use batch statistics in evaluation, too.
+        capture: Whether training steps on padded batches are captured (as CUDA graphs)
+            and replayed.
         backend: The backend of the network; None = the default one.
     """
 
@@ -64,11 +69,14 @@ class GraphTask(LightningModule):
         self.generator: torch.Generator | None = None
 
     def configure_optimizers(self) -> Optimizer:
-        """Adam."""
+        """Build Adam."""
         return make_optimizer(self.network.parameters(), self.config.train)
 
     def on_train_start(self) -> None:
-        """Begin, or go on from a checkpoint, which may be of another machine."""
+        """Move the optimiser state to the device and build the captured step.
+
+        The state may come from a checkpoint of another device.
+        """
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
         if capture:
@@ -76,12 +84,12 @@ class GraphTask(LightningModule):
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
-        """Give back what was captured, and the gradients that lie there."""
+        """Free the captured step and the gradients."""
         self.captured = None
         self.zero_grad(set_to_none=True)
 
     def on_train_epoch_start(self) -> None:
-        """Set what follows from the epoch: seeds and learning rate."""
+        """Set random seeds and learning rate, which depend on the epoch."""
         train, epoch = self.config.train, self.current_epoch
         seed = epoch_seed(train.seed, epoch, self.global_rank)
         torch.manual_seed(seed)
@@ -91,7 +99,10 @@ class GraphTask(LightningModule):
         self.losses = []
 
     def training_step(self, item: Item, _: int) -> Tensor | None:
-        """The loss of one batch, for Lightning to go on with; captured, all of it."""
+        """Return the loss of a batch; Lightning then runs backward pass and optimiser.
+
+        A captured step runs them itself; then return None and count the step.
+        """
         if self.captured is None:
             loss = self.loss_of(item)
             self.losses.append(loss.detach())
@@ -103,20 +114,20 @@ class GraphTask(LightningModule):
         return None
 
     def loss_of(self, item: Item) -> Tensor:
-        """Return the loss of one batch, over its real rows."""
+        """Return the loss of one batch; padded rows are ignored."""
         batch, real = item.batch, item.batch.real
         with use_backend(self.backend):
             outputs = self.network(
                 batch, subgraphs=item.subgraphs, generator=self.generator
             )
-        outputs = _widened(outputs)
-        targets, asked = self._targets(batch, outputs), None
+        outputs = _as_float32(outputs)
+        targets, rows = self._targets(batch, outputs), None
         if real is not None:
-            asked = real.nodes if self.info.node_task else real.graphs
-        return self.loss(outputs, targets, asked)
+            rows = real.nodes if self.info.node_task else real.graphs
+        return self.loss(outputs, targets, rows)
 
     def validation_step(self, item: Item, _: int) -> None:
-        """Take one batch into the score."""
+        """Add one batch to the metric."""
         batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
@@ -125,28 +136,31 @@ class GraphTask(LightningModule):
             batch_statistics(self.network, self.batch_statistics),
         ):
             outputs = self.network(batch, subgraphs=subgraphs)
-        outputs = _widened(outputs)
+        outputs = _as_float32(outputs)
         self.metric.update(outputs, self._targets(batch, outputs))
 
     test_step = validation_step
 
     def on_validation_epoch_end(self) -> None:
-        """Note the validation score."""
+        """Compute and store the validation score."""
         self.scores["validation"] = self._score()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
     def on_test_epoch_end(self) -> None:
-        """Note the test score."""
+        """Compute and store the test score."""
         self.scores["test"] = self._score()
 
     @property
     def extractor(self) -> Extractor | None:
-        """What makes the rooted subgraphs of the network; None if it wants none."""
+        """The extractor of the network's rooted subgraphs; None if it needs none."""
         shared = self.network.shared
         return None if shared is None else shared.extractor
 
     def train_loss(self) -> float:
-        """The mean loss of the epoch's batches; all processes ask for it together."""
+        """Return the mean loss of the epoch's batches.
+
+        Averages over processes: all of them must call it.
+        """
         mean = torch.stack(self.losses).mean()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
 
@@ -165,7 +179,7 @@ class GraphTask(LightningModule):
 def build_network(
     config: RunConfig, info: DatasetInfo, degrees: tuple[int, ...] | None = None
 ) -> Network:
-    """The network of a run, with fresh weights in the run's precision."""
+    """Build the network of a run, with new random weights in its precision."""
     network = build_model(
         config.model.name,
         info.node_features,
@@ -178,14 +192,14 @@ def build_network(
     return network.double() if config.train.precision == "64" else network
 
 
-def _widened(outputs: Tensor) -> Tensor:
-    """Half precision as float32: losses and scores, and targets with them."""
+def _as_float32(outputs: Tensor) -> Tensor:
+    """Convert half precision to float32, for losses and scores; keep float64."""
     return outputs if outputs.dtype == torch.double else outputs.float()
 
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Inside, norms use batch statistics and do not update the running ones."""
+    """Inside, batch norms use batch statistics and do not update the running ones."""
     if not wanted:
         yield
         return

@@ -1,4 +1,4 @@
-"""Adam and its learning rate, for captured and for plain steps."""
+"""Adam and its learning rate, with and without captured steps (CUDA graphs)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,16 +19,18 @@ def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:
 
 @operation
 def take_step(optimizer: Optimizer, device: torch.device) -> None:
-    """Update the weights, which are on `device`."""
+    """Run one step of the optimiser; `device` is that of its weights."""
     optimizer.step()
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Prepare an optimizer, new or from a checkpoint, for its device.
+    """Set the options and move the state of an optimiser for its device, in place.
+
+    The state may be new or from a checkpoint, written on any device.
 
     Args:
-        optimizer: An Adam.
-        device: Where its weights are.
+        optimizer: Adam.
+        device: The device of its weights.
         captured: Whether its steps are captured as CUDA graphs: the learning rate is
             then a tensor with a fixed address, and steps are counted on the device.
     """
@@ -45,7 +47,7 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; where it is a tensor, in place."""
+    """Set the learning rate; if it is a tensor, change it in place."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

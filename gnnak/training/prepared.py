@@ -15,22 +15,25 @@ from gnnak.training.protocols import Parts
 
 
 class Prepared(NamedTuple):
-    """A network and its graphs."""
+    """The parts of a run before training starts."""
 
     task: GraphTask
-    """The network, with fresh weights."""
+    """The network, with new random weights, and its loss."""
     data: GraphData
-    """The graphs."""
+    """The batches."""
     captured: bool
-    """Whether steps are captured."""
+    """Whether training steps are captured (CUDA graphs)."""
     degrees: tuple[int, ...] | None
-    """How many training nodes have each in-degree, where the network reads it."""
+    """Number of training nodes of each in-degree, for networks that need it."""
 
 
 def prepare(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine, clock: Clock
 ) -> Prepared:
-    """Build the network of a run, and the batches it is trained on."""
+    """Build the network of a run and the batches it is trained on.
+
+    Sets the global seed of PyTorch to that of the run.
+    """
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
     network = build_network(config, dataset.info, degrees)
@@ -53,7 +56,7 @@ def prepare(
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether the steps of a run would be captured."""
+    """Return whether `prepare` would capture the training steps of a run."""
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)

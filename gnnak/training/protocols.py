@@ -1,4 +1,4 @@
-"""Which graphs are trained on, chosen by, and tested on."""
+"""Protocols: which graphs are for training, validation and test."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,23 @@ from gnnak.errors import OptionError
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Positions of graphs in the store, one tensor a part."""
+    """The indices of the graphs of each part of a data set."""
 
     train: Tensor
-    """Trained on."""
+    """Graphs for training."""
     validation: Tensor
-    """Scored after each epoch; the best of these scores says which weights count."""
+    """Graphs scored after each epoch, to choose the weights of the best epoch."""
     test: Tensor
-    """Scored once, with those weights."""
+    """Graphs scored once, with these weights."""
     batch_statistics: bool = False
-    """Whether scores are taken with the statistics of the batch, as in training."""
+    """Whether norms use batch statistics in evaluation, as in training."""
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
-    """How many runs, one a fold, the protocol has; 0 if it has no folds.
+    """Return the number of folds of a protocol; 0 if it has none.
 
-    `published` has folds only where the published runs do: EXP's are trained and
-    scored on all graphs.
+    `published` has folds only if the published results do; those on EXP, for example,
+    are trained and scored on all graphs.
     """
     published_whole = protocol == "published" and not dataset.info.published_in_folds
     if protocol == "split" or published_whole:
@@ -38,19 +38,23 @@ def num_folds(dataset: Dataset, protocol: Protocol) -> int:
 def choose_parts(
     dataset: Dataset, protocol: Protocol, fold: int | None = None
 ) -> Parts:
-    """Cut a data set as its protocol says.
+    """Split a data set as its protocol says.
 
-    - `split`: as given.
-    - `published`, with folds (the GIN protocol): trained on nine of ten folds; the
-      tenth is both validation and test.
-    - `published`, without: all graphs are trained on, validated on and tested on.
-    - `held-out`, with folds: tested on one fold, validated on the next one, trained on
-      the others. Without folds: as `published`, but scored in evaluation mode.
+    - `split`: the split of the data set.
+    - `published`, with folds (the GIN protocol): one fold is both validation and test,
+      the others are for training.
+    - `published`, without folds: all graphs are for training, validation and test.
+    - `held-out`, with folds: one fold is the test, the next one the validation, the
+      others are for training. Without folds: as `published`, but norms do not use
+      batch statistics in evaluation.
 
     Args:
         dataset: The graphs.
-        protocol: One that the data set has.
-        fold: Which fold, for protocols with folds.
+        protocol: A protocol of the data set.
+        fold: The number of the fold, for protocols with folds.
+
+    Raises:
+        OptionError: If the data set has no such protocol or fold.
     """
     info = dataset.info
     if protocol not in info.protocols:

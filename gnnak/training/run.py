@@ -1,4 +1,4 @@
-"""One run: a config, a data set, a seed -> a record."""
+"""Train and test one network: from a config and a data set to a record."""
 
 from pathlib import Path
 
@@ -16,11 +16,16 @@ from gnnak.training.callbacks.timing import Clock, Timing
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask
 from gnnak.training.prepared import prepare
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint, read_tensors
-from gnnak.training.records.results import Record, environment, short
+from gnnak.training.records.results import Record, environment, six_digits
 
 
 def run(
@@ -31,26 +36,26 @@ def run(
     resume: bool = False,
     console: Console | None = None,
 ) -> Record:
-    """Train, choose by validation, test.
+    """Train a network and test the weights of its best validation epoch.
 
-    `folder` then holds `config.yaml`, `metrics.csv` and `best.ckpt`, and `last.ckpt`,
-    from which the run can be resumed until the caller, with the record in a safe
-    place, removes it.
+    Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. The
+    run can be resumed from `last.ckpt`; the caller should remove this file after
+    storing the record.
 
     Args:
-        config: The run.
-        dataset: Its graphs.
-        folder: Where checkpoints and curves are written.
+        config: The options of the run.
+        dataset: The data set.
+        folder: The folder for checkpoints and curves.
         machine: Devices and processes; one device if not given.
-        resume: Go on from `last.ckpt`, where there is one.
-        console: Where progress is shown; None = nowhere.
+        resume: Whether to continue from `last.ckpt`, if there is one.
+        console: The console that shows progress; None = no progress is shown.
 
     Returns:
-        The record, in every process.
+        The record of the run, in every process.
 
     Raises:
-        TrainingError: If `folder` holds an unfinished run and `resume` is not set.
-        CheckpointError: If `resume` is set and `last.ckpt` is damaged.
+        TrainingError: If `folder` has an unfinished run and `resume` is False.
+        CheckpointError: If `resume` is True and `last.ckpt` is damaged.
     """
     machine = machine or Machine()
     last = _last_checkpoint(folder, resume)
@@ -62,7 +67,7 @@ def run(
     callbacks: list[Callback] = [Timing(clock), history]
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), history))
-    with quiet_lightning(), stoppable("go on with --resume"):
+    with quiet_lightning(), matmul_precision(machine), stoppable("go on with --resume"):
         callbacks.append(RestoreSignals())
         trainer = make_trainer(config, machine, callbacks, folder, captured)
         clock.device = trainer.strategy.root_device
@@ -76,7 +81,7 @@ def run(
 
 
 def run_title(config: RunConfig) -> str:
-    """What a run is called on the screen: `zinc gin-ak+ seed 0`."""
+    """Return the title of a run on the screen, such as `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:
@@ -92,6 +97,7 @@ def _finish(
     history: RunHistory,
     degrees: tuple[int, ...] | None,
 ) -> Record:
+    """Write curves and best checkpoint, and return the record."""
     scores = {"validation": history.best, "test": task.scores["test"]}
     if trainer.is_global_zero:
         history.write_curves()
@@ -112,9 +118,9 @@ def _finish(
         "scores": scores,
         "best_epoch": history.best_epoch,
         "epochs": history.epochs,
-        "curves": {k: [short(v) for v in c] for k, c in history.curves.items()},
-        "seconds": {k: short(s / history.epochs) for k, s in seconds.items()}
-        | {"total": short(sum(seconds.values()))},
+        "curves": {k: [six_digits(v) for v in c] for k, c in history.curves.items()},
+        "seconds": {k: six_digits(s / history.epochs) for k, s in seconds.items()}
+        | {"total": six_digits(sum(seconds.values()))},
         "peak_memory_mb": {k: round(v, 1) for k, v in history.clock.megabytes.items()},
         "parameters": sum(p.numel() for p in task.network.parameters()),
         "source": dataset.info.source,
@@ -123,6 +129,7 @@ def _finish(
 
 
 def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
+    """Raise `TrainingError` if a part of the data set has too few graphs."""
     for part in ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(
@@ -132,22 +139,23 @@ def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
     if graphs < 2 * processes:
         raise TrainingError(
             f"{config.data.name} has {graphs} graphs to train on, fewer than two for "
-            f"each of {processes} processes; take more graphs or fewer processes."
+            f"each of {processes} processes; use more graphs or fewer processes."
         )
 
 
 def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
+    """Return the checkpoint to resume from, after checking it; None = a new run."""
     last = folder / "last.ckpt"
     if not last.exists():
         return None
     if not resume:
         raise TrainingError(
             f"{folder} holds an unfinished run; go on with --resume, or remove the "
-            "folder to begin anew."
+            "folder to start over."
         )
     if "loops" not in read_tensors(last):
         raise CheckpointError(
-            f"{last} is no checkpoint to go on from; remove it to begin anew."
+            f"{last} is not a checkpoint of a run; remove it to start over."
         )
     return last
 

@@ -1,4 +1,4 @@
-"""One step of training as one function: loss, gradient, clipping, optimiser."""
+"""A training step as one function: loss, backward pass, clipping, optimiser."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,14 @@ from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.optimizer import take_step
 
 Step = Callable[[Item], Tensor]
+"""Trains on one batch and returns the detached loss."""
 
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
-    """Return whether steps can be captured and replayed; never in plain PyTorch.
+    """Return whether training steps can be captured as CUDA graphs and replayed.
+
+    The implementation in plain PyTorch returns False.
 
     Args:
         network: The network, in training mode.
@@ -31,12 +34,14 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return a step that is captured for a few shapes of batches and then replayed.
+    """Return a step that is captured as a CUDA graph per batch shape, then replayed.
+
+    The implementation in plain PyTorch returns the step as it is.
 
     Args:
         step: Trains on an item and returns the detached loss.
         device: The device it runs on.
-        release: Frees what a step leaves in memory, such as gradients.
+        release: Called to free the memory that a step leaves allocated, the gradients.
     """
     return step
 
@@ -47,12 +52,13 @@ def make_step(
     train: TrainConfig,
     device: torch.device,
 ) -> Step:
-    """Build the step of a run, which never synchronises with the device.
+    """Build the training step of a run, which never synchronises with the device.
 
     Args:
-        loss_of: The loss of an item.
+        loss_of: Returns the loss of an item (a batch and its subgraphs).
         optimizer: Updates the weights.
-        train: Precision and clipping; `precision` 16 is not supported here.
+        train: Precision and clipping; precision `16` is not supported: it needs a
+            gradient scaler.
         device: The device of the weights.
 
     Returns:
@@ -82,7 +88,8 @@ def make_step(
 def backward(loss: Tensor) -> None:
     """Run the backward pass in this thread.
 
-    PyTorch's thread for the backward pass on a GPU has its own cuBLAS workspaces.
+    PyTorch by default runs it on a GPU in another thread, with other cuBLAS workspaces
+    than those that were captured.
     """
     with torch.autograd.set_multithreading_enabled(False):
         loss.backward()

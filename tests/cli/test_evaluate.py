@@ -58,7 +58,7 @@ def test_a_wrong_file_is_one_line_and_exit_code_2(place, fails):
     assert "is a folder" in fails("evaluate", str(place))
     for content in (b"", b"weights\n", b"\x80\x02garbage"):
         path.write_bytes(content)
-        assert "is damaged or no checkpoint" in fails("evaluate", str(path))
+        assert "is damaged or not a checkpoint" in fails("evaluate", str(path))
 
 
 def test_a_checkpoint_of_another_kind_is_one_line_and_exit_code_2(best, fails):
@@ -67,18 +67,21 @@ def test_a_checkpoint_of_another_kind_is_one_line_and_exit_code_2(best, fails):
     assert "give the best.ckpt of a run" in fails("evaluate", str(lightning))
     half = best.with_name("half.ckpt")
     half.write_bytes(best.read_bytes()[:-500])
-    assert "is damaged or no checkpoint" in fails("evaluate", str(half))
+    assert "is damaged or not a checkpoint" in fails("evaluate", str(half))
     plain = torch.load(best, weights_only=True)
     for changes, sentence in (
         ({"format": None}, "give the best.ckpt of a run"),
-        ({"info": plain["info"] | {"node_features": [5]}}, "evaluate it on such graph"),
-        ({"info": plain["info"] | {"extra": 1}}, "laid out in another way"),
-        ({"info": 3}, "laid out in another way"),
-        ({"config": 3}, "laid out in another way"),
+        (
+            {"info": plain["info"] | {"node_features": [5]}},
+            "give a data set that matches",
+        ),
+        ({"info": plain["info"] | {"extra": 1}}, "has another layout"),
+        ({"info": 3}, "has another layout"),
+        ({"config": 3}, "has another layout"),
         ({"config": {"modle": 1}}, "did you mean model?"),
-        ({"scores": 3}, "laid out in another way"),
-        ({"weights": 3}, "laid out in another way"),
-        ({"weights": {}}, "not those of gin-ak+"),
+        ({"scores": 3}, "has another layout"),
+        ({"weights": 3}, "has another layout"),
+        ({"weights": {}}, "do not fit its model gin-ak+"),
         ({"weights": None}, "lacks 'weights'"),
     ):
         assert sentence in fails("evaluate", rewrite(best, **changes))

@@ -75,7 +75,7 @@ def test_a_gpu_that_is_not_there_is_one_line_and_exit_code_2(fails, monkeypatch)
     ("text", "sentence"),
     [
         ("a: [1", "mine.yaml, line 1: not YAML"),
-        ("", "mine.yaml: holds no mapping"),
+        ("", "mine.yaml: not a YAML mapping"),
         ("train: 3", "mine.yaml: train is 3; give its options"),
         ("train: {epoch: 3}", "mine.yaml: unknown option 'train.epoch'; did you mean"),
         ("\udcff", "mine.yaml: not YAML"),
@@ -106,7 +106,7 @@ def test_a_damaged_last_checkpoint_is_one_line_and_exit_code_2(content, place, f
     last = best.with_name("last.ckpt")
     last.write_bytes(best.read_bytes() if content is None else content)
     told = fails("train", "triangles", *SMALL, "--resume")
-    assert "is damaged or no checkpoint" in told or "to begin anew" in told
+    assert "is damaged or not a checkpoint" in told or "to start over" in told
 
 
 WRONG_DATA = {

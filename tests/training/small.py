@@ -1,4 +1,4 @@
-"""Small data sets and configs to train on in seconds; a program that runs them."""
+"""Data sets and configs that train in seconds, and a program that runs them."""
 
 import json
 import sys
@@ -31,13 +31,13 @@ SMALL = {
 
 
 def small_config(**options: Any) -> RunConfig:
-    """The smallest sensible run; `options` with __ for dots."""
+    """Return a small config; names of `options` have __ instead of dots."""
     named = {key.replace("__", "."): value for key, value in options.items()}
     return change(RunConfig(), SMALL | named)
 
 
 def triangles(num_pairs: int = 16) -> Dataset:
-    """Has a 4-regular graph a triangle? Half of the pairs are trained on."""
+    """Classify 4-regular graphs: with or without a triangle."""
     store = regular_triangles(num_pairs)
     info = DatasetInfo(
         name="triangles",
@@ -57,7 +57,7 @@ def triangles(num_pairs: int = 16) -> Dataset:
 
 
 def edge_counts(num_graphs: int = 24) -> Dataset:
-    """How many edges has a random graph? In hundreds; half are trained on."""
+    """Predict the number of edges of random graphs, divided by 100."""
     graphs = [
         nx.gnp_random_graph(8 + seed % 5, 0.4, seed) for seed in range(num_graphs)
     ]
@@ -79,7 +79,7 @@ def edge_counts(num_graphs: int = 24) -> Dataset:
 
 
 def well_joined(num_graphs: int = 24) -> Dataset:
-    """Has a node four neighbours or more? Asked of every node, few of which have."""
+    """Classify the nodes of random graphs: at least four neighbours or fewer."""
     counted = edge_counts(num_graphs)
     batch = counted.store[torch.arange(num_graphs)]
     degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
@@ -100,7 +100,7 @@ DATA = {"triangles": triangles, "edges": edge_counts}
 
 
 def main() -> None:
-    """Run with options from JSON: folder, devices, resume, options of the config."""
+    """Run a config; arguments: folder, devices, "resume" or not, options in JSON."""
     folder, devices, resume, options = sys.argv[1:]
     torch.set_num_threads(1)
     history.SAVE_SECONDS = 0.0

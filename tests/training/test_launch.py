@@ -12,14 +12,14 @@ from tests.training.small import small_config, triangles
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """Folders of their own; whatever is asked for, the triangles are loaded."""
+    """Temporary folders; every data set that is loaded is `triangles`."""
     data = triangles(4)
     data = replace(data, info=replace(data.info, published_in_folds=True))
     monkeypatch.setattr(launch, "load_dataset", lambda *_, **__: data)
     return Places(None, tmp_path / "runs", tmp_path / "results")
 
 
-def test_places_gives_each_config_a_folder_that_any_system_can_make():
+def test_places_of_a_config_is_a_valid_folder_name():
     config = small_config(model__name="pna*-ak+", data__target="star")
     folder = Places(runs=Path("r")).of(config, "counting")
     assert folder == Path("r") / f"counting-star-pnastar-ak+-{config.hash()}"
@@ -35,7 +35,7 @@ def test_folds_of_a_config_are_all_or_the_one_it_names(protocol, fold, folds):
     assert [each.data.fold for each in found] == folds
 
 
-def test_run_experiment_writes_a_record_for_each_run_and_forgets_the_checkpoint(places):
+def test_run_experiment_writes_records_and_removes_last_checkpoints(places):
     config = small_config(data__protocol="held-out", train__epochs=1)
     records = run_experiment([config], "mine", places)
     assert records == read_records(places.records)
@@ -45,7 +45,7 @@ def test_run_experiment_writes_a_record_for_each_run_and_forgets_the_checkpoint(
     assert not list(places.runs.glob("*/last.ckpt"))
 
 
-def test_run_experiment_resumed_takes_finished_runs_from_the_records(places):
+def test_run_experiment_resumed_reads_finished_runs_from_records(places):
     config = small_config(train__epochs=1)
     first = run_experiment([config], "mine", places)
     assert run_experiment([config], "mine", places, resume=True) == first
@@ -55,7 +55,7 @@ def test_run_experiment_resumed_takes_finished_runs_from_the_records(places):
     assert len(read_records(places.records)) == 3
 
 
-def test_run_experiment_sees_to_the_results_before_it_trains(places, tmp_path):
+def test_run_experiment_checks_the_results_folder_before_training(places, tmp_path):
     (tmp_path / "results").write_text("a file")
     with pytest.raises(FileFormatError, match="results cannot be made: File exists"):
         run_experiment([small_config()], "mine", places)

@@ -35,7 +35,7 @@ def test_weighted_cross_entropy_weighs_a_class_by_the_others_share():
     torch.testing.assert_close(loss(outputs, labels), wanted)
 
 
-def test_bce_leaves_out_what_is_not_known():
+def test_bce_ignores_unknown_targets():
     outputs = torch.randn(3, 2, requires_grad=True)
     answers = torch.tensor([[0.0, 1.0], [torch.nan, 1.0], [1.0, torch.nan]])
     known = ~answers.isnan()
@@ -46,7 +46,7 @@ def test_bce_leaves_out_what_is_not_known():
     assert outputs.grad.isfinite().all()
 
 
-def test_bce_with_nothing_known_is_zero():
+def test_bce_without_known_targets_is_zero():
     answers = torch.full((2, 1), torch.nan)
     assert make_loss(info("multilabel"), None)(torch.ones(2, 1), answers) == 0
 
@@ -68,7 +68,7 @@ def test_make_loss_refuses_a_loss_of_another_task():
         ("multilabel", "bce"),
     ],
 )
-def test_losses_are_blind_to_padding(task, name):
+def test_losses_ignore_padding(task, name):
     loss, real = make_loss(info(task), name), torch.tensor(4)
     outputs, targets = torch.randn(6, 3, requires_grad=True), torch.rand(6, 3)
     if task == "classification":

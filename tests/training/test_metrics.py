@@ -34,7 +34,7 @@ def test_log10_mse_is_the_logarithm_of_the_mean_square():
     assert found == pytest.approx(math.log10(0.05))
 
 
-def test_accuracy_is_the_share_that_is_right():
+def test_accuracy_is_the_share_of_correct_predictions():
     found = score(
         info("classification", "accuracy", 3),
         (
@@ -45,7 +45,7 @@ def test_accuracy_is_the_share_that_is_right():
     assert found == 0.75
 
 
-def test_class_recall_weighs_classes_alike():
+def test_class_recall_weighs_classes_equally():
     zero, one = [1.0, 0.0], [0.0, 1.0]
     found = score(
         info("classification", "class-recall", 2),
@@ -55,7 +55,7 @@ def test_class_recall_weighs_classes_alike():
     assert found == pytest.approx((0.75 + 1) / 2)
 
 
-def test_roc_auc_leaves_out_what_is_not_known():
+def test_roc_auc_ignores_unknown_targets():
     nan = math.nan
     found = score(
         info("multilabel", "roc-auc", 3),

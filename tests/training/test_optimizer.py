@@ -8,7 +8,7 @@ from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
 
 
 def stepped():
-    """An Adam that has made a step, on the CPU."""
+    """Return an Adam that has made one step, on the CPU."""
     weight = nn.Parameter(torch.ones(2))
     optimizer = make_optimizer([weight], TrainConfig())
     weight.sum().backward()
@@ -24,7 +24,7 @@ def test_make_ready_changes_nothing_on_a_cpu():
         assert str(optimizer.state_dict()) == str(before)
 
 
-def test_make_ready_takes_what_was_captured_elsewhere():
+def test_make_ready_resets_a_state_that_was_captured_on_a_gpu():
     optimizer = stepped()
     plain = deepcopy(optimizer.state_dict())
     elsewhere = deepcopy(plain)
@@ -38,7 +38,7 @@ def test_make_ready_takes_what_was_captured_elsewhere():
     assert str(optimizer.state_dict()) == str(plain)
 
 
-def test_set_rate_leaves_a_tensor_in_its_place():
+def test_set_rate_changes_a_tensor_in_place():
     optimizer = stepped()
     set_rate(optimizer, 0.5)
     assert optimizer.param_groups[0]["lr"] == 0.5

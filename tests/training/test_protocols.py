@@ -31,7 +31,7 @@ def test_held_out_folds_never_train_on_what_they_score():
     assert num_folds(data, "held-out") == 4
 
 
-def test_published_without_folds_scores_what_it_trained_on():
+def test_published_without_folds_scores_the_training_graphs():
     data = triangles(4)
     assert num_folds(data, "published") == 0
     assert sets(choose_parts(data, "published")) == [set(range(8))] * 3
@@ -48,7 +48,7 @@ def test_published_in_folds_chooses_by_the_test_fold():
 
 
 @pytest.mark.parametrize("protocol", ["published", "held-out"])
-def test_batch_statistics_are_for_the_published_protocol_alone(protocol):
+def test_batch_statistics_are_used_only_by_the_published_protocol(protocol):
     data = triangles(4)
     data = Dataset(replace(data.info, batch_statistics=True), data.store)
     parts = choose_parts(data, protocol)
@@ -56,7 +56,7 @@ def test_batch_statistics_are_for_the_published_protocol_alone(protocol):
     assert sets(parts) == [set(range(8))] * 3
 
 
-def test_folds_leave_out_graphs_that_are_not_used():
+def test_folds_leave_out_unused_graphs():
     data = triangles(4)
     folds = data.folds.clone()
     folds[0, 7] = -1
@@ -73,12 +73,12 @@ def test_folds_leave_out_graphs_that_are_not_used():
         ("split", 0, "data.fold is 0, but triangles has no folds under the split"),
     ],
 )
-def test_choose_parts_answers_a_wrong_fold_with_a_sentence(protocol, fold, sentence):
+def test_choose_parts_explains_a_wrong_fold(protocol, fold, sentence):
     with pytest.raises(OptionError, match=sentence):
         choose_parts(triangles(4), protocol, fold)
 
 
-def test_choose_parts_answers_a_protocol_that_is_not_there():
+def test_choose_parts_refuses_an_unknown_protocol():
     data = triangles(4)
     data = Dataset(replace(data.info, protocols=("split",)), data.store, data.split)
     with pytest.raises(OptionError, match="triangles has split: add --protocol split"):

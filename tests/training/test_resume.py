@@ -1,4 +1,4 @@
-"""A run that is killed, and runs of several processes: programs of their own."""
+"""Tests that start programs: a run that is killed, and a run of two processes."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def run_to_the_end(folder: Path, devices: int, resume: str, options: dict) -> di
 
 
 @pytest.mark.heavy
-def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
+def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
     whole = run(change(small_config(), RANDOM), triangles(), tmp_path / "whole")
     folder = tmp_path / "killed"
     process = subprocess.Popen(program(folder, 1, "new", RANDOM))
@@ -51,7 +51,7 @@ def test_a_killed_run_that_is_resumed_ends_like_one_that_was_not(tmp_path):
     ["gin-ak+"]
     + [pytest.param(name, marks=pytest.mark.slow) for name in ("pna*-ak", "gcn")],
 )
-def test_two_processes_give_what_one_gives(model, tmp_path):
+def test_two_processes_have_the_scores_of_one(model, tmp_path):
     options = {
         "data.name": "edges",
         "model.name": model,

@@ -45,7 +45,7 @@ def test_run_leaves_config_curves_and_a_checkpoint_that_scores_the_same(tmp_path
 
 
 @pytest.mark.heavy
-def test_run_with_one_seed_is_one_run_and_with_another_another(tmp_path):
+def test_run_depends_on_its_seed_only(tmp_path):
     data, options = triangles(), {"model__name": "gin-ak+-s", "model__dropout": 0.2}
     losses = [
         run(small_config(train__seed=seed, **options), data, tmp_path / name)["curves"]
@@ -54,19 +54,19 @@ def test_run_with_one_seed_is_one_run_and_with_another_another(tmp_path):
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_run_does_not_write_over_an_unfinished_one(tmp_path):
+def test_run_does_not_overwrite_an_unfinished_one(tmp_path):
     (tmp_path / "last.ckpt").write_bytes(b"")
     with pytest.raises(TrainingError, match="holds an unfinished run; go on with --re"):
         run(small_config(), triangles(), tmp_path)
 
 
-def test_run_stops_early_when_nothing_gets_better(tmp_path):
+def test_run_stops_early_without_improvement(tmp_path):
     config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
     record = run(config, triangles(), tmp_path)
     assert record["epochs"] == 3
 
 
-def test_run_that_stopped_early_and_is_resumed_trains_no_more(tmp_path, monkeypatch):
+def test_run_that_stopped_early_trains_no_more_if_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     config = small_config(model__name="gin", train__epochs=9, train__early_stop=2)
     first = run(config, triangles(), tmp_path)
@@ -75,19 +75,19 @@ def test_run_that_stopped_early_and_is_resumed_trains_no_more(tmp_path, monkeypa
     assert again["scores"] == first["scores"]
 
 
-def test_run_says_what_to_do_about_a_loss_that_is_not_finite(tmp_path):
+def test_run_explains_a_loss_that_is_not_finite(tmp_path):
     config = small_config(train__learning_rate=1e30)
     with pytest.raises(TrainingError, match=r"lower train\.learning_rate"):
         run(config, triangles(), tmp_path)
 
 
-def test_run_on_a_full_disk_says_so_and_keeps_the_checkpoint(tmp_path, monkeypatch):
+def test_run_on_a_full_disk_leaves_no_broken_checkpoint(tmp_path, monkeypatch):
     def full(self, path, **_):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Trainer, "save_checkpoint", full)
-    with pytest.raises(TrainingError, match="No space left on device; make room and"):
+    with pytest.raises(TrainingError, match="No space left on device; free disk space"):
         run(small_config(), triangles(), tmp_path)
     assert [path.name for path in tmp_path.glob("*.ckpt*")] == []
 
@@ -120,7 +120,7 @@ def test_run_in_half_precision_needs_a_gpu(tmp_path):
         run(small_config(train__precision="16"), triangles(), tmp_path)
 
 
-def test_run_logs_for_tensorboard_when_asked(tmp_path):
+def test_run_logs_for_tensorboard(tmp_path):
     run(small_config(), triangles(), tmp_path, Machine(tensorboard=True))
     assert list(tmp_path.glob("tensorboard/events*"))
 
@@ -133,13 +133,13 @@ def test_run_of_pna_counts_the_degrees_of_the_training_graphs(tmp_path):
     assert record["epochs"] == 1
 
 
-def test_run_title_names_what_was_chosen():
+def test_run_title_names_target_model_seed_and_fold():
     config = small_config(data__target="star", data__fold=3, train__seed=2)
     assert run_title(config) == "triangles star gin-ak+ seed 2 fold 3"
 
 
 @pytest.mark.heavy
-def test_run_with_less_memory_is_the_same_run(tmp_path):
+def test_run_with_recomputation_has_the_same_scores(tmp_path):
     config = small_config(train__precision="64", model__dropout=0.2)
     plain = run(config, triangles(), tmp_path / "plain")
     saving = Machine(recompute=True, max_copies=50)
@@ -151,7 +151,7 @@ def test_run_with_less_memory_is_the_same_run(tmp_path):
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:mkldnn_matmul failed")
 @pytest.mark.parametrize(("precision", "close"), [("64", 1e-9), ("bf16", 0.02)])
-def test_run_whose_steps_are_captured_is_the_same_run(
+def test_run_with_captured_steps_has_the_same_losses(
     precision, close, tmp_path, monkeypatch
 ):
     config = small_config(

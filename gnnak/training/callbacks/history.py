@@ -1,4 +1,9 @@
-"""What a run keeps as it goes: curves, the best weights, a checkpoint."""
+"""Learning curves, best weights, early stopping and checkpoints of a run.
+
+By hand: Lightning's `ModelCheckpoint` writes every best epoch to disk, while here the
+best weights stay on the device until the run ends; its `EarlyStopping` trains on when a
+stopped run is resumed.
+"""
 
 import csv
 import io
@@ -17,16 +22,16 @@ from gnnak.training.callbacks.timing import Clock
 from gnnak.training.module import GraphTask
 
 SAVE_SECONDS = 20.0
-"""A checkpoint is written at the end of an epoch, at most every so many seconds."""
+"""Least number of seconds between two checkpoints, written at the end of epochs."""
 
 
 class RunHistory(Callback):
-    """Curves, best weights and checkpoints of one run.
+    """Records curves and best weights of a run, stops it early, writes checkpoints.
 
     Args:
-        folder: Where `last.ckpt` and `metrics.csv` are written.
-        clock: Whose sums are kept across a resume.
-        early_stop: Stop after so many epochs without a better score; None = never.
+        folder: The folder of `last.ckpt` and `metrics.csv`.
+        clock: The clock of the run; its sums are part of the checkpoint.
+        early_stop: Stop after this many epochs without a better score; None = never.
     """
 
     def __init__(self, folder: Path, clock: Clock, early_stop: int | None) -> None:
@@ -38,20 +43,25 @@ class RunHistory(Callback):
 
     @property
     def epochs(self) -> int:
-        """Epochs run so far."""
+        """Number of finished epochs."""
         return len(self.curves["validation"])
 
     @property
     def best(self) -> float:
-        """The best validation score so far; NaN before the first."""
+        """The best validation score so far; NaN before the first epoch."""
         return self.curves["validation"][self.best_epoch] if self.epochs else math.nan
 
+    @property
+    def state_key(self) -> str:
+        """The key of this state in `last.ckpt`; older checkpoints have the same."""
+        return "Keeper"
+
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """A resumed run may have nothing left to do."""
+        """Stop a resumed run that had already stopped early."""
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Note the epoch's scores; keep its weights if they are the best so far."""
+        """Record loss and score; copy the weights if the score is the best so far."""
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
         loss = module.train_loss()
@@ -67,7 +77,7 @@ class RunHistory(Callback):
         self._save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs of this one."""
+        """Return the state that a resumed run needs."""
         return {
             "curves": self.curves,
             "best_epoch": self.best_epoch,
@@ -77,7 +87,7 @@ class RunHistory(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what an earlier run kept."""
+        """Restore the state of the run that is resumed."""
         self.curves = state["curves"]
         self.best_epoch = state["best_epoch"]
         self.best_weights = state["best_weights"]
@@ -89,10 +99,11 @@ class RunHistory(Callback):
             trainer.should_stop = True
 
     def _save(self, trainer: Trainer) -> None:
+        """Write `last.ckpt` and `metrics.csv` if `SAVE_SECONDS` have passed."""
         due = time.monotonic() - self._saved >= SAVE_SECONDS
         if not trainer.strategy.broadcast(due):
             return
-        # Under another name first: a full disk or a kill leaves the old one whole.
+        # Write to another file first: a full disk or a kill leaves the old one intact.
         fresh, last = self.folder / "last.ckpt.new", self.folder / "last.ckpt"
         try:
             trainer.save_checkpoint(fresh)
@@ -101,15 +112,15 @@ class RunHistory(Callback):
         except OSError as error:
             fresh.unlink(missing_ok=True)
             raise TrainingError(
-                f"{last} cannot be written: {error.strerror}; make room and go on with "
-                "--resume."
+                f"{last} cannot be written: {error.strerror}; free disk space and go "
+                "on with --resume."
             ) from error
         if trainer.is_global_zero:
             self.write_curves()
         self._saved = time.monotonic()
 
     def write_curves(self) -> None:
-        """Write `metrics.csv`: one line an epoch."""
+        """Write `metrics.csv`, one line per epoch."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["epoch", *self.curves])
@@ -128,6 +139,6 @@ def _check_finite(loss: float, score: float, epochs: int) -> None:
         )
     if not math.isfinite(score):
         raise TrainingError(
-            f"the validation score is {score} in epoch {epochs}; see that the "
-            "validation graphs have answers of every kind."
+            f"the validation score is {score} in epoch {epochs}; check that "
+            "the validation graphs have targets of every class."
         )

@@ -1,4 +1,7 @@
-"""Two lines that tell how a run is going."""
+"""The progress of a run on the screen, in two lines.
+
+By hand: Lightning's `RichProgressBar` shows one bar per epoch, not one for the run.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,12 +22,12 @@ from gnnak.training.callbacks.history import RunHistory
 
 
 class ProgressLines(Callback):
-    """A bar over all steps of the run, and below it loss and scores.
+    """Shows a bar over all epochs of the run, and below it loss and scores.
 
     Args:
-        console: Where they are shown; only the first process of a run shows any.
-        title: What the run is called.
-        history: Knows the scores.
+        console: The console to write to; only the first process of a run writes.
+        title: The title of the run, left of the bar.
+        history: Has the loss and the scores.
     """
 
     def __init__(self, console: Console, title: str, history: RunHistory) -> None:
@@ -48,35 +51,35 @@ class ProgressLines(Callback):
             self.progress.start()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Begin where the run is; it may have been resumed."""
+        """Set the bar to the finished epochs; a resumed run does not start at 0."""
         self.progress.update(self.task, completed=trainer.current_epoch)
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Move the bar by one step's share of an epoch."""
+        """Advance the bar by one step."""
         self.progress.advance(self.task, 1 / trainer.num_training_batches)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Tell the scores."""
-        kept = self.history
-        if not kept.epochs:
+        """Show loss and scores."""
+        history = self.history
+        if not history.epochs:
             return
         self.progress.text = (
-            f"  loss {kept.curves['train_loss'][-1]:.4g}"
-            f"   validation {kept.curves['validation'][-1]:.4g}"
-            f"   best {kept.best:.4g} in epoch {kept.best_epoch + 1}"
+            f"  loss {history.curves['train_loss'][-1]:.4g}"
+            f"   validation {history.curves['validation'][-1]:.4g}"
+            f"   best {history.best:.4g} in epoch {history.best_epoch + 1}"
         )
-        self.progress.update(self.task, completed=kept.epochs)
+        self.progress.update(self.task, completed=history.epochs)
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Leave the last state on the screen."""
+        """Stop updating; the last state stays on the screen."""
         self._stop()
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Give the screen back."""
+        """Stop updating, so that the error message is not overwritten."""
         self._stop()
 
     def _stop(self) -> None:
@@ -86,12 +89,12 @@ class ProgressLines(Callback):
 
 
 class _BarAndText(Progress):
-    """A bar with a line of text below it."""
+    """A progress bar with a line of text below it."""
 
     text = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """The bar; then the text, if there is any."""
+        """Yield the bar, then the text if there is any."""
         yield self.make_tasks_table(self.tasks)
         if self.text:
             yield Text(self.text, no_wrap=True, overflow="ellipsis")

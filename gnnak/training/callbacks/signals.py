@@ -1,4 +1,4 @@
-"""Signals as they were before Lightning took them."""
+"""Restore the signal handler that Lightning replaces."""
 
 import signal
 import threading
@@ -7,23 +7,23 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class RestoreSignals(Callback):
-    """Puts back what SIGTERM did when this was made.
+    """Restores the handler of SIGTERM that was installed when this was created.
 
-    Lightning's own answer first waits for all processes of a run to meet; one that is
-    busy elsewhere never comes, and the program would hang.
+    Lightning's handler first broadcasts to all processes of the run; if one of them is
+    busy with something else, the program hangs.
     """
 
     def __init__(self) -> None:
         self.terminate = signal.getsignal(signal.SIGTERM)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Training is about to begin."""
-        self._put_back()
+        """Restore the handler before training."""
+        self._restore()
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """The test is about to begin."""
-        self._put_back()
+        """Restore the handler before the test."""
+        self._restore()
 
-    def _put_back(self) -> None:
+    def _restore(self) -> None:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, self.terminate)

@@ -1,4 +1,7 @@
-"""Seconds and peak memory of the phases of a run: data, training, evaluation."""
+"""Seconds and peak memory of the phases of a run: data, training, evaluation.
+
+By hand: Lightning's `Timer` neither synchronises with the device nor measures memory.
+"""
 
 import time
 from collections import defaultdict
@@ -15,7 +18,7 @@ Phase = Literal["data", "train", "evaluation"]
 
 
 class Clock:
-    """Sums the seconds of each phase and records the peak memory of the last two.
+    """Sums the seconds of each phase; also has the peak memory of measured phases.
 
     Phases may nest: the time of an inner phase does not count for the outer one.
 

@@ -1,4 +1,4 @@
-"""Experiments by name: the YAML files that say what differs from the defaults."""
+"""Experiments: YAML files with the options that differ from the defaults."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.typing import check_count, check_known
 
 CONFIGS = Path(__file__).parents[2] / "configs"
+"""The folder of the experiments that are part of the package."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A data set with the settings that the paper's runs on it share."""
+    """The options of the runs on one data set, as in the paper, and their number."""
 
     name: str
-    """What it goes by: the name of its file, without the ending."""
+    """Its name: the name of its file, without the suffix."""
     config: RunConfig = field(default_factory=RunConfig)
-    """The settings."""
+    """The options that all its runs share."""
     runs: int = 1
-    """How many seeds (0, 1, ...) a table cell is the mean of."""
+    """Number of seeds (0, 1, ...) that a table cell averages over."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
 
 
 def experiment_names() -> list[str]:
-    """The experiments that come with the package.
+    """Return the names of the experiments that are part of the package.
 
     >>> "zinc" in experiment_names()
     True
@@ -43,11 +44,14 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment: one of those that come along, or a YAML file of one's own.
+    """Read an experiment.
+
+    Args:
+        name: One of `experiment_names`, or the path of a YAML file.
 
     Raises:
-        OptionError: For an unknown name or option, naming the nearest.
-        FileFormatError: If the file is no YAML mapping.
+        OptionError: For an unknown name or option, with the most similar known one.
+        FileFormatError: If the file is not a YAML mapping.
     """
     path = CONFIGS / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")):
@@ -63,10 +67,10 @@ def load_experiment(name: str) -> Experiment:
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
-    """The mapping that a YAML file holds.
+    """Read a YAML file whose content is a mapping.
 
     Raises:
-        FileFormatError: If it holds anything else.
+        FileFormatError: If its content is anything else.
     """
     text = read_bytes(path)
     try:
@@ -74,7 +78,7 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""
-        raise FileFormatError(f"{path}{line}: not YAML; mend the file.") from error
+        raise FileFormatError(f"{path}{line}: not YAML; correct the file.") from error
     if not isinstance(content, Mapping):
-        raise FileFormatError(f"{path}: holds no mapping; give lines of key: value.")
+        raise FileFormatError(f"{path}: not a YAML mapping; give lines of key: value.")
     return content

@@ -1,4 +1,7 @@
-"""From plain nested dicts to frozen records, and back from `key=value` texts."""
+"""Change options of frozen dataclasses by name, from dicts or `key=value` texts.
+
+By hand: none of the dependencies fills nested frozen dataclasses with type checks.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import difflib
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import yaml
@@ -13,20 +17,19 @@ import yaml
 from gnnak.errors import OptionError
 
 Record = TypeVar("Record")
-_HINTS: dict[type, dict[str, Any]] = {}
 
 
 def change(record: Record, options: Mapping[str, Any]) -> Record:
-    """A copy of a frozen record in which some options are others.
+    """Return a copy of a frozen dataclass with some options changed.
 
     Args:
-        record: The record; it is not changed.
-        options: Values by name; nested records are reached by dots
+        record: The dataclass; it is not modified.
+        options: New values by name; nested dataclasses are reached by dots
             (`{"train.epochs": 3}`) or by nested mappings (`{"train": {"epochs": 3}}`).
 
     Raises:
-        OptionError: For an unknown name, naming the nearest, and for a value of the
-            wrong type.
+        OptionError: For an unknown name, with the most similar known one, and for a
+            value of the wrong type.
 
     >>> from gnnak.training.config.run_config import RunConfig
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
@@ -38,7 +41,7 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """Read the texts behind `--set`: `key=value`, the value in YAML.
+    """Parse the arguments of `--set`: `key=value`, where the value is YAML.
 
     >>> parse_settings(["train.epochs=3", "model.encodings=[centroid, context]"])
     {'train.epochs': 3, 'model.encodings': ['centroid', 'context']}
@@ -54,13 +57,14 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             options[key.strip()] = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise OptionError(
-                f"--set {key.strip()}: {value!r} is no YAML value; quote it."
+                f"--set {key.strip()}: {value!r} is not a YAML value; quote it."
             ) from error
     return options
 
 
 def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
-    hints = _hints(record)
+    """Change one option; `path` is its name split at dots, `name` is for errors."""
+    hints = _hints(record.__class__)
     head, *rest = path
     if head not in hints:
         raise OptionError(_unknown(name, head, record))
@@ -82,25 +86,25 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
     return replace(record, **{head: new})
 
 
-def _hints(record: Any) -> dict[str, Any]:
-    kind = type(record)
-    if kind not in _HINTS:
-        hints = get_type_hints(kind)
-        _HINTS[kind] = {field.name: hints[field.name] for field in fields(record)}
-    return _HINTS[kind]
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of the fields of a dataclass, by name."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
+    """Return the error message for an unknown option, with the most similar one."""
     prefix = name[: name.rfind(head)]
-    near = difflib.get_close_matches(head, _hints(record), n=1, cutoff=0.5)
-    known = ", ".join(_hints(record))
+    known = _hints(record.__class__)
+    near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
     if near:
         return f"unknown option {name!r}; did you mean {prefix}{near[0]}?"
-    return f"unknown option {name!r}; there are: {known}."
+    return f"unknown option {name!r}; there are: {', '.join(known)}."
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:
-    """The value as the type says, or an error that names both."""
+    """Convert a value to the type of its option, or raise an error that names both."""
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:
         fitting, converted = _fit(value, kind)
@@ -111,6 +115,7 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
+    """Return whether a value has a type, and the value converted to it."""
     if kind is type(None):
         return value is None, None
     if get_origin(kind) is Literal:
@@ -123,7 +128,7 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
         items = [_fit(item, inner) for item in value]
         return all(fits for fits, _ in items), tuple(item for _, item in items)
     if kind is float:
-        # YAML reads 1e-3 as a text: it wants 1.0e-3.
+        # YAML reads 1e-3 as a string; only 1.0e-3 is a number to it.
         try:
             return not isinstance(value, bool), float(value)
         except (TypeError, ValueError):
@@ -134,6 +139,7 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
 
 
 def _shown(kind: Any) -> str:
+    """Return a type in words, for error messages."""
     if kind is type(None):
         return "null"
     if get_origin(kind) is Literal:

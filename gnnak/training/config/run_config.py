@@ -1,4 +1,4 @@
-"""What a run is: every option that its figures depend on, in frozen records."""
+"""The options of a run, as frozen dataclasses: all that its results depend on."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from gnnak.typing import check_choice, check_count
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
-"""What differs between the runs whose mean stands in one cell of a table."""
+"""Options that differ between the runs of one table cell, which shows their mean."""
 SEEDS = 2**63
-"""Seeds are below this, as PyTorch's are."""
+"""Seeds must be below this, as PyTorch demands."""
 
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which graphs, and how they are split."""
+    """Options of the data: which graphs, and how they are split."""
 
     name: str = "zinc"
-    """The data set."""
+    """The name of the data set."""
     target: str | None = None
-    """Which of its targets, for data sets that have several; None = its first."""
+    """The target to predict, for data sets that have several; None = the first one."""
     protocol: Protocol = "split"
-    """How it is split and scored."""
+    """How the graphs are split and scored, see `choose_parts`."""
     fold: int | None = None
-    """Which fold, for protocols that have folds."""
+    """The number of the fold, from 0, for protocols that have folds."""
     seed: int = 0
-    """Fixes the graphs of generated data sets; no matter of `train.seed`."""
+    """Seed of generated data sets; independent of `train.seed`."""
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
@@ -45,28 +45,29 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """How it is trained."""
+    """Options of the training."""
 
     epochs: int = 310
     """Passes over the training graphs."""
     batch_size: int = 128
-    """Graphs a step, over all processes together."""
+    """Graphs per step, summed over all processes."""
     learning_rate: float = 1e-3
-    """Adam's, at the start."""
+    """Initial learning rate of Adam."""
     weight_decay: float = 0.0
-    """Adam's."""
+    """Weight decay of Adam (L2 penalty)."""
     step: int = 50
-    """The learning rate is halved every so many epochs."""
+    """The learning rate is halved after every `step` epochs."""
     loss: Loss | None = None
-    """None = L1 for regression, cross entropy for classes, BCE for yes or no."""
+    """Loss; None = L1 for regression, cross entropy for classification, binary cross
+    entropy (BCE) for multilabel tasks."""
     clip: float | None = None
-    """Largest norm of the gradient; None = no bound."""
+    """Largest norm of the gradient; larger ones are clipped. None = no clipping."""
     early_stop: int | None = None
-    """Stop after so many epochs without a better validation score; None = never."""
+    """Stop after this many epochs without a better validation score; None = never."""
     precision: Precision = "32"
-    """`bf16` and `16` are automatic mixed precision."""
+    """Floating-point format; `bf16` and `16` are automatic mixed precision."""
     seed: int = 0
-    """Fixes weights, order and whatever is drawn."""
+    """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "step"):
@@ -88,7 +89,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run: data, model, training. Defaults are those of ZINC-12K.
+    """All options of one run; the defaults are those for ZINC-12K.
 
     >>> RunConfig().model.subgraphs.num_hops
     3
@@ -97,25 +98,27 @@ class RunConfig:
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    """The graphs."""
+    """Options of the data."""
     model: ModelOptions = field(default_factory=ModelOptions)
-    """The network."""
+    """Options of the network."""
     train: TrainConfig = field(default_factory=TrainConfig)
-    """The training."""
+    """Options of the training."""
 
     def __post_init__(self) -> None:
         parse_name(self.model.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain nested dicts, lists and numbers, as JSON and YAML have them."""
+        """Convert to nested dicts, lists and numbers, as JSON and YAML have them."""
         return json.loads(json.dumps(asdict(self)))
 
     def hash(self) -> str:
-        """Twelve digits that every option has a part in."""
+        """Return a hash of all options: 12 hexadecimal digits."""
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """The same for the options that the runs of one table cell share.
+        """Return a hash of the options that the runs of one table cell share.
+
+        Seed and fold (`PER_RUN`) are left out.
 
         Args:
             also_without: Further options to leave out, such as `train.epochs`.

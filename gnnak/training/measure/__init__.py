@@ -1,1 +1,1 @@
-"""What training costs: seconds by phase, memory, kernels, and how they grow."""
+"""Benchmarks of training: seconds by phase, memory, GPU kernels, and their growth."""

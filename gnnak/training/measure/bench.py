@@ -1,4 +1,4 @@
-"""What an epoch costs: seconds by phase, memory, kernels, as training runs it."""
+"""Benchmark the epochs of a run: seconds by phase, peak memory, GPU kernels."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,34 +13,34 @@ from gnnak.loading.sampler import BatchSampler
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.measure.kernels import KernelTimes, kernels_share
 from gnnak.training.measure.phases import PhaseTimes
-from gnnak.training.measure.rehearsal import Gauges, rehearse
-from gnnak.training.measure.stopwatch import Stopwatch, Tell
+from gnnak.training.measure.short_run import Meters, short_run
+from gnnak.training.measure.stopwatch import Notify, Stopwatch
 from gnnak.training.prepared import is_captured
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import Parts, choose_parts
-from gnnak.training.records.results import Record, environment, short
+from gnnak.training.records.results import Record, environment, six_digits
 from gnnak.training.run import run_title
 from gnnak.typing import check_count
 
 WARM_BATCHES = 48
-"""By so many batches, steps were captured for about all sizes of batches."""
+"""Batches after which steps were captured for almost all shapes of batches."""
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """How much is measured."""
+    """Options of a benchmark."""
 
     graphs: int | None = None
-    """Training graphs; None = all. Seconds of a part are scaled to all."""
+    """Number of training graphs; None = all. Seconds are scaled up to all graphs."""
     epochs: int = 3
-    """Epochs that are timed; their median counts."""
+    """Number of timed epochs; the result is their median."""
     warm_up: int = 1
-    """Epochs before them, at least: the first steps of a program are slow. Where steps
-    are captured, there are more of them if each has few batches."""
+    """Least number of epochs before the timed ones, since the first steps are slow. If
+    steps are captured, small epochs need more of them."""
     profile: bool = False
-    """Whether to list the kernels of a GPU and their share of the time."""
+    """Whether to list the GPU kernels and their share of the time."""
     evaluation: bool = False
-    """Whether to time a pass over the validation graphs, too."""
+    """Whether to also time the evaluation on the validation graphs."""
 
     def __post_init__(self) -> None:
         check_count("epochs", self.epochs, least=1)
@@ -54,32 +54,32 @@ def bench(
     dataset: Dataset,
     machine: Machine | None = None,
     options: BenchOptions | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Record:
-    """Train for a few epochs and measure them.
+    """Train for a few epochs and measure time and memory.
 
-    Kernels are listed in a training of their own, afterwards: a profiler that is only
-    there makes launches slower, for the rest of the process.
+    Kernels are profiled afterwards, in a separate short run: once PyTorch's profiler
+    was started, kernel launches are slower for the rest of the process.
 
     Args:
-        config: The run; its epochs are not read.
-        dataset: Its graphs.
+        config: The options of the run; `train.epochs` is ignored.
+        dataset: The data set.
         machine: Device and memory; the first GPU, or the CPU, if not given.
-        options: How much is measured.
-        tell: Told what is going on; None = nobody is told.
+        options: Number of graphs and epochs, and further measurements.
+        notify: Called with a text such as "epoch 2 of 4"; None = not called.
 
     Returns:
         A record of kind "bench".
 
     Raises:
-        OptionError: If there are not as many training graphs as asked for.
-        TrainingError: If the memory of the GPU does not suffice.
+        OptionError: If `options.graphs` is more than the training graphs.
+        TrainingError: If the run needs more memory than the GPU has.
     """
     machine, options = machine or Machine(), options or BenchOptions()
-    record = _timed(config, dataset, machine, options, tell)
+    record = _timed(config, dataset, machine, options, notify)
     if not options.profile:
         return record
-    return with_kernels(record, config, dataset, machine, options, tell)
+    return with_kernels(record, config, dataset, machine, options, notify)
 
 
 def bench_both(
@@ -87,22 +87,25 @@ def bench_both(
     dataset: Dataset,
     machine: Machine | None = None,
     options: BenchOptions | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> list[Record]:
-    """Measure the fast path, then the plain one; the kernels of both come last.
+    """Benchmark the fast backend, then plain PyTorch; arguments as of `bench`.
+
+    The kernels of both are profiled last.
 
     Returns:
-        The record of each; `ratio` of the first is plain seconds by fast ones.
+        Both records; `ratio` of the first is the seconds of plain PyTorch divided by
+        those of the fast backend.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
-    records = [_timed(config, dataset, each, options, tell) for each in machines]
+    records = [_timed(config, dataset, each, options, notify) for each in machines]
     fast, plain = (record["seconds"]["epoch"] for record in records)
-    records[0]["ratio"] = short(plain / fast)
+    records[0]["ratio"] = six_digits(plain / fast)
     if not options.profile:
         return records
     return [
-        with_kernels(record, config, dataset, each, options, tell)
+        with_kernels(record, config, dataset, each, options, notify)
         for record, each in zip(records, machines, strict=True)
     ]
 
@@ -113,17 +116,19 @@ def with_kernels(
     dataset: Dataset,
     machine: Machine,
     options: BenchOptions,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
 ) -> Record:
-    """A record of `bench`, and the kernels that a GPU was busy with; else as it is.
+    """Profile the GPU kernels of a run and add them to its record.
+
+    On a CPU, the record is returned as it is.
 
     Args:
-        record: What was measured.
-        config: Of what, as all that follows.
-        dataset: Its graphs.
+        record: The record of `bench` with the arguments below.
+        config: The options of the run.
+        dataset: The data set.
         machine: Device and memory.
-        options: How much was measured.
-        tell: Told what is going on.
+        options: Number of graphs, and least number of epochs before profiling.
+        notify: Called with a text such as "epoch 2 of 4"; None = not called.
     """
     if not machine.is_gpu:
         return record
@@ -131,8 +136,8 @@ def with_kernels(
     parts = _part(whole, options, config.data.name)
     warm_up = _warm_up(config, dataset, machine, options, parts)
     kernels = KernelTimes(warm_up)
-    gauges = Gauges(Stopwatch(warm_up, 0, tell), PhaseTimes(), kernels)
-    _rehearse(config, dataset, parts, machine, gauges)
+    meters = Meters(Stopwatch(warm_up, 0, notify), PhaseTimes(), kernels)
+    _short_run(config, dataset, parts, machine, meters)
     step_seconds = median(record["epochs"]) / record["batches"]
     return record | {"kernels": kernels_share(kernels, step_seconds)}
 
@@ -142,14 +147,14 @@ def _timed(
     dataset: Dataset,
     machine: Machine,
     options: BenchOptions,
-    tell: Tell | None,
+    notify: Notify | None,
 ) -> Record:
-    """What `bench` gives, without kernels."""
+    """Return the record of `bench`, without kernels."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
     warm_up = _warm_up(config, dataset, machine, options, parts)
-    gauges = Gauges(Stopwatch(warm_up, options.epochs, tell), PhaseTimes())
-    trainer = _rehearse(config, dataset, parts, machine, gauges, options.evaluation)
+    meters = Meters(Stopwatch(warm_up, options.epochs, notify), PhaseTimes())
+    trainer = _short_run(config, dataset, parts, machine, meters, options.evaluation)
     return {
         "kind": "bench",
         "config": config.to_dict(),
@@ -160,36 +165,36 @@ def _timed(
         "recompute": machine.recompute,
         "max_copies": machine.max_copies,
         "source": dataset.info.source,
-        **_figures(gauges, trainer, whole, parts),
+        **_figures(meters, trainer, whole, parts),
     } | environment(trainer.strategy.root_device)
 
 
-def _rehearse(
+def _short_run(
     config: RunConfig,
     dataset: Dataset,
     parts: Parts,
     machine: Machine,
-    gauges: Gauges,
+    meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """`rehearse`, with a sentence where the memory of the GPU does not suffice."""
+    """Call `short_run`; turn out-of-memory errors into a `TrainingError`."""
     try:
-        return rehearse(config, dataset, parts, machine, gauges, evaluate)
+        return short_run(config, dataset, parts, machine, meters, evaluate)
     except torch.OutOfMemoryError as error:
         raise TrainingError(
-            f"{run_title(config)} takes more memory than the GPU has; add --recompute "
+            f"{run_title(config)} needs more memory than the GPU has; add --recompute "
             "or lower train.batch_size."
         ) from error
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """The training graphs asked for, and as large a share of the validation graphs."""
+    """Return the first training graphs, and the same share of the validation graphs."""
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
     if not 2 <= graphs <= total:
         raise OptionError(
-            f"{graphs} training graphs are asked for, but {name} has {total}; give 2 "
-            f"to {total} graphs."
+            f"graphs is {graphs}, but {name} has {total} training graphs; give 2 to "
+            f"{total} graphs."
         )
     few = max(1, whole.validation.numel() * graphs // total)
     return replace(whole, train=whole.train[:graphs], validation=whole.validation[:few])
@@ -202,19 +207,20 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Epochs before those that are timed."""
+    """Return the number of epochs before the timed ones."""
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
-    # One that is larger than the others is not captured, nor are small ones alone.
+    # Batches of more than `size` graphs are not captured, and smaller ones only if
+    # there are batches of `size`.
     if size not in sizes or not is_captured(config, dataset, parts, machine):
         return options.warm_up
     captured = sum(graphs <= size for graphs in sizes)
     return max(options.warm_up, math.ceil(WARM_BATCHES / captured))
 
 
-def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
-    """What the gauges show."""
-    watch = gauges.watch
+def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
+    """Return the part of the record that was measured."""
+    watch = meters.watch
     graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
     module = trainer.lightning_module
     return {
@@ -223,9 +229,9 @@ def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Re
         "graphs": graphs,
         "graphs_an_epoch": whole.train.numel(),
         "batches": batches,
-        "epochs": [short(seconds) for seconds in watch.training],
-        "seconds": _seconds(watch, gauges.phases, whole, parts),
-        "graphs_per_second": short(graphs / watch.seconds),
+        "epochs": [six_digits(seconds) for seconds in watch.training],
+        "seconds": _seconds(watch, meters.phases, whole, parts),
+        "graphs_per_second": six_digits(graphs / watch.seconds),
         "peak_memory_mb": watch.megabytes and round(watch.megabytes, 1),
         "kernels": None,
     }
@@ -234,11 +240,11 @@ def _figures(gauges: Gauges, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Seconds of an epoch and of its phases, scaled to all graphs."""
+    """Return the seconds of an epoch and of its phases, scaled up to all graphs."""
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
-    scaled = {name: short(value * scale) for name, value in seconds.items()}
+    scaled = {name: six_digits(value * scale) for name, value in seconds.items()}
     if watch.evaluation:
         scale = whole.validation.numel() / parts.validation.numel()
-        scaled["evaluation"] = short(median(watch.evaluation) * scale)
+        scaled["evaluation"] = six_digits(median(watch.evaluation) * scale)
     return scaled

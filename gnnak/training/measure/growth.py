@@ -1,4 +1,4 @@
-"""How cost grows: with the nodes of a graph, with hops, channels and coverage."""
+"""Benchmark how cost grows with nodes per graph, hops, channels or coverage."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,26 +16,27 @@ from gnnak.subgraphs.egonets import EgoNets
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
 from gnnak.training.measure.bench import BenchOptions, bench
-from gnnak.training.measure.stopwatch import Tell
+from gnnak.training.measure.stopwatch import Notify
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
+"""The quantity that grows; coverage is `min_coverage` of SubgraphDrop."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
     "channels": (32, 64, 128, 256),
     "coverage": (1, 2, 3, 4, 5),
 }
-"""What grows, and the values it takes."""
+"""The default values of each quantity."""
 SETTINGS: dict[Growing, str] = {
     "hops": "model.subgraphs.num_hops",
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""The option of a run that each of them is; nodes are a matter of the graphs."""
-DEGREE, DRAWN, GRAPHS = 4, 32, 512
-"""Neighbours of a node, different graphs, and graphs of a generated data set."""
+"""The config option of each quantity; nodes depend on the data set."""
+DEGREE, DISTINCT, GRAPHS = 4, 32, 512
+"""Generated data sets: neighbours per node, distinct graphs, graphs in total."""
 
 
 def grow(
@@ -44,31 +45,31 @@ def grow(
     load: Callable[[], Dataset],
     machine: Machine | None = None,
     options: BenchOptions | None = None,
-    tell: Tell | None = None,
+    notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Measure one run for every value of a range.
+    """Benchmark a run for several values of one quantity.
 
     Args:
-        what: What grows.
-        config: The run; one of its options is each value in turn.
-        load: Gives its graphs. Not called where nodes grow: those are random regular
-            graphs.
+        what: The quantity that grows.
+        config: The options of the run; that of the quantity is replaced.
+        load: Loads the data set. Not called if `what` is "nodes": then random regular
+            graphs are generated.
         machine: Device and memory.
-        options: How much is measured.
-        tell: Told what is going on.
-        values: The range; that of `RANGES` if not given.
+        options: Options of each benchmark.
+        notify: Called with a text such as "hops 2, epoch 1 of 4"; None = not called.
+        values: The values of the quantity; those of `RANGES` if not given.
 
     Yields:
-        The record of each value, of kind "growth".
+        One record of kind "growth" per value.
     """
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
     for value in values or RANGES[what]:
         graphs = dataset or regular_graphs(value)
         changed = _changed(config, what, value)
-        told = tell and _prefixed(tell, f"{what} {value}, ")
-        record = bench(changed, graphs, machine, options, told)
+        prefixed = notify and _prefixed(notify, f"{what} {value}, ")
+        record = bench(changed, graphs, machine, options, prefixed)
         yield record | {"kind": "growth", "what": what, "value": value}
 
 
@@ -79,12 +80,12 @@ def _changed(config: RunConfig, what: Growing, value: int) -> RunConfig:
     return change(replace(config, data=data), {"train.loss": None})
 
 
-def _prefixed(tell: Tell, start: str) -> Tell:
-    return lambda words: tell(start + words)
+def _prefixed(notify: Notify, start: str) -> Notify:
+    return lambda text: notify(start + text)
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Raise `OptionError` if the model of the run does not know of what is to grow."""
+    """Raise `OptionError` if the model of the run does not have the quantity."""
     name, extractor = config.model.name, config.model.extractor
     form = parse_name(name)
     if what == "hops" and not (form.uplifted and isinstance(extractor, EgoNets)):
@@ -99,20 +100,22 @@ def check_growing(what: Growing, config: RunConfig) -> None:
 
 
 def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
-    """Random 4-regular graphs of one size, to train on; a few, again and again.
+    """Generate a data set of random 4-regular graphs, all of one size.
+
+    At most 32 graphs are distinct; they are repeated.
 
     Args:
-        num_nodes: Nodes of each graph.
-        num_graphs: How many graphs.
+        num_nodes: Number of nodes per graph.
+        num_graphs: Number of graphs.
 
     >>> regular_graphs(16, 8).store.num_nodes.tolist()
     [16, 16, 16, 16, 16, 16, 16, 16]
     """
-    drawn = [
+    distinct = [
         nx.random_regular_graph(DEGREE, num_nodes, seed=seed)
-        for seed in range(min(DRAWN, num_graphs))
+        for seed in range(min(DISTINCT, num_graphs))
     ]
-    store = from_networkx(drawn).subset(torch.arange(num_graphs) % len(drawn))
+    store = from_networkx(distinct).subset(torch.arange(num_graphs) % len(distinct))
     x = torch.zeros(num_graphs * num_nodes, 1, dtype=torch.long)
     store = replace(store, x=x, y=torch.arange(num_graphs) / num_graphs)
     info = DatasetInfo(
@@ -125,7 +128,7 @@ def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
         edge_features=None,
         source="generated",
     )
-    # One graph each suffices for validation and test.
+    # Validation and test have one graph each.
     split = torch.zeros(num_graphs, dtype=torch.long)
     split[-2:] = torch.tensor([1, 2])
     return Dataset(info, store, split)

@@ -1,4 +1,7 @@
-"""What a GPU is busy with while training runs."""
+"""Profile the GPU kernels of training steps.
+
+By hand: Lightning's `PyTorchProfiler` stays on for the whole run and slows it down.
+"""
 
 import re
 from collections import defaultdict
@@ -11,61 +14,64 @@ from torch.autograd import DeviceType
 from torch.profiler import profile
 
 from gnnak.loading.prefetch import prefetching_paused
-from gnnak.training.measure.stopwatch import wait
+from gnnak.training.measure.stopwatch import synchronised_time
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Steps that are profiled, kernels that are listed, letters of their names."""
+"""Number of profiled steps, of listed kernels, and of characters of their names."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """The launches of one kernel in a step of training."""
+    """Launches and time of one GPU kernel in a training step."""
 
     name: str
-    """What it is called, shortened."""
+    """Its name, shortened."""
     calls: float
-    """Launches a step."""
+    """Launches per step."""
     microseconds: float
-    """Time a step, of all launches together."""
+    """Time per step, summed over its launches."""
 
 
 class KernelTimes(Callback):
-    """Profiles the first steps of one epoch, as training runs them, and then stops it.
+    """Profiles the first steps of one epoch, then stops the training.
 
-    It begins and ends while no batch is made ahead: where the profiler went while
-    another thread worked on the GPU, the process was seen to end.
+    Prefetching is paused while the profiler starts and stops: the process has crashed
+    when another thread used the GPU at that time.
 
     Args:
-        epoch: Which one.
+        epoch: The number of the epoch, from 0.
     """
 
     def __init__(self, epoch: int) -> None:
         self.epoch, self.steps = epoch, 0
         self.kernels: list[KernelTime] = []
-        """All kernels, the longest first."""
+        """All kernels, by time, longest first."""
         self._profile: Any = None
 
     @property
     def microseconds(self) -> float:
-        """Time of all kernels in a step."""
+        """Time of all kernels per step."""
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Wake the profiler: it must know of graphs before they are captured."""
+        """Start and stop the profiler once.
+
+        CUDA graphs that were captured before its first start are not profiled.
+        """
         with prefetching_paused(), profile(acc_events=True):
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Begin, if it is time."""
+        """Start the profiler, if this is the epoch."""
         if trainer.current_epoch == self.epoch:
-            wait(trainer.strategy.root_device)
+            synchronised_time(trainer.strategy.root_device)
             with prefetching_paused():
                 self._profile = profile(acc_events=True).__enter__()
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Count the step; end after the last one."""
+        """Count the step; stop profiler and training after the last one."""
         if self._profile is not None:
             self.steps += 1
             if self.steps == STEPS:
@@ -73,12 +79,13 @@ class KernelTimes(Callback):
                 self._end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """End with the epoch, where it is a short one."""
+        """Stop the profiler if the epoch had fewer steps."""
         if self._profile is not None:
             self._end(trainer)
 
     def _end(self, trainer: Trainer) -> None:
-        wait(trainer.strategy.root_device)
+        """Stop the profiler and read its kernels."""
+        synchronised_time(trainer.strategy.root_device)
         with prefetching_paused():
             self._profile.__exit__(None, None, None)
         self.kernels = kernel_times(self._profile.key_averages(), self.steps)
@@ -86,11 +93,11 @@ class KernelTimes(Callback):
 
 
 def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
-    """Kernels among the averaged events of a profile, the longest first.
+    """Return the kernels among the events of a profile, by time, longest first.
 
     Args:
-        events: As `profile.key_averages()` gives them.
-        steps: How many steps were profiled.
+        events: The result of `profile.key_averages()`.
+        steps: Number of profiled steps.
     """
     calls: dict[str, float] = defaultdict(float)
     taken: dict[str, float] = defaultdict(float)
@@ -105,7 +112,7 @@ def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
 
 
 def short_name(kernel: str) -> str:
-    """A kernel's name without return type, namespaces and arguments.
+    """Return the name of a kernel without return type, namespaces and arguments.
 
     >>> short_name("void at::native::vectorized_add<4, float>(int, float*)")
     'vectorized_add<4, float>'
@@ -118,11 +125,11 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """The share of a step's time in which kernels run, and the longest of them.
+    """Return the share of a step's time in which kernels run, and the longest ones.
 
     Args:
-        found: What was profiled.
-        step_seconds: How long a step takes when nobody profiles it.
+        found: The profiled kernels.
+        step_seconds: Seconds per step without the profiler.
     """
     return {
         "share": found.microseconds / 1e6 / step_seconds,

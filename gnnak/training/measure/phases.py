@@ -1,4 +1,7 @@
-"""A training step, phase by phase: data, forward, backward, optimiser."""
+"""Seconds of the phases of a training step: data, forward, backward, optimiser.
+
+By hand: Lightning's profilers do not synchronise with the device between phases.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,29 +12,28 @@ from torch.nn.utils import clip_grad_norm_
 
 from gnnak.loading.items import Item
 from gnnak.training.data import GraphData
-from gnnak.training.measure.stopwatch import wait
+from gnnak.training.measure.stopwatch import synchronised_time
 from gnnak.training.module import GraphTask
 from gnnak.training.step import backward
 
 PHASES = ("data", "forward", "backward", "optimiser")
 WARM_UP, MOST = 2, 20
-"""Steps that go by before any is timed, and how many are timed at most."""
+"""Number of steps before the timed ones, and largest number of timed steps."""
 
 
 class PhaseTimes(Callback):
-    """When training has ended, takes some more steps, waiting after every phase.
+    """After training, runs some more steps and synchronises after every phase.
 
-    The steps are not captured, even where training captures its own: phases then take
-    longer together than a step of an epoch does. What they are good for is their
-    shares.
+    These steps are never captured. Where those of the training are, the phases together
+    take longer than a training step; then only their ratios are meaningful.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        """Seconds an epoch, by phase."""
+        """Seconds per epoch, by phase."""
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Take the steps."""
+        """Run the steps."""
         assert isinstance(module, GraphTask)
         module.train()
         timed = list(_steps(trainer, module))[WARM_UP:]
@@ -42,7 +44,7 @@ class PhaseTimes(Callback):
 
 
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
-    """Seconds of each phase of some steps; short epochs are run through again."""
+    """Run steps and yield the seconds of their phases; short epochs are repeated."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)
     device = trainer.strategy.root_device
@@ -78,6 +80,6 @@ def _take_step(
 
 @contextmanager
 def _timed(phase: str, taken: dict[str, float], device: torch.device) -> Iterator[None]:
-    begin = wait(device)
+    begin = synchronised_time(device)
     yield
-    taken[phase] = wait(device) - begin
+    taken[phase] = synchronised_time(device) - begin

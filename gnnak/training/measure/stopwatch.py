@@ -1,4 +1,7 @@
-"""Seconds and peak memory of epochs, as they run."""
+"""Seconds and peak memory of training epochs.
+
+By hand: Lightning's `Timer` sums over all epochs and does not synchronise.
+"""
 
 import time
 from collections.abc import Callable
@@ -9,31 +12,31 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from gnnak.memory import peak_megabytes, reset_peak
 
-Tell = Callable[[str], None]
-"""Told what is going on, in a few words."""
+Notify = Callable[[str], None]
+"""Called with a short text about the progress."""
 
 
-def wait(device: torch.device) -> float:
-    """The time, once the device has done what it was asked to."""
+def synchronised_time(device: torch.device) -> float:
+    """Synchronise with the device and return the time in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 class Stopwatch(Callback):
-    """Takes the time of each epoch from the end of the one before.
+    """Times each epoch from the end of the previous one to its own end.
 
-    Whatever an epoch needs is so part of it, loaders included; evaluation is timed for
-    itself.
+    This includes everything that an epoch needs, such as the creation of loaders; the
+    evaluation is timed separately.
 
     Args:
-        warm_up: How many epochs go by before any is timed.
-        epochs: How many are timed.
-        tell: Told which epoch runs; None = nobody is told.
+        warm_up: Number of epochs before the timed ones.
+        epochs: Number of timed epochs.
+        notify: Called with the number of each epoch; None = not called.
     """
 
-    def __init__(self, warm_up: int, epochs: int, tell: Tell | None = None) -> None:
-        self.warm_up, self.epochs, self.tell = warm_up, epochs, tell
+    def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
+        self.warm_up, self.epochs, self.notify = warm_up, epochs, notify
         self.training: list[float] = []
         self.evaluation: list[float] = []
         self.megabytes: float | None = None
@@ -41,40 +44,41 @@ class Stopwatch(Callback):
 
     @property
     def seconds(self) -> float:
-        """Seconds of an epoch's training: the median."""
+        """Median seconds of the training of an epoch."""
         return median(self.training)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """The first epoch begins."""
-        self._since = wait(trainer.strategy.root_device)
+        """Start the time of the first epoch."""
+        self._since = synchronised_time(trainer.strategy.root_device)
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """An epoch is about to begin: the peak of memory starts anew."""
+        """Reset the peak memory and report the epoch."""
         reset_peak(trainer.strategy.root_device)
-        if self.tell is not None:
+        if self.notify is not None:
             epoch, total = trainer.current_epoch + 1, trainer.max_epochs
             kind = " (warm-up)" if epoch <= self.warm_up else ""
-            self.tell(f"epoch {epoch} of {total}{kind}")
+            self.notify(f"epoch {epoch} of {total}{kind}")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Training has ended, evaluation begins."""
+        """Record the training of the epoch and start the time of its evaluation."""
         self._end_training(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Evaluation has ended."""
-        now = wait(trainer.strategy.root_device)
+        """Record the evaluation of the epoch."""
+        now = synchronised_time(trainer.strategy.root_device)
         if self._is_timed(trainer) and self._since is not None:
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """All has ended; the next epoch may begin."""
+        """Record the epoch if it had no evaluation; start the time of the next one."""
         if len(self.training) <= trainer.current_epoch - self.warm_up:
             self._end_training(trainer)
-        self._since = wait(trainer.strategy.root_device)
+        self._since = synchronised_time(trainer.strategy.root_device)
 
     def _end_training(self, trainer: Trainer) -> None:
+        """Record seconds and peak memory of the training of the epoch."""
         device = trainer.strategy.root_device
-        now = wait(device)
+        now = synchronised_time(device)
         if self._is_timed(trainer) and self._since is not None:
             self.training.append(now - self._since)
             peak = peak_megabytes(device)

@@ -23,7 +23,7 @@ from gnnak.typing import check_choice, check_count
 Accelerator = Literal["auto", "cpu", "gpu"]
 PRECISIONS: dict[Precision, str] = {
     "32": "32-true",
-    "64": "32-true",  # the network itself is made of float64
+    "64": "32-true",  # the network has float64 weights
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
@@ -31,16 +31,16 @@ PRECISIONS: dict[Precision, str] = {
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices, processes and memory; results do not depend on them, up to rounding."""
+    """Devices, processes and memory; they change the results only by rounding."""
 
     accelerator: Accelerator = "auto"
-    """`auto` takes a GPU where there is one."""
+    """`auto` uses a GPU if there is one."""
     devices: int = 1
-    """GPUs, or processes on the CPU, of this machine."""
+    """Number of GPUs, or of processes on the CPU, per machine."""
     num_nodes: int = 1
-    """Machines."""
+    """Number of machines."""
     deterministic: bool = False
-    """Whether results are the same to the bit in every run, at the cost of speed."""
+    """Whether repeated runs are bitwise equal, which makes them slower."""
     tf32: bool = True
     """Whether matrix products on a GPU may round their inputs to TF32."""
     tensorboard: bool = False
@@ -48,10 +48,10 @@ class Machine:
     recompute: bool = False
     """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
-    """In evaluation, about how many node copies are computed at a time; None = all."""
+    """In evaluation, about how many node copies are processed at once; None = all."""
     fast: bool = True
-    """Whether to use fused kernels and captured steps on a GPU; the same results up to
-    rounding."""
+    """Whether to use fused kernels and captured steps (CUDA graphs) on a GPU; the
+    results are the same up to rounding."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
@@ -73,27 +73,27 @@ class Machine:
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
     @property
-    def is_one(self) -> bool:
-        """Whether the run is one process."""
+    def is_single_process(self) -> bool:
+        """Whether the run has a single process."""
         return self.devices * self.num_nodes == 1
 
     @property
     def device(self) -> torch.device:
-        """The kind of device a run is on."""
+        """The type of device of the run."""
         return torch.device("cuda" if self.is_gpu else "cpu")
 
     @property
     def backend(self) -> Backend | None:
-        """The backend of a run: the default one, None, or plain PyTorch."""
+        """The backend: None (the default one) if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:
-        """Return whether steps of training a network are captured.
+        """Return whether the training steps of a network are captured (CUDA graphs).
 
-        Recomputed layers are not: their backward pass restores the state of the
+        With `recompute` they are not: its backward pass restores the state of the
         random number generator, which synchronises with the device.
         """
-        if not self.fast or not self.is_one or self.recompute:
+        if not self.fast or not self.is_single_process or self.recompute:
             return False
         return can_capture(network, self.device, precision)
 
@@ -105,13 +105,19 @@ def make_trainer(
     folder: Path,
     captured: bool = False,
 ) -> Trainer:
-    """Build Lightning's trainer of a run; a captured step clips gradients itself."""
+    """Build the Lightning trainer of a run.
+
+    Args:
+        config: The options of the run.
+        machine: Devices and processes.
+        callbacks: The callbacks of the trainer.
+        folder: The folder of TensorBoard logs.
+        captured: Whether steps are captured; they clip gradients themselves.
+    """
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
-    if gpu and machine.tf32:
-        torch.set_float32_matmul_precision("high")
-    if not machine.is_one:
+    if not machine.is_single_process:
         become_main()
     if is_worker():
         follow_main()
@@ -119,7 +125,7 @@ def make_trainer(
         accelerator="gpu" if gpu else "cpu",
         devices=machine.devices,
         num_nodes=machine.num_nodes,
-        strategy="auto" if machine.is_one else "ddp",
+        strategy="auto" if machine.is_single_process else "ddp",
         precision=PRECISIONS[train.precision],  # type: ignore[arg-type]
         max_epochs=train.epochs,
         gradient_clip_val=None if captured else train.clip,
@@ -146,8 +152,22 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
 
 
 @contextmanager
+def matmul_precision(machine: Machine) -> Iterator[None]:
+    """Inside, matrix products on a GPU use TF32 if `machine.tf32` allows it."""
+    if not (machine.is_gpu and machine.tf32):
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Inside, Lightning prints no notes about devices and loaders."""
+    """Inside, Lightning and torchmetrics print no hints and no warnings."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, answered with a sentence."""
+"""Stop the program on Ctrl-C (SIGINT) and SIGTERM with one line of explanation."""
 
 import os
 import signal
@@ -12,16 +12,18 @@ from typing import Any
 from gnnak.training.processes.workers import is_worker
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-AGAIN_AFTER = 0.05
-"""Seconds after which a signal that was lost is sent again."""
+RESEND_SECONDS = 0.05
+"""Seconds after which a signal is sent again if its exception was discarded."""
 
 
 class Stopped(BaseException):
-    """The program was asked to stop.
+    """Raised when a signal asks the program to stop.
+
+    Not an `Exception`, so that code which handles failures does not catch it.
 
     Args:
-        number: The signal.
-        advice: What may be done next.
+        number: The number of the signal.
+        advice: How the user can continue, the end of the message.
     """
 
     def __init__(self, number: int, advice: str = "") -> None:
@@ -33,12 +35,13 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable(advice: str = "") -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM raise `Stopped`; the second one is deadly.
+    """Inside, SIGINT and SIGTERM raise `Stopped`; a second signal ends the process.
 
-    Workers, which end with the main process, go on as they are, and so do threads.
+    Does nothing in worker processes, which end with the main process, and in threads
+    other than the main one, where Python allows no signal handlers.
 
     Args:
-        advice: What may be done next, for the end of the sentence.
+        advice: How the user can continue, the end of the message.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -46,22 +49,22 @@ def stoppable(advice: str = "") -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
         raise Stopped(number, advice)
 
-    with _answered_by(stop) as answered:
-        if not answered:
+    with _handled_by(stop) as handled:
+        if not handled:
             yield
             return
         before = sys.unraisablehook
 
-        def hear(lost: Any) -> None:
-            """Ask again where the exception fell into a finaliser, which drops it."""
+        def resend(lost: Any) -> None:
+            """Send the signal again if a finaliser (`__del__`) discarded `Stopped`."""
             if not isinstance(lost.exc_value, Stopped):
                 before(lost)
                 return
             signal.signal(lost.exc_value.number, stop)
             again = (os.getpid(), lost.exc_value.number)
-            threading.Timer(AGAIN_AFTER, os.kill, again).start()
+            threading.Timer(RESEND_SECONDS, os.kill, again).start()
 
-        sys.unraisablehook = hear
+        sys.unraisablehook = resend
         try:
             yield
         finally:
@@ -70,10 +73,10 @@ def stoppable(advice: str = "") -> Iterator[None]:
 
 @contextmanager
 def stoppable_at_once() -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM end the program at once, with their sentence.
+    """Inside, SIGINT and SIGTERM print the message and end the process at once.
 
-    Nothing is lost while libraries are loaded, and their native code, which may call
-    back into Python, does not live through an exception or swallows it.
+    For the import of large libraries, before any result could be lost: native code
+    that calls back into Python crashes on an exception or ignores it.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -82,21 +85,25 @@ def stoppable_at_once() -> Iterator[None]:
         sys.stderr.flush()
         os._exit(stopped.exit_code)
 
-    with _answered_by(leave):
+    with _handled_by(leave):
         yield
 
 
 @contextmanager
-def _answered_by(answer: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Inside, signals are answered so: True; not in workers, nor in threads: False."""
+def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
+    """Install a handler of both signals inside; restore the earlier ones afterwards.
+
+    Yields:
+        Whether it was installed: not in worker processes, nor in other threads.
+    """
     if threading.current_thread() is not threading.main_thread() or is_worker():
         yield False
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number in SIGNALS:
-        signal.signal(number, answer)
+        signal.signal(number, handler)
     try:
         yield True
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)

@@ -1,4 +1,7 @@
-"""Checkpoints: the weights that count, with all that is needed to use them again."""
+"""The file `best.ckpt`: the best weights of a run and the options to rebuild it.
+
+By hand: a Lightning checkpoint has the optimiser state, but no config and data info.
+"""
 
 import io
 from collections.abc import Mapping
@@ -24,37 +27,37 @@ FORMAT = "gnnak checkpoint"
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A trained network and what it was trained for."""
+    """The weights of a trained network, with the config and data set of its run."""
 
     config: RunConfig
-    """The run."""
+    """The config of the run."""
     info: DatasetInfo
-    """What was asked of its data."""
+    """Task, metric and feature sizes of the data set it was trained on."""
     weights: Mapping[str, Tensor]
-    """The network's state."""
+    """The `state_dict` of the network."""
     scores: Mapping[str, float]
-    """What it scored, by part."""
+    """Its scores, by part of the data set: `validation` and `test`."""
     degrees: tuple[int, ...] | None = None
-    """How many training nodes had each in-degree, for `pna`."""
+    """Number of training nodes of each in-degree, from 0 up; only for `pna` models."""
 
     def network(self) -> Network:
-        """The network, in evaluation mode.
+        """Build the network and load the weights; it is in evaluation mode.
 
         Raises:
-            CheckpointError: If the weights are not those of the config's model.
+            CheckpointError: If the weights do not fit the model of the config.
         """
         network = build_network(self.config, self.info, self.degrees)
         try:
             network.load_state_dict(dict(self.weights))
         except RuntimeError as error:
             raise CheckpointError(
-                f"these weights are not those of {self.config.model.name} as the "
-                "checkpoint describes it; it was written by another version."
+                f"the weights of the checkpoint do not fit its model "
+                f"{self.config.model.name}; load it with the version that wrote it."
             ) from error
         return network.eval()
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
+        """Write the checkpoint to a file, atomically."""
         content = {
             "format": FORMAT,
             "version": __version__,
@@ -70,15 +73,15 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; nothing in the file is ever executed.
+    """Read a checkpoint; no code in the file is executed.
 
     Raises:
-        CheckpointError: If it is none, or a damaged one.
+        CheckpointError: If the file is damaged or not a checkpoint of this class.
     """
     content = read_tensors(path)
     if content.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} is no checkpoint to evaluate; give the best.ckpt of a run."
+            f"{path} is not a checkpoint to evaluate; give the best.ckpt of a run."
         )
     try:
         return Checkpoint(
@@ -90,35 +93,38 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     except KeyError as error:
         raise CheckpointError(
-            f"{path} lacks {error}; it was written by another version."
+            f"{path} lacks {error}; load it with the version that wrote it."
         ) from error
     except OptionError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(
-            f"{path} is laid out in another way than this version writes; train again."
+            f"{path} has another layout than this version reads; train again."
         ) from error
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """The dict that a file of `torch.save` holds: tensors and plain values alone.
+    """Read a dict of tensors and plain Python values from a file of `torch.save`.
 
     Raises:
-        CheckpointError: If the file is damaged, or holds anything else.
+        CheckpointError: If the file is damaged or has any other content.
     """
     file = io.BytesIO(read_bytes(path))
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged bytes make PyTorch raise anything
+    except Exception as error:  # PyTorch raises errors of any type on damaged files
         raise CheckpointError(
-            f"{path} is damaged or no checkpoint; train again, or give another file."
+            f"{path} is damaged or not a checkpoint; train again, or give another file."
         ) from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} is no checkpoint; give the best.ckpt of a run.")
+        raise CheckpointError(
+            f"{path} is not a checkpoint; give the best.ckpt of a run."
+        )
     return content
 
 
 def _plain_info(info: DatasetInfo) -> dict[str, Any]:
+    """Convert the info of a data set to plain Python values."""
     plain = asdict(info)
     for name in ("node_features", "edge_features"):
         plain[name] = _plain_features(getattr(info, name))
@@ -126,7 +132,7 @@ def _plain_info(info: DatasetInfo) -> dict[str, Any]:
 
 
 def _plain_features(features: Features | None) -> list[int] | int | None:
-    """Sizes of categories as a list, a number of columns as a number."""
+    """Convert categorical features to a list of sizes, others to a column count."""
     if features is None:
         return None
     if isinstance(features, Categorical):
@@ -135,6 +141,7 @@ def _plain_features(features: Features | None) -> list[int] | int | None:
 
 
 def _info(plain: dict[str, Any]) -> DatasetInfo:
+    """Convert the output of `_plain_info` back."""
     features: dict[str, Features | None] = {}
     for name in ("node_features", "edge_features"):
         value = plain[name]

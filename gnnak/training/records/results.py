@@ -1,4 +1,4 @@
-"""Records of what was measured: JSON lines, appended, never overwritten."""
+"""Records of runs and benchmarks: files of JSON lines that are only appended to."""
 
 import errno
 import json
@@ -18,10 +18,11 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import make_folder
 
 Record = dict[str, Any]
+"""The content of one line: config, results and environment of a run."""
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
-    """What a figure depends on beside its config: device, versions, commit, time."""
+    """Describe the environment of a run: device, versions, commit and time."""
     device = torch.device(device)
     name = platform.processor() or platform.machine()
     if device.type == "cuda":
@@ -38,16 +39,18 @@ def environment(device: torch.device | str = "cpu") -> Record:
     }
 
 
-def short(value: float) -> float:
-    """Six significant digits: enough for any figure, and records stay small."""
+def six_digits(value: float) -> float:
+    """Round to six significant digits, to make records small."""
     return float(f"{value:.6g}")
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append one record as one line, in one write: lines of two runs do not mix.
+    """Append a record to a file, as one line.
+
+    A single write call does it, so that the lines of parallel runs do not mix.
 
     Raises:
-        FileFormatError: If the file cannot be written; it then is as it was.
+        FileFormatError: If the file cannot be written; it is then unchanged.
     """
     line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
     check_appendable(path)
@@ -60,10 +63,10 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def check_appendable(path: Path) -> None:
-    """Make sure that records can be appended, before hours are spent on one.
+    """Check that records can be appended to a file, before a long run starts.
 
     Raises:
-        FileFormatError: If not.
+        FileFormatError: If the file cannot be written.
     """
     make_folder(path.parent)
     try:
@@ -73,11 +76,14 @@ def check_appendable(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> str:
-    return f"{path} cannot be written: {error.strerror}; make room or mend its folder."
+    return (
+        f"{path} cannot be written: {error.strerror}; free disk space or give another "
+        "folder."
+    )
 
 
 def _write_whole(file: FileIO, line: bytes) -> None:
-    """Write all or nothing: a disk that fills up takes a part without a word."""
+    """Write all bytes or none: `write` on a full disk may write only a part."""
     written = file.write(line)
     if written < len(line):
         file.truncate(file.tell() - written)
@@ -85,7 +91,7 @@ def _write_whole(file: FileIO, line: bytes) -> None:
 
 
 def read_records(path: Path) -> list[Record]:
-    """All records of a file, oldest first; none if there is no file."""
+    """Read all records of a file, oldest first; none if there is no file."""
     if not path.exists():
         return []
     records = []
@@ -94,23 +100,23 @@ def read_records(path: Path) -> list[Record]:
             records.append(json.loads(line))
         except json.JSONDecodeError as error:
             raise FileFormatError(
-                f"{path}, line {number}: not a JSON record ({error.msg}); mend or "
+                f"{path}, line {number}: not a JSON record ({error.msg}); fix or "
                 "remove that line."
             ) from error
     return records
 
 
 def _commit() -> str | None:
-    """The commit of the source tree, with a plus if it was changed since.
+    """Return the commit of the source tree, with a plus if files have changed since.
 
-    A tree without its history, as on a machine it was copied to, may be told its
-    commit by the variable GNNAK_COMMIT.
+    The variable GNNAK_COMMIT overrides it, for copies of the source tree without git
+    history.
     """
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent
     if not (here.parents[2] / ".git").exists():
-        return None  # installed: any history around it is somebody else's
+        return None  # installed: a repository around it is not this project's
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],

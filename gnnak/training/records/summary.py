@@ -1,4 +1,4 @@
-"""Many runs, one figure: mean and deviation over seeds and folds, and what is short."""
+"""Summarise runs: mean and standard deviation over seeds and folds."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gnnak.errors import OptionError
 from gnnak.training.records.results import Record
 
 Measure = Literal["score", "seconds", "memory"]
-"""What is read from records: the score, seconds of a training epoch with its data, or
-the peak of memory in training, in MB."""
+"""The value read from a record: the score, the seconds of a training epoch including
+its data, or the peak memory of training in MB."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the runs of one cell come to."""
+    """Mean and deviation over the runs of one table cell."""
 
     mean: float
     """The mean over the runs."""
     deviation: float | None
-    """The sample's deviation over the runs; None for a single one."""
+    """The sample standard deviation over the runs; None for a single run."""
     runs: int
-    """How many runs."""
+    """Number of runs."""
     note: str = ""
-    """What is short of what was asked for; empty if nothing is."""
+    """Missing seeds, folds or epochs, in words; empty if the cell is complete."""
 
 
 def summarise(
@@ -37,32 +37,31 @@ def summarise(
     folds: int | None = None,
     epochs: int | None = None,
 ) -> Summary:
-    """The mean over runs that differ in seed and fold alone.
+    """Summarise runs that differ only in seed and fold.
 
-    Of several records with one seed and fold the last counts. The score is that on
-    the test graphs at the best validation epoch of each run. Folds of the published
-    protocol have no test graphs: there the validation curves are averaged over all
-    runs, and mean and deviation are those at the epoch where the average is best (the
-    GIN protocol).
+    Of several records with the same seed and fold, the last one is used. The score of a
+    run is its test score at its best validation epoch. Folds of the published protocol
+    have no test graphs; there the validation curves are averaged over all runs, and
+    mean and deviation are taken at the epoch with the best average (GIN protocol).
 
     Args:
         records: Records of kind "run", oldest first.
-        measure: What is read from them.
-        seeds: How many seeds were asked for; None = not to be checked.
-        folds: How many folds for each seed.
-        epochs: How many epochs.
+        measure: The value to read from them.
+        seeds: Expected number of seeds; None = not checked.
+        folds: Expected number of folds per seed; None = not checked.
+        epochs: Expected number of epochs; None = not checked.
 
     Raises:
-        OptionError: If there is no record.
+        OptionError: If `records` is empty.
     """
     if not records:
-        raise OptionError("no record to summarise; give those of at least one run.")
+        raise OptionError("no records to summarise; give those of at least one run.")
     latest = {(r["seed"], r.get("fold")): r for r in records}
     chosen = [latest[key] for key in sorted(latest, key=_order)]
     values = _values(chosen, measure)
     notes = [
-        _short_epochs(chosen, epochs),
-        _short_runs(chosen, seeds, folds),
+        _missing_epochs(chosen, epochs),
+        _missing_runs(chosen, seeds, folds),
         _several_sources(chosen),
     ]
     return Summary(
@@ -74,9 +73,9 @@ def summarise(
 
 
 def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
-    """The epoch, counted from 0, at which the mean of the curves is best.
+    """Return the epoch, counted from 0, at which the mean of the curves is best.
 
-    Of equal ones the first; curves are read as far as the shortest goes.
+    The first one if several are equal. Curves are cut to the length of the shortest.
 
     >>> best_mean_epoch([[0.9, 0.5, 0.6], [0.1, 0.8, 0.6]], lower_is_better=False)
     1
@@ -86,11 +85,13 @@ def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) ->
 
 
 def _several_sources(records: Sequence[Record]) -> str:
+    """Return a note if the runs used graphs from different sources, else ""."""
     sources = sorted({str(record.get("source")) for record in records})
     return f"on graphs from {' and '.join(sources)}" if len(sources) > 1 else ""
 
 
 def _order(key: tuple[int, int | None]) -> tuple[int, int]:
+    """Return a sort key of seed and fold, where the fold may be None."""
     return key[0], -1 if key[1] is None else key[1]
 
 
@@ -113,19 +114,23 @@ def _scores(records: Sequence[Record]) -> list[float]:
     return [curve[best] for curve in curves]
 
 
-def _short_epochs(records: Sequence[Record], asked: int | None) -> str:
+def _missing_epochs(records: Sequence[Record], expected: int | None) -> str:
+    """Return a note if runs had fewer epochs, without early stopping, else ""."""
     trained = min(record["epochs"] for record in records)
     stopped = any(_stops_early(record) for record in records)
-    if asked is None or trained == asked or stopped:
+    if expected is None or trained == expected or stopped:
         return ""
-    return f"trained for {trained} of {asked} epochs"
+    return f"trained for {trained} of {expected} epochs"
 
 
 def _stops_early(record: Record) -> bool:
     return record["config"]["train"].get("early_stop") is not None
 
 
-def _short_runs(records: Sequence[Record], seeds: int | None, folds: int | None) -> str:
+def _missing_runs(
+    records: Sequence[Record], seeds: int | None, folds: int | None
+) -> str:
+    """Return a note if there are fewer seeds, folds or runs, else ""."""
     ran_seeds = len({record["seed"] for record in records})
     ran_folds = len({record.get("fold") for record in records})
     notes = []

@@ -1,4 +1,4 @@
-"""Items of one shape, and a step that trains on them: without a loader or Lightning."""
+"""Items of one shape and a training step for them, without loader and Lightning."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,12 +26,15 @@ Step = Callable[[Item], Tensor]
 
 
 def fixed_config(model: str, **options: object) -> RunConfig:
-    """A small run on items of one shape."""
+    """Return a small config for items of one shape."""
     return small_config(data__name="edges", model__name=model, **options)
 
 
 def fixed_items(config: RunConfig, count: int, device: str = "cpu") -> list[Item]:
-    """The same graphs, nothing of them padding, with features and targets anew."""
+    """Return the same graphs `count` times, with random features and targets.
+
+    They have the fields of padded items, but no padding.
+    """
     store = edge_counts(8).store
     batch = store[torch.arange(len(store))]
     subgraphs = None
@@ -69,7 +72,7 @@ def _another(item: Item, draw: torch.Generator, config: RunConfig, device: str) 
 
 
 def _keep(subgraphs: RootedSubgraphs) -> None:
-    """Compute what the layers derive, as a loader of fixed shapes does."""
+    """Compute and cache the derived fields, as the loader of padded batches does."""
     for axis in ("subgraph", "node", "target", "source", "edge"):
         subgraphs.by(axis)  # type: ignore[arg-type]
     assert subgraphs.centroid is not None
@@ -80,7 +83,7 @@ def _keep(subgraphs: RootedSubgraphs) -> None:
 def fixed_step(
     config: RunConfig, device: str = "cpu", captured: bool = True
 ) -> tuple[Step, Adam]:
-    """The step of a fresh network, captured or ready to be, and its optimizer."""
+    """Return the step of a new network, captured or not, and its optimizer."""
     torch.manual_seed(config.train.seed)
     info = edge_counts(8).info
     network = build_network(config, info)
@@ -95,7 +98,7 @@ def fixed_step(
 
 
 def trained(config: RunConfig, captured: bool, device: str = "cpu") -> Tensor:
-    """The losses of 20 steps."""
+    """Return the losses of 20 steps."""
     step, _ = fixed_step(config, device, captured)
     torch.manual_seed(3)
     losses = torch.stack([step(item) for item in fixed_items(config, 20, device)])

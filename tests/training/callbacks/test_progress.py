@@ -21,7 +21,7 @@ def test_progress_lines_fit_the_screen(width, tmp_path):
     assert "…" not in shown
 
 
-def test_progress_lines_leave_the_last_state_in_a_file(tmp_path):
+def test_progress_lines_write_the_last_state_to_a_file(tmp_path):
     file = io.StringIO()
     console = Console(file=file, width=80)
     run(small_config(), triangles(4), tmp_path, Machine("cpu"), console=console)

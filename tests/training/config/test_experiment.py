@@ -4,7 +4,7 @@ from gnnak.errors import FileFormatError, OptionError
 from gnnak.training.config.experiment import load_experiment
 
 
-def test_load_experiment_reads_a_file_of_ones_own(tmp_path):
+def test_load_experiment_reads_a_yaml_file(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("runs: 2\ndata: {name: exp}\ntrain.epochs: 7\n")
     experiment = load_experiment(str(path))
@@ -13,7 +13,7 @@ def test_load_experiment_reads_a_file_of_ones_own(tmp_path):
     assert experiment.config.data.name == "exp"
 
 
-def test_load_experiment_names_the_nearest():
+def test_load_experiment_suggests_the_most_similar_name():
     with pytest.raises(
         OptionError, match="there is no experiment 'zink'; did you mean 'zi"
     ):
@@ -23,7 +23,7 @@ def test_load_experiment_names_the_nearest():
 @pytest.mark.parametrize(
     ("text", "error", "sentence"),
     [
-        ("- 1\n", FileFormatError, "holds no mapping"),
+        ("- 1\n", FileFormatError, "not a YAML mapping"),
         ("a: [1", FileFormatError, r"line \d+: not YAML"),
         (
             "train: {epoch: 3}\n",
@@ -34,7 +34,7 @@ def test_load_experiment_names_the_nearest():
         ("!!python/object/apply:os.system [ls]\n", FileFormatError, "not YAML"),
     ],
 )
-def test_load_experiment_answers_a_wrong_file_with_a_sentence(
+def test_load_experiment_explains_what_is_wrong_in_a_file(
     text, error, sentence, tmp_path
 ):
     path = tmp_path / "mine.yaml"
@@ -43,6 +43,6 @@ def test_load_experiment_answers_a_wrong_file_with_a_sentence(
         load_experiment(str(path))
 
 
-def test_load_experiment_without_such_a_file(tmp_path):
+def test_load_experiment_of_a_missing_file(tmp_path):
     with pytest.raises(FileFormatError, match="there is no file"):
         load_experiment(str(tmp_path / "none.yaml"))

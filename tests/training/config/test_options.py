@@ -41,10 +41,10 @@ def test_change_reaches_nested_records_by_dots_and_by_mappings():
         ("data.protocol=seen", "give one of split, published, held-out"),
         ("train.epochs", "give key=value"),
         ("=3", "give key=value"),
-        ("train.epochs=[1", "is no YAML value"),
+        ("train.epochs=[1", "is not a YAML value"),
     ],
 )
-def test_change_answers_a_wrong_setting_with_a_sentence(setting, sentence):
+def test_change_explains_a_wrong_setting(setting, sentence):
     with pytest.raises(OptionError, match=sentence):
         change(RunConfig(), parse_settings([setting]))
 
@@ -60,9 +60,9 @@ def test_change_answers_a_wrong_setting_with_a_sentence(setting, sentence):
         ("model.encodings=[context, centroid]", ("context", "centroid")),
     ],
 )
-def test_change_reads_values_as_the_option_wants_them(setting, value):
-    room, name = setting.split("=")[0].split(".")
+def test_change_converts_values_to_the_type_of_the_option(setting, value):
+    part, name = setting.split("=")[0].split(".")
     config = change(RunConfig(), parse_settings([setting]))
-    found = getattr(getattr(config, room), name)
+    found = getattr(getattr(config, part), name)
     assert found == value
     assert type(found) is type(value)

@@ -3,14 +3,14 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 
 
-def test_hash_has_every_option_in_it():
+def test_hash_depends_on_every_option():
     plain = RunConfig()
     for option in ({"train.seed": 1}, {"data.fold": 0}, {"model.drop.min_coverage": 2}):
         assert change(plain, option).hash() != plain.hash()
     assert change(plain, {"train.seed": 0}).hash() == plain.hash()
 
 
-def test_cell_leaves_out_seed_and_fold_alone():
+def test_cell_ignores_only_seed_and_fold():
     plain = RunConfig()
     assert change(plain, {"train.seed": 1, "data.fold": 3}).cell() == plain.cell()
     fewer = change(plain, {"train.epochs": 3})
@@ -18,7 +18,7 @@ def test_cell_leaves_out_seed_and_fold_alone():
     assert fewer.cell(("train.epochs",)) == plain.cell(("train.epochs",))
 
 
-def test_to_dict_is_read_back():
+def test_to_dict_can_be_read_by_change():
     config = change(
         RunConfig(), {"model.encodings": ["context"], "data.target": "star"}
     )

@@ -6,7 +6,7 @@ import torch
 
 from gnnak.errors import OptionError, TrainingError
 from gnnak.training.measure import bench as bench_module
-from gnnak.training.measure import rehearsal
+from gnnak.training.measure import short_run as short_run_module
 from gnnak.training.measure.bench import (
     BenchOptions,
     bench,
@@ -27,7 +27,7 @@ def record():
     return bench(small_config(), triangles(), CPU, BenchOptions(epochs=2))
 
 
-def test_bench_record_says_what_was_measured(record):
+def test_bench_record_has_config_and_environment(record):
     config = small_config()
     assert record["kind"] == "bench"
     assert record["config"] == config.to_dict()
@@ -61,21 +61,21 @@ def test_bench_scales_an_epoch_on_a_part_to_all_graphs():
     assert math.isclose(record["graphs_per_second"], 4 / measured, rel_tol=1e-4)
 
 
-def test_bench_times_evaluation_where_it_is_asked_for():
+def test_bench_times_evaluation_if_requested():
     options = BenchOptions(epochs=2, evaluation=True)
     record = bench(small_config(), triangles(), CPU, options)
     assert record["seconds"]["evaluation"] > 0
     assert len(record["epochs"]) == 2
 
 
-def test_bench_tells_every_epoch():
+def test_bench_notifies_every_epoch():
     told = []
     bench(small_config(), triangles(), CPU, BenchOptions(epochs=2), told.append)
     assert told == ["epoch 1 of 3 (warm-up)", "epoch 2 of 3", "epoch 3 of 3"]
 
 
 @pytest.mark.parametrize("name", ["gin", "pna-ak+", "gin-ak+-s"])
-def test_bench_takes_any_model_and_saves_memory_if_told(name):
+def test_bench_runs_any_model_with_recomputation(name):
     config = small_config(model__name=name, train__clip=1.0, train__precision="64")
     machine = Machine("cpu", recompute=True)
     record = bench(config, edge_counts(), machine, ONCE)
@@ -92,8 +92,8 @@ def test_bench_both_has_the_ratio_with_the_fast_path():
     assert plain["ratio"] is None
 
 
-def test_bench_of_more_graphs_than_there_are_says_so():
-    with pytest.raises(OptionError, match=r"17 training graphs .* triangles has 16"):
+def test_bench_refuses_more_graphs_than_there_are():
+    with pytest.raises(OptionError, match=r"graphs is 17, but triangles has 16"):
         bench(small_config(), triangles(), CPU, BenchOptions(graphs=17))
 
 
@@ -117,17 +117,17 @@ def test_bench_options_are_checked(options):
         BenchOptions(**options)
 
 
-def test_bench_out_of_memory_is_a_sentence(monkeypatch):
+def test_bench_explains_out_of_memory(monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(rehearsal, "make_trainer", full)
-    with pytest.raises(TrainingError, match=r"seed 0 takes more memory.*--recompute"):
+    monkeypatch.setattr(short_run_module, "make_trainer", full)
+    with pytest.raises(TrainingError, match=r"seed 0 needs more memory.*--recompute"):
         bench(small_config(), triangles(), CPU, ONCE)
 
 
 @pytest.mark.heavy
-def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
+def test_kernels_are_profiled_after_all_timing(monkeypatch):
     order, timed = [], bench_module._timed
 
     def noted(config, dataset, machine, *more):
@@ -150,17 +150,17 @@ def test_kernels_are_listed_after_all_that_is_timed(monkeypatch):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
-def test_kernels_are_listed_in_a_training_of_their_own(captures, epochs, monkeypatch):
+def test_kernels_are_profiled_in_a_separate_run(captures, epochs, monkeypatch):
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     record, profiled = bench(small_config(), triangles(), CPU, ONCE), []
-    rehearse = bench_module._rehearse
+    short_run = bench_module._short_run
 
-    def on_a_cpu(config, dataset, parts, machine, gauges):
-        rehearse(config, dataset, parts, CPU, gauges)
-        assert gauges.kernels.epoch == gauges.watch.warm_up == epochs
-        profiled.append((gauges.kernels.steps, gauges.watch.training))
+    def on_a_cpu(config, dataset, parts, machine, meters):
+        short_run(config, dataset, parts, CPU, meters)
+        assert meters.kernels.epoch == meters.watch.warm_up == epochs
+        profiled.append((meters.kernels.steps, meters.watch.training))
 
-    monkeypatch.setattr(bench_module, "_rehearse", on_a_cpu)
+    monkeypatch.setattr(bench_module, "_short_run", on_a_cpu)
     gpu = SimpleNamespace(is_gpu=True, captures=lambda *_: captures)
     found = with_kernels(record, small_config(), triangles(), gpu, ONCE)
     # A CPU has no kernels to list, but its steps are profiled, and none is timed.

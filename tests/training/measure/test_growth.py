@@ -12,20 +12,20 @@ FEW = BenchOptions(graphs=4, epochs=1, warm_up=0)
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("what", "room", "option"),
+    ("what", "part", "option"),
     [
         ("hops", "subgraphs", "num_hops"),
         ("coverage", "drop", "min_coverage"),
     ],
 )
-def test_grow_measures_every_value(what, room, option):
+def test_grow_measures_every_value(what, part, option):
     config = small_config(model__name="gin-ak+-s")
     records = list(grow(what, config, triangles, CPU, FEW, values=(1, 2)))
     assert [(r["kind"], r["what"], r["value"]) for r in records] == [
         ("growth", what, 1),
         ("growth", what, 2),
     ]
-    assert [r["config"]["model"][room][option] for r in records] == [1, 2]
+    assert [r["config"]["model"][part][option] for r in records] == [1, 2]
 
 
 @pytest.mark.heavy
@@ -35,7 +35,7 @@ def test_grow_of_channels_has_more_weights():
     assert records[0]["parameters"] < records[1]["parameters"]
 
 
-def test_grow_of_nodes_takes_regular_graphs_whatever_the_experiment_asks():
+def test_grow_of_nodes_generates_regular_graphs():
     def load():
         raise AssertionError("nodes need no data set")
 
@@ -62,6 +62,6 @@ def test_regular_graphs_are_a_data_set():
         ("coverage", {"model__name": "gin-ak+"}),
     ],
 )
-def test_what_a_model_does_not_know_cannot_grow(what, options):
+def test_check_growing_refuses_what_a_model_does_not_have(what, options):
     with pytest.raises(OptionError, match=r"gin.* has no (hops|coverage) to vary"):
         check_growing(what, small_config(**options))

@@ -12,7 +12,7 @@ from gnnak.training.measure.kernels import (
     kernels_share,
 )
 from gnnak.training.measure.phases import PHASES, PhaseTimes
-from gnnak.training.measure.rehearsal import Gauges, rehearse
+from gnnak.training.measure.short_run import Meters, short_run
 from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import choose_parts
@@ -44,12 +44,12 @@ def test_kernel_times_are_those_of_one_step_longest_first():
     ]
 
 
-def test_kernel_times_put_kernels_of_one_short_name_together():
+def test_kernel_times_merge_kernels_of_one_short_name():
     events = [event(SUM, 1, 2.0), event(SUM.replace("int", "long"), 3, 4.0)]
     assert kernel_times(events, 1) == [KernelTime("sum<float>", 4.0, 6.0)]
 
 
-def test_kernels_share_is_their_time_by_that_of_a_step():
+def test_kernels_share_is_their_time_divided_by_that_of_a_step():
     found = KernelTimes(0)
     found.kernels = [KernelTime(f"k{n}", 1.0, 10.0) for n in range(20)]
     share = kernels_share(found, 0.0004)
@@ -61,25 +61,25 @@ def test_kernels_share_is_their_time_by_that_of_a_step():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(("batch_size", "steps"), [(8, 3), (2, 10)])
-def test_kernel_times_profile_one_epoch_more_and_end_it(batch_size, steps):
+def test_kernel_times_profile_and_stop_one_more_epoch(batch_size, steps):
     dataset, config = triangles(24), small_config(train__batch_size=batch_size)
-    gauges = Gauges(Stopwatch(0, 1), PhaseTimes(), KernelTimes(1))
+    meters = Meters(Stopwatch(0, 1), PhaseTimes(), KernelTimes(1))
     parts = choose_parts(dataset, "split")
-    trainer = rehearse(config, dataset, parts, Machine("cpu"), gauges)
-    assert gauges.kernels is not None
-    assert gauges.kernels.steps == steps
-    assert gauges.kernels.kernels == []
-    assert len(gauges.watch.training) == 1
-    assert set(gauges.phases.seconds) == set(PHASES)
+    trainer = short_run(config, dataset, parts, Machine("cpu"), meters)
+    assert meters.kernels is not None
+    assert meters.kernels.steps == steps
+    assert meters.kernels.kernels == []
+    assert len(meters.watch.training) == 1
+    assert set(meters.phases.seconds) == set(PHASES)
     assert trainer.global_step == trainer.num_training_batches + steps
 
 
 @pytest.mark.heavy
-def test_profiler_comes_and_goes_while_no_batch_is_made_ahead(monkeypatch):
+def test_profiler_starts_and_stops_while_prefetching_is_paused(monkeypatch):
     seen = []
 
     class Profile:
-        """Notes whether batches could be made at the time."""
+        """Records whether prefetching is paused when it starts and stops."""
 
         def __init__(self, acc_events):
             pass
@@ -96,8 +96,8 @@ def test_profiler_comes_and_goes_while_no_batch_is_made_ahead(monkeypatch):
 
     monkeypatch.setattr(kernels, "profile", Profile)
     dataset, found = triangles(32), KernelTimes(1)
-    gauges = Gauges(Stopwatch(0, 1), PhaseTimes(), found)
+    meters = Meters(Stopwatch(0, 1), PhaseTimes(), found)
     parts = choose_parts(dataset, "split")
-    rehearse(small_config(), dataset, parts, Machine("cpu"), gauges)
+    short_run(small_config(), dataset, parts, Machine("cpu"), meters)
     assert seen == [True] * 4
     assert found.steps > 0

@@ -1,10 +1,16 @@
 import logging
 
 import pytest
+import torch
 
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.training.processes import machine
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from tests.training.small import small_config
 
 
@@ -17,13 +23,13 @@ from tests.training.small import small_config
         ({"accelerator": "gpu"}, "there is no GPU here; use --accelerator cpu"),
     ],
 )
-def test_machine_answers_what_cannot_be_with_a_sentence(options, sentence, monkeypatch):
+def test_machine_refuses_impossible_options(options, sentence, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(OptionError, match=sentence):
         Machine(**options)
 
 
-def test_machine_takes_a_gpu_where_there_is_one(monkeypatch):
+def test_machine_uses_a_gpu_if_there_is_one(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert Machine(devices=2).is_gpu
@@ -39,7 +45,7 @@ def test_make_trainer_leaves_clipping_to_captured_steps(tmp_path):
         assert trainer.gradient_clip_val == clip
 
 
-def test_make_trainer_says_what_to_install_for_tensorboard(monkeypatch, tmp_path):
+def test_make_trainer_names_the_package_for_tensorboard(monkeypatch, tmp_path):
     def missing(*_, **__):
         raise ModuleNotFoundError("tensorboard")
 
@@ -48,7 +54,18 @@ def test_make_trainer_says_what_to_install_for_tensorboard(monkeypatch, tmp_path
         make_trainer(small_config(), Machine("cpu", tensorboard=True), [], tmp_path)
 
 
-def test_quiet_lightning_gives_the_levels_back_after_a_failure():
+@pytest.mark.parametrize(
+    ("options", "inside"), [({}, "high"), ({"tf32": False}, "highest")]
+)
+def test_matmul_precision_is_restored(options, inside, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    with matmul_precision(Machine(**options)):
+        assert torch.get_float32_matmul_precision() == inside
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_quiet_lightning_restores_log_levels_after_a_failure():
     logger = logging.getLogger("lightning.pytorch")
     before = logger.level
     with pytest.raises(ZeroDivisionError), quiet_lightning():

@@ -10,7 +10,7 @@ from gnnak.training.processes.stopping import Stopped, stoppable
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stoppable_turns_signals_into_an_exception_that_tells(number):
+def test_stoppable_raises_an_exception_that_names_the_signal(number):
     before = signal.getsignal(number)
     with pytest.raises(Stopped) as stop, stoppable("go on with --resume"):
         os.kill(os.getpid(), number)
@@ -19,7 +19,7 @@ def test_stoppable_turns_signals_into_an_exception_that_tells(number):
     assert signal.getsignal(number) == before
 
 
-def test_stoppable_leaves_a_second_signal_to_the_system():
+def test_stoppable_restores_default_handlers_after_one_signal():
     left = []
 
     @contextmanager
@@ -38,14 +38,14 @@ def test_stopped_is_not_caught_as_a_failure():
     assert not issubclass(Stopped, Exception)
 
 
-def test_stoppable_hears_a_signal_that_falls_into_a_finaliser():
-    class Asks:
+def test_stoppable_resends_a_signal_that_a_finaliser_discards():
+    class SignalsWhenDeleted:
         def __del__(self):
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(0.001)
 
     def lose_a_signal():
-        Asks()
+        SignalsWhenDeleted()
         time.sleep(10)
 
     hook = sys.unraisablehook
@@ -55,7 +55,7 @@ def test_stoppable_hears_a_signal_that_falls_into_a_finaliser():
     assert sys.unraisablehook is hook
 
 
-def test_stoppable_leaves_other_finalisers_alone(monkeypatch):
+def test_stoppable_reports_other_errors_of_finalisers(monkeypatch):
     class Fails:
         def __del__(self):
             raise ValueError("lost")

@@ -35,28 +35,28 @@ def test_checkpoint_is_read_back(checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize("features", [None, Continuous(4)])
-def test_checkpoint_keeps_any_kind_of_features(features, checkpoint, tmp_path):
+def test_checkpoint_stores_any_kind_of_features(features, checkpoint, tmp_path):
     info = replace(checkpoint.info, edge_features=features)
     replace(checkpoint, info=info).save(tmp_path / "best.ckpt")
     assert load_checkpoint(tmp_path / "best.ckpt").info == info
 
 
-def test_load_checkpoint_refuses_what_is_none(checkpoint, tmp_path):
+def test_load_checkpoint_refuses_other_files(checkpoint, tmp_path):
     path = tmp_path / "best.ckpt"
     with pytest.raises(FileFormatError, match="there is no file"):
         load_checkpoint(path)
     path.write_text("weights")
-    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+    with pytest.raises(CheckpointError, match="is damaged or not a checkpoint"):
         load_checkpoint(path)
     checkpoint.save(path)
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+    with pytest.raises(CheckpointError, match="is damaged or not a checkpoint"):
         load_checkpoint(path)
     torch.save({"state_dict": {}}, path)
     with pytest.raises(CheckpointError, match=r"give the best\.ckpt of a run"):
         load_checkpoint(path)
     torch.save([1], path)
-    with pytest.raises(CheckpointError, match="is no checkpoint"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint"):
         load_checkpoint(path)
     torch.save({"format": "gnnak checkpoint"}, path)
     with pytest.raises(CheckpointError, match="lacks 'config'"):
@@ -65,7 +65,7 @@ def test_load_checkpoint_refuses_what_is_none(checkpoint, tmp_path):
 
 @given(st.data())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_read_tensors_answers_damaged_bytes_with_a_sentence(tmp_path, data):
+def test_read_tensors_raises_only_checkpoint_errors(tmp_path, data):
     path = tmp_path / "some.ckpt"
     torch.save({"weights": torch.arange(3.0)}, path)
     content = bytearray(path.read_bytes())
@@ -82,16 +82,16 @@ def test_read_tensors_answers_damaged_bytes_with_a_sentence(tmp_path, data):
         assert isinstance(read_tensors(path), dict)
 
 
-def test_read_tensors_runs_nothing_that_a_file_holds(tmp_path):
+def test_read_tensors_refuses_pickled_objects(tmp_path):
     path = tmp_path / "evil.ckpt"
     torch.save({"format": "gnnak checkpoint", "config": nn.Linear(1, 1)}, path)
-    with pytest.raises(CheckpointError, match="is damaged or no checkpoint"):
+    with pytest.raises(CheckpointError, match="is damaged or not a checkpoint"):
         read_tensors(path)
 
 
-def test_network_of_another_models_weights_says_so(checkpoint):
+def test_network_refuses_weights_of_another_model(checkpoint):
     other = replace(checkpoint, config=small_config(model__name="gcn-ak"))
-    with pytest.raises(CheckpointError, match="not those of gcn-ak"):
+    with pytest.raises(CheckpointError, match="do not fit its model gcn-ak"):
         other.network()
 
 
@@ -102,7 +102,7 @@ def test_evaluate_refuses_graphs_with_other_features(checkpoint):
         evaluate(checkpoint, other)
 
 
-def test_batch_statistics_use_the_batch_and_remember_nothing():
+def test_batch_statistics_change_no_running_statistics():
     network = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout(0.9)).eval()
     x = torch.tensor([[1.0, 4.0], [3.0, 8.0]])
     before = {

@@ -15,7 +15,7 @@ def test_summarise_is_mean_and_sample_deviation_of_the_test_scores():
     assert found == Summary(pytest.approx(0.2), pytest.approx(0.1), 3, "")
 
 
-def test_summarise_takes_the_last_record_of_each_seed():
+def test_summarise_uses_the_last_record_of_each_seed():
     records = [run_record(ZINC, 0, test=9.0), run_record(ZINC, 0, test=0.3)]
     assert summarise(records) == Summary(0.3, None, 1, "")
 
@@ -27,7 +27,7 @@ def fold_record(fold, curve):
     )
 
 
-def test_summarise_reads_published_folds_at_the_epoch_that_is_best_on_average():
+def test_summarise_reads_published_folds_at_the_best_mean_epoch():
     # Each fold alone is best in the first or the last epoch; the mean in the second:
     # means are 0.55, 0.65, 0.60.
     records = [fold_record(0, [0.9, 0.6, 0.4]), fold_record(1, [0.2, 0.7, 0.8])]
@@ -62,7 +62,7 @@ def test_summarise_reads_held_out_folds_by_their_test_scores():
         ),
     ],
 )
-def test_summarise_notes_what_is_short(records, asked, note):
+def test_summarise_notes_missing_runs_and_epochs(records, asked, note):
     assert summarise(records, **asked).note == note
 
 
@@ -72,7 +72,7 @@ def test_summarise_of_seconds_and_memory():
     assert summarise([record], "memory").mean == 1234.5
 
 
-def test_summarise_of_nothing_is_an_error():
+def test_summarise_refuses_no_records():
     with pytest.raises(OptionError, match="no record"):
         summarise([])
 

@@ -1,4 +1,4 @@
-"""A few epochs of training, run to take their measure."""
+"""Train for a few epochs to measure them."""
 
 import gc
 from dataclasses import dataclass
@@ -17,50 +17,62 @@ from gnnak.training.measure.kernels import KernelTimes
 from gnnak.training.measure.phases import PhaseTimes
 from gnnak.training.measure.stopwatch import Stopwatch
 from gnnak.training.prepared import prepare
-from gnnak.training.processes.machine import Machine, make_trainer, quiet_lightning
+from gnnak.training.processes.machine import (
+    Machine,
+    make_trainer,
+    matmul_precision,
+    quiet_lightning,
+)
 from gnnak.training.protocols import Parts
 
 
 @dataclass(frozen=True)
-class Gauges:
-    """What takes the measure of a rehearsal."""
+class Meters:
+    """The callbacks that measure a short run; they have the results afterwards."""
 
     watch: Stopwatch
-    """Of epochs."""
+    """Measures epochs."""
     phases: PhaseTimes
-    """Of the phases of a step."""
+    """Measures the phases of a step."""
     kernels: KernelTimes | None = None
-    """Of the kernels of a GPU; None = they are not profiled."""
+    """Profiles GPU kernels; None = no profiling."""
 
 
-def rehearse(
+def short_run(
     config: RunConfig,
     dataset: Dataset,
     parts: Parts,
     machine: Machine,
-    gauges: Gauges,
+    meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train as `run` does, for as many epochs as the gauges need; nothing is kept.
+    """Train like `run`, for as many epochs as the meters need; write no files.
 
     Args:
-        config: The run; its epochs are not read.
-        dataset: Its graphs.
-        parts: Which of them are for what.
+        config: The options of the run; `train.epochs` is ignored.
+        dataset: The data set.
+        parts: Which graphs are for training and validation.
         machine: Device and memory.
-        gauges: What is measured; they hold it afterwards.
-        evaluate: Whether there is a validation after every epoch.
+        meters: The callbacks that measure; they have the results afterwards.
+        evaluate: Whether to run the validation after every epoch.
+
+    Returns:
+        The trainer, after training.
     """
     _free_memory()
-    watch, kernels = gauges.watch, gauges.kernels
+    watch, kernels = meters.watch, meters.kernels
     epochs = watch.warm_up + watch.epochs + (kernels is not None)
     config = change(config, {"train.epochs": epochs})
     clock = Clock()
     task, data, captured, _ = prepare(config, dataset, parts, machine, clock)
-    callbacks: list[Callback] = [watch, gauges.phases, RestoreSignals()]
+    callbacks: list[Callback] = [watch, meters.phases, RestoreSignals()]
     if kernels is not None:
         callbacks.append(kernels)
-    with TemporaryDirectory() as folder, quiet_lightning():
+    with (
+        TemporaryDirectory() as folder,
+        quiet_lightning(),
+        matmul_precision(machine),
+    ):
         trainer = make_trainer(config, machine, callbacks, Path(folder), captured)
         clock.device = trainer.strategy.root_device
         if not evaluate:
@@ -70,7 +82,7 @@ def rehearse(
 
 
 def _free_memory() -> None:
-    """Give back what earlier measurements left."""
+    """Free the memory that earlier runs have left allocated."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
