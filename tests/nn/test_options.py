@@ -1,9 +1,13 @@
+from dataclasses import fields
+
 import pytest
 import torch
 from torch_geometric.nn import GCNConv
 
 from gnnak import GNNAK, PAPER, PUBLISHED, EgoNets, LayerOptions
 from gnnak.errors import OptionError
+from gnnak.models import ModelOptions
+from gnnak.nn.options import LayerChanges
 from gnnak.testing import small_graphs
 
 
@@ -35,3 +39,16 @@ def test_layer_options_dropout_is_passed_on_to_the_fuse():
     layer = GNNAK(GCNConv(4, 4), 4, 4, hop="add", options=layer_options)
     assert not layer(data.x, subgraphs).any()
     assert layer.eval()(data.x, subgraphs).any()
+
+
+def test_layer_changes_names_every_option():
+    names = {field.name for field in fields(LayerOptions)}
+    assert LayerChanges.__annotations__.keys() == names
+    assert names < {field.name for field in fields(ModelOptions)}
+
+
+def test_a_single_option_may_be_given_by_name_and_a_wrong_one_is_named():
+    layer = GNNAK(GCNConv(4, 4), 4, 4, hop_channels=0, options=PUBLISHED)
+    assert layer.options == PUBLISHED.changed(hop_channels=0)
+    with pytest.raises(OptionError, match="no option 'reduse'; did you mean 'reduce'"):
+        GNNAK(GCNConv(4, 4), 4, 4, reduse="mean")

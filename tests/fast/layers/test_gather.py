@@ -1,0 +1,69 @@
+"""Lifts and pools of any base GNN: values and gradients as in plain PyTorch."""
+
+import pytest
+import torch
+from torch_geometric.nn import GCNConv, SAGEConv
+
+from gnnak import GNNAK, EgoNets
+from gnnak.nn.copies import lift, lift_edges, pool_context, pool_subgraph
+from gnnak.testing import small_graphs
+from tests.fast.backends import path
+from tests.fast.kernels.kernel_inputs import assert_same
+
+OPERATIONS = {
+    "lift": lambda x, e, z, subs: lift(x, subs),
+    "lift_edges": lambda x, e, z, subs: lift_edges(e, subs),
+    "pool_subgraph": lambda x, e, z, subs: pool_subgraph(z, subs, "sum"),
+    "pool_subgraph, mean": lambda x, e, z, subs: pool_subgraph(z, subs, "mean"),
+    "pool_context": lambda x, e, z, subs: pool_context(z, subs, len(x), "sum"),
+    "pool_context, mean": lambda x, e, z, subs: pool_context(z, subs, len(x), "mean"),
+}
+
+
+def computed(operation, inputs, subgraphs):
+    """Value, gradients, and the gradients of a function of the gradients."""
+    inputs = [tensor.clone().requires_grad_() for tensor in inputs]
+    out = operation(*inputs, subgraphs)
+    weights = torch.linspace(-1, 2, out.numel()).view_as(out).double()
+    given = {"allow_unused": True, "materialize_grads": True}
+    first = torch.autograd.grad(
+        (out.square() * weights).sum(), inputs, create_graph=True, **given
+    )
+    again = sum((gradient**3).sum() for gradient in first)
+    second = torch.autograd.grad(again, inputs, **given)
+    return [out.detach(), *(gradient.detach() for gradient in first), *second]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("graph", sorted(small_graphs()))
+def test_operations_on_copies_match_plain_twice_differentiated(
+    fused_operations, name, graph
+):
+    data = small_graphs()[graph]
+    subgraphs = EgoNets(2)(data.edge_index, data.num_nodes)
+    sizes = (data.num_nodes, data.edge_index.size(1), subgraphs.num_copies)
+    inputs = [torch.randn(size, 3).double() for size in sizes]
+    found = computed(OPERATIONS[name], inputs, subgraphs)
+    with path(fused=False):
+        wanted = computed(OPERATIONS[name], inputs, subgraphs)
+    assert_same(found, wanted)
+    assert fused_operations == [name.partition(",")[0]]
+
+
+@pytest.mark.parametrize("conv", [GCNConv, SAGEConv])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_a_layer_around_any_conv_matches_plain(fused_operations, conv, reduce):
+    data = small_graphs(4)["star"]
+    layer = GNNAK(conv(4, 4), 4, 4, max_hops=2, hop="add", reduce=reduce).double()
+    subgraphs = EgoNets(2)(data.edge_index, data.num_nodes)
+    results = []
+    for fused in (True, False):
+        layer.zero_grad()
+        x = data.x.clone().requires_grad_()
+        with path(fused):
+            out = layer(x, subgraphs)
+        out.square().sum().backward()
+        results.append([out.detach(), x.grad, *(p.grad for p in layer.parameters())])
+        results[-1] = [tensor.clone() for tensor in results[-1]]
+    assert_same(*results)
+    assert {"lift", "pool_subgraph", "pool_context"} <= set(fused_operations)
