@@ -1,4 +1,8 @@
-"""Compute the sampling plans of all graphs once and gather those of batches."""
+"""Compute the sampling plans of all graphs once and gather those of batches.
+
+A sampling plan (`Plan`) is what SubgraphDrop precomputes per batch: the part of
+sampling that needs no randomness.
+"""
 
 from __future__ import annotations
 
@@ -20,50 +24,67 @@ from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.groups import Groups
 
 CACHED_PAIRS = 2**26
-"""Default limit on cached distances between nodes: 256 MiB of int32."""
+"""Default limit on the number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Plans are computed in chunks of graphs with about this many pairs of nodes. Without
-distances, a node counts as 16 pairs."""
+"""Approximate number of node pairs of a chunk: sampling plans are computed for one
+chunk of graphs at a time, to bound the memory. If the strategy needs no distances
+between nodes, every node counts as 16 pairs."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedPlans:
-    """The cached sampling plans of every graph of a store.
+    """The sampling plans of every graph of a store, in flat tensors.
 
-    `plans[indices]` equals `drop.plan` for the batch `store[indices]`, but is gathered
-    from the cache, without a loop over graphs and without synchronisation. Node and
-    component numbers start at 0 in each graph and are int32, which halves the memory.
+    A sampling plan is what SubgraphDrop precomputes per batch. `plans[indices]` equals
+    `drop.plan` for the batch `store[indices]`, but is gathered from the cache, without
+    a loop over graphs and without synchronisation. Node and component numbers start at
+    0 in each graph and are int32, which halves the memory. In shapes, g is the number
+    of graphs and n the number of nodes of all graphs.
     """
 
     store: GraphStore
-    """The graphs, on the same device as the plans."""
+    """The graphs, on the same device as the cached tensors."""
     num_components: Tensor
     """[g], int64: number of connected components of each graph."""
     sizes: Tensor
     """[total number of components], int64: number of nodes of each component."""
     nodes: Tensor
-    """[5, n], or [7, n] with distances. The rows are, for each node: 0, its component;
-    1, `order` of `Plan.by_component`; 2, `Plan.held`; 3 and 4, `start` and `count` of
-    `Near`; 5 and 6, `start` and `place` of `PairDistances`."""
+    """[5, n], or [7, n] with distances: all values that a sampling plan has per node.
+    The rows are: 0, the component of each node; 1, `order` of `Plan.by_component`; 2,
+    `Plan.held`; 3 and 4, `start` and `count` of `Plan.near`; 5 and 6, `start` and
+    `place` of `Plan.distances`."""
     near: Tensor
-    """`place` of `Near` for all graphs. Gathered plans refer to it without a copy."""
+    """`place` of `Plan.near` for all graphs. All gathered plans share this tensor."""
     hop: Tensor | None
-    """`hop` of `PairDistances` for all graphs, also not copied; None = no distances."""
+    """`hop` of `Plan.distances` for all graphs, also shared by all gathered plans; None
+    = the sampling strategy needs no distances."""
     largest: int
-    """Number of nodes of the largest component."""
+    """Number of nodes of the largest component of all graphs."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """[g + 1]: offset of the first component of each graph; last, the total."""
+        """[g + 1]: offset of each graph's first component; last entry: their total."""
         return pointers(self.num_components)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[2, g], on the host: numbers of nodes and components of each graph."""
+        """Numbers of nodes and of connected components of each graph, [2, g].
+
+        The tensor is on the host, so that the size of a batch is known without
+        synchronising with the device.
+        """
         return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
-        """Return the plan of the batch `store[indices]`."""
+        """Return the sampling plan of the batch `store[indices]`.
+
+        Pass it to `SubgraphDrop` with the subgraphs of that batch; it replaces
+        `SubgraphDrop.plan`.
+
+        Args:
+            indices: The graphs of the batch: an int, a slice, a boolean mask, or a list
+                or tensor of ints.
+        """
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_components = self.counts[:, host].sum(dim=1).tolist()
@@ -98,15 +119,19 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Compute and cache the sampling plans of all graphs of a store.
+    """Precompute the part of sampling that needs no randomness, for all graphs.
+
+    The result is one sampling plan per graph: its connected components, its neighbours
+    and, for the strategy "farthest", the distances between its nodes. SubgraphDrop then
+    does not compute them anew for every batch.
 
     Args:
-        cached: The cached rooted subgraphs of the store.
-        drop: Samples the subgraphs.
-        limit: Largest number of distances to cache, if the strategy needs distances.
+        cached: The cached rooted subgraphs of all graphs.
+        drop: The SubgraphDrop that will sample the subgraphs.
+        limit: Largest number of distances to cache; only "farthest" needs distances.
 
     Returns:
-        The cached plans; None if there would be more than `limit` distances.
+        The cached sampling plans; None if there would be more than `limit` distances.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -139,13 +164,16 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return the tensor fields of `CachedPlans` for one chunk of graphs, without `hop`.
+    """Return the part of `CachedPlans` that belongs to one chunk of graphs.
 
     Args:
-        plan: The plan of the chunk.
-        batch: The graph of each node, [n].
-        ptr: The first node of each graph, [g + 1].
-        before: Numbers of distances and of neighbours in all chunks before.
+        plan: The sampling plan of the chunk.
+        batch: The graph of each node of the chunk, [n].
+        ptr: The first node of each graph of the chunk, [g + 1].
+        before: Total number of distances and of neighbours in all previous chunks.
+
+    Returns:
+        `num_components`, `sizes`, `nodes` and `near`.
     """
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"

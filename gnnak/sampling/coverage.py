@@ -10,12 +10,12 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def coverage(
     subgraphs: RootedSubgraphs, num_nodes: int, sampled: Tensor | None = None
 ) -> Tensor:
-    """Count the subgraphs that contain each node, [n].
+    """Return, for each node, the number of subgraphs that contain it, [n].
 
     Args:
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
-        sampled: Boolean mask of the subgraphs to count, [s]; None = all.
+        sampled: Boolean mask of the subgraphs to count, [s]; None = count all.
     """
     node = subgraphs.node
     if sampled is not None:
@@ -26,10 +26,10 @@ def coverage(
 def is_cover(
     subgraphs: RootedSubgraphs, num_nodes: int, sampled: Tensor, min_coverage: int
 ) -> bool:
-    """Return whether the sampled subgraphs cover every node often enough.
+    """Return whether every node is in at least `min_coverage` sampled subgraphs.
 
-    A node must be in `min_coverage` sampled subgraphs. If fewer subgraphs contain it at
-    all, every one of them must be sampled. Tests verify all strategies with this.
+    For a node that fewer than `min_coverage` subgraphs contain, all of these must be
+    sampled. The tests of all sampling strategies use this function.
 
     Args:
         subgraphs: The rooted subgraphs.
@@ -44,17 +44,17 @@ def is_cover(
 def cover_by_order(
     subgraphs: RootedSubgraphs, component: Tensor, rank: Tensor, min_coverage: int
 ) -> Tensor:
-    """Sample the subgraphs of each component by rank until its nodes are covered.
+    """Sample the subgraphs of each component by rank until all its nodes are covered.
 
-    Node v is covered when the `min_coverage` lowest-ranked subgraphs that contain it
-    are sampled (or all of them, if fewer contain it). Let r(v) be the highest rank of
-    these. A component samples all its subgraphs of rank up to the maximum of r(v) over
-    its nodes, so no loop is needed.
+    Node v is covered if at least `min_coverage` of the subgraphs that contain it are
+    sampled, or all of them if there are fewer. Let r(v) be the rank of the subgraph
+    that completes the coverage of v. Then each component samples its subgraphs of rank
+    up to the maximum of r(v) over its nodes v, so no loop is needed.
 
     Args:
         subgraphs: The rooted subgraphs, s of them.
         component: The connected component of each node, [n].
-        rank: Rank of each subgraph, [s], a permutation; low ranks are sampled first.
+        rank: Rank of each subgraph, [s], a permutation; the lowest is sampled first.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
 
     Returns:

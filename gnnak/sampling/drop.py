@@ -1,4 +1,8 @@
-"""SubgraphDrop: sample a few rooted subgraphs that cover all nodes of a batch."""
+"""SubgraphDrop: sample a few rooted subgraphs that contain all nodes of a batch.
+
+A sampling plan (`Plan`) is what SubgraphDrop precomputes per batch: the part of
+sampling that needs no randomness.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +26,8 @@ from gnnak.typing import check_choice, check_count
 
 Strategy = Literal["random", "farthest", "min-set-cover"]
 RootSampler = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
-"""Maps (subgraphs, plan, min_coverage, generator) to a mask of sampled ones, [s]."""
+"""A sampling strategy: called as `sample(subgraphs, plan, min_coverage, generator)`, it
+returns a boolean mask of the sampled subgraphs, [s]."""
 
 ROOT_SAMPLERS: dict[Strategy, RootSampler] = {
     "random": random_roots,
@@ -39,9 +44,11 @@ class SubgraphDrop:
     component is sampled separately.
 
     Args:
-        strategy: The subgraph to sample next: "random": any; "farthest": the one whose
-            root is farthest from the sampled roots; "min-set-cover": the one with the
-            most least-covered nodes. The last two start with a random root.
+        strategy: How to choose the next subgraph. "random": at random; "farthest": the
+            subgraph whose root is farthest from the roots sampled so far;
+            "min-set-cover": the subgraph that contains most of the nodes that are so
+            far in the fewest sampled subgraphs. The last two start with a random
+            subgraph.
         min_coverage: The redundancy R, the number of sampled subgraphs that must
             contain each node.
 
@@ -62,9 +69,10 @@ class SubgraphDrop:
         check_count("min_coverage", self.min_coverage, least=1)
 
     def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
-        """Compute the part of sampling that is the same for every sample of a batch.
+        """Precompute the part of sampling that needs no randomness: the sampling plan.
 
-        Passing the plan to every call for this batch saves time.
+        It is the same for every sample of a batch. To save time, compute it once and
+        pass it to every call of this object for that batch.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
@@ -86,7 +94,7 @@ class SubgraphDrop:
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
-            plan: The result of `plan` for this batch.
+            plan: The sampling plan of this batch, the result of `plan`.
             generator: Source of randomness; PyTorch's default generator if None.
         """
         if self.strategy == "farthest" and plan.distances is None:
@@ -103,13 +111,14 @@ class SubgraphDrop:
         generator: torch.Generator | None = None,
         plan: Plan | None = None,
     ) -> SampledSubgraphs:
-        """Sample subgraphs, and compute the weights that estimate the dropped ones.
+        """Sample subgraphs, and compute how to estimate the encodings of dropped roots.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
             generator: Source of randomness; PyTorch's default generator if None.
-            plan: The result of `plan` for this batch; computed if None.
+            plan: The sampling plan of this batch, the result of `plan`; if None, it is
+                computed.
         """
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
@@ -138,14 +147,18 @@ def sample_subgraphs(
     sampled: Tensor,
     plan: Plan | None = None,
 ) -> SampledSubgraphs:
-    """Return the record of the subgraphs that a mask selects.
+    """Select the subgraphs of a mask, and compute how to estimate dropped encodings.
 
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The graph's edges, [2, e].
-        sampled: Boolean mask of the sampled subgraphs, [s]; every node must be in at
-            least one of them.
-        plan: The plan of this batch; None = it is not known, which takes more work.
+        sampled: Boolean mask of the subgraphs to select, [s]; every node must be in at
+            least one selected subgraph.
+        plan: The sampling plan of this batch; if None, the parts that are needed are
+            computed, which takes longer.
+
+    Raises:
+        CoverageError: If a node is in no selected subgraph; not checked on a GPU.
     """
     num_nodes = subgraphs.num_subgraphs
     copy_sampled = sampled.index_select(0, subgraphs.subgraph)
@@ -175,11 +188,13 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the indices where each boolean mask is true, with one synchronisation.
+    """Return the positions of the true entries of several boolean masks.
+
+    Synchronises with the device only once for all masks.
 
     Args:
-        before: For each mask, the number of true entries before every position, and in
-            total as the last entry (see `pointers`).
+        before: For each mask, the number of true entries before every position; the
+            last entry is the total (see `pointers`).
     """
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
@@ -207,15 +222,18 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the weights that estimate encodings of dropped roots from sampled ones.
+    """Compute the sparse matrix that estimates encodings of dropped roots.
+
+    It estimates them from the encodings of the sampled roots; see `plan_filling`.
 
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the sampled subgraphs, [s].
-        number: Number of sampled subgraphs before each subgraph, [s]; for a sampled one
-            this is its new index.
+        number: Number of sampled subgraphs before each subgraph, [s]; for a sampled
+            subgraph, this is its index among the sampled subgraphs.
         root: The roots of the sampled subgraphs.
-        plan: The plan of this batch, if it is known.
+        plan: The sampling plan of this batch; None = not known. Only faster versions of
+            this operation use it.
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

@@ -1,4 +1,4 @@
-"""Estimate encodings of dropped roots from those of sampled roots."""
+"""Estimate the encodings of dropped roots from the encodings of sampled roots."""
 
 from __future__ import annotations
 
@@ -17,23 +17,33 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """A sparse matrix, [n, s], from values at sampled roots to values at all nodes.
+    """A sparse matrix that estimates values of all nodes from values of sampled roots.
 
-    It is stored as q entries (row, column, weight). The weights of a node sum to one. A
-    sampled root has a single entry: weight one for its own value.
+    The matrix has one row per node and one column per sampled subgraph, [n, s]. It is
+    stored as q entries (row, column, weight), q being the number of nonzero entries.
+    The weights of a row sum to one, so a node gets a weighted mean. A sampled root has
+    a single entry, of weight one, for its own value.
     """
 
     node: Tensor
-    """[q]: row index, the node whose value is estimated."""
+    """Row of each of the q nonzero entries, [q]: the node whose value is estimated."""
     subgraph: Tensor
-    """[q]: column index, the sampled subgraph whose value is used."""
+    """Column of each of the q nonzero entries, [q]: the sampled subgraph whose value is
+    used."""
     weight: Tensor
-    """[q], float64: the weight of that value."""
+    """Value of each of the q nonzero entries, [q], float64: the weight of the used
+    value in the weighted mean."""
     in_order: bool = False
-    """Whether the entries are known to be sorted by connected component."""
+    """True if the entries are known to be sorted by connected component."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Return a matrix of these entries only, in this order; `in_order` is False."""
+        """Return a matrix that has only the selected entries of this one.
+
+        The result has `in_order=False`, even if this matrix has True.
+
+        Args:
+            entries: Positions of the entries, in the order of the result.
+        """
         return self._each(lambda part: part.index_select(0, entries))
 
     def to(self, device: torch.device | str) -> Filling:
@@ -46,29 +56,34 @@ class Filling:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledSubgraphs(RootedSubgraphs):
-    """Sampled rooted subgraphs of a batch, with data that makes up for dropped ones.
+    """The rooted subgraphs that SubgraphDrop has sampled from a batch.
 
-    Sums over the subgraphs that contain a node are scaled by `scale`; encodings of
-    dropped roots are estimated with `filling`.
+    The dropped subgraphs are accounted for in two ways: a sum over the subgraphs that
+    contain a node is multiplied by `scale`, and the encodings of dropped roots are
+    estimated with `filling`.
     """
 
     held: Tensor = field(kw_only=True)
-    """[n]: number of subgraphs that contain each node, before any is dropped."""
+    """[n]: number of subgraphs that contain each node, counting dropped subgraphs
+    too."""
     covered: Tensor = field(kw_only=True)
-    """[n]: number of sampled subgraphs that contain each node; at least one."""
+    """[n]: number of sampled subgraphs that contain each node; at least 1."""
     filling: Filling = field(kw_only=True)
-    """The weights that estimate the value of every node from sampled roots."""
+    """The sparse matrix that estimates encodings of all nodes from those of the sampled
+    roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return `held / covered`, [n], cached after the first call.
+        """Return the factor by which sums over sampled subgraphs are multiplied, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
-        estimates the sum over all subgraphs that contain it.
+        estimates the sum over all subgraphs that contain the node. The factor is the
+        number of all subgraphs with that node, divided by the number of sampled ones.
+        It is cached after the first call.
         """
         return self._once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
 
     def _group(self, axis: Axis) -> Groups:
-        # Entries of `filling`, grouped by row ("taker") or by column ("giver").
+        # Group the entries of `filling` by row ("taker") or by column ("giver").
         if axis == "taker":
             return group(self.filling.node, self.held.numel())
         if axis == "giver":
@@ -76,7 +91,7 @@ class SampledSubgraphs(RootedSubgraphs):
         return super()._group(axis)
 
     def to(self, device: torch.device | str) -> Self:
-        """Return this record on another device."""
+        """Return these subgraphs on another device."""
         return replace(
             super().to(device),
             held=self.held.to(device),
@@ -86,17 +101,18 @@ class SampledSubgraphs(RootedSubgraphs):
 
 
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
-    r"""Compute the weights that estimate values of all nodes from sampled roots.
+    r"""Compute the matrix that estimates values of all nodes from sampled roots.
 
     $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root. A
-    node takes the mean over its neighbours that are one step nearer:
+    node $u$ gets the mean of the values of its neighbours that are one step nearer:
 
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
       \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    The means for all distances $d$ are multiplied out into one sparse matrix, so a
-    layer of the network applies it in a single pass. Edge directions are ignored, and
-    duplicate edges count once. A node without a path to a root has no entries.
+    The means for all distances $d$ are multiplied out into one sparse matrix from
+    sampled roots to nodes, which a layer of the network applies in a single pass. Edge
+    directions are ignored, and duplicate edges count once. A node without a path to a
+    sampled root has an empty row.
 
     Args:
         edge_index: Directed edges, [2, e].
@@ -124,7 +140,7 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 
     Args:
         values: Values of the sampled roots, [s, c].
-        filling: The weights.
+        filling: The sparse matrix from sampled roots to all nodes, [n, s].
         num_nodes: Number of nodes, n.
 
     Returns:
@@ -140,11 +156,14 @@ def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
 def _nearer_neighbors(
     edge_index: Tensor, num_nodes: int, roots: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the distance of each node to the nearest root, and nearer neighbours.
+    """Find the neighbours of each node that are one step nearer to a sampled root.
+
+    Arguments as in `plan_filling`.
 
     Returns:
-        The distances, [n], -1 where no path exists; then all pairs of neighbours
-        (source, target) in which the source is one step nearer to a root.
+        The distance of each node to the nearest sampled root, [n], -1 if no path
+        exists; and the sources and the targets of all pairs of neighbours in which the
+        source is one step nearer to a sampled root than the target.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -159,13 +178,16 @@ def _nearer_neighbors(
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the weights of the nodes at distance d from those at distance d - 1.
+    """Compute the matrix rows of the nodes at distance d from a sampled root.
+
+    The rows follow from the rows of their neighbours at distance d - 1.
 
     Args:
-        before: Entries of the nodes at distance d - 1.
-        target: Nodes at distance d, one entry per pair of neighbours.
-        source: Their neighbours at distance d - 1.
-        share: One over the number of these neighbours of the target.
+        before: The rows of the nodes at distance d - 1.
+        target: Nodes at distance d, repeated once per neighbour at distance d - 1.
+        source: These neighbours, shaped like `target`.
+        share: The weight of `source` in the mean of `target`: one over its number of
+            neighbours at distance d - 1.
         num_subgraphs: Number of sampled subgraphs, s.
     """
     order = torch.argsort(before.node, stable=True)

@@ -1,4 +1,4 @@
-"""Farthest sampling: always sample the root farthest from those sampled so far."""
+"""Farthest sampling: always sample the root farthest from the roots sampled so far."""
 
 import torch
 from torch import Tensor
@@ -17,15 +17,16 @@ def farthest_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample a random first root, then always the one farthest from the sampled ones.
+    """Sample a random root, then always the root farthest from the sampled roots.
 
     Farthest means that the shortest-path distance to the nearest sampled root is
     largest; edge directions are ignored. Every connected component is sampled
-    separately, and stops when its nodes are covered.
+    separately, until each of its nodes is in `min_coverage` sampled subgraphs, or in
+    all that contain it if there are fewer.
 
     Args:
         subgraphs: The rooted subgraphs.
-        plan: The plan of this batch, with distances.
+        plan: What SubgraphDrop precomputes for this batch; it must have distances.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
 
@@ -40,9 +41,9 @@ def farthest_roots(
 
     def score(covered: Tensor, last: Tensor) -> Tensor:
         newest = last.index_select(0, plan.component)
-        # -1: the last step sampled no root of this component. A node's distance to
-        # itself is then looked up instead, and replaced by an upper bound that does not
-        # change the minimum.
+        # newest is -1 if the last step sampled no root of this component. The distance
+        # of each node to itself is then looked up and replaced by an upper bound, which
+        # does not change the minimum.
         far = distances.between(torch.where(newest < 0, nodes, newest), nodes)
         far = far.masked_fill(newest < 0, plan.num_nodes)
         torch.minimum(nearest, far, out=nearest)

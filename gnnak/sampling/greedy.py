@@ -1,4 +1,4 @@
-"""The greedy loop of farthest sampling and minimum set cover."""
+"""The greedy loop that farthest sampling and minimum set cover have in common."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,10 @@ from gnnak.sampling.plan import Plan, best_of_each
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Score = Callable[[Tensor, Tensor], Tensor]
-"""Maps (number of sampled subgraphs that contain each node, [n]; root sampled last in
-each component, -1 = none, [num_components]) to an integer score per subgraph, [s]."""
+"""Called as `score(covered, last)`, returns an integer score per subgraph, [s]; the
+highest score is sampled next. `covered`, [n], is the number of sampled subgraphs that
+contain each node. `last`, [num_components], is the root that the last step sampled in
+each component, or -1 if it sampled none there."""
 
 
 def sample_greedily(
@@ -20,17 +22,17 @@ def sample_greedily(
     score: Score,
     rank: Tensor,
 ) -> Tensor:
-    """Sample the best-scored subgraph of each component until its nodes are covered.
+    """Sample the subgraph with the highest score, until all nodes are covered.
 
-    Every step samples one subgraph in each component that is not covered yet, so there
-    are at most as many steps as the largest component has roots. The first step samples
-    at random.
+    Every step samples one subgraph in each connected component that has an uncovered
+    node, so there are at most as many steps as the largest component has roots. The
+    first step samples at random.
 
     Args:
         subgraphs: The rooted subgraphs.
-        plan: The plan of this batch.
-        min_coverage: R, the number of sampled subgraphs that must contain each node, or
-            all that contain it if there are fewer.
+        plan: What SubgraphDrop precomputes for this batch.
+        min_coverage: R. A node is covered if it is in at least R sampled subgraphs, or
+            in all subgraphs that contain it if these are fewer than R.
         score: Returns the scores; called after every step.
         rank: A random permutation, [s]; the highest rank wins the first step and breaks
             ties between equal scores.
@@ -42,7 +44,7 @@ def sample_greedily(
     covered = torch.zeros_like(plan.held)
     component = plan.component.index_select(0, subgraphs.root)
     sampled = torch.zeros_like(component, dtype=torch.bool)
-    # Below 1, so that it only breaks ties between integer scores.
+    # The tie break is below 1, so it never outweighs a difference of integer scores.
     tie_break = rank.double() / max(sampled.numel(), 1)
     points = tie_break
     for _ in range(sampled.numel()):
@@ -63,6 +65,14 @@ def sample_greedily(
 
 
 def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Return a mask of the components with a node of the mask `nodes`, [n] bool."""
+    """Find the components that contain at least one of the given nodes.
+
+    Args:
+        nodes: Boolean mask of nodes, [n].
+        plan: What SubgraphDrop precomputes for this batch.
+
+    Returns:
+        Boolean mask of components, [num_components].
+    """
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0

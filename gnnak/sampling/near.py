@@ -1,4 +1,4 @@
-"""The neighbours of every node, numbered inside their connected component."""
+"""The neighbours of every node, as positions in their connected component."""
 
 from dataclasses import dataclass
 
@@ -11,28 +11,31 @@ from gnnak.subgraphs.groups import Groups
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """The distinct neighbours of each node in CSR form; edge directions are ignored.
+    """The distinct neighbours of each node, in compressed sparse row (CSR) form.
 
-    The neighbours of node v are `place[start[v] : start[v] + count[v]]`. A neighbour is
-    named by its *place*: its position among the nodes of its component. Places stay
-    valid when a graph becomes part of another batch; node numbers do not.
+    Edge directions are ignored. The neighbours of node v are
+    `place[start[v] : start[v] + count[v]]`. They are stored as *places*: the place of a
+    node is its position among the nodes of its connected component. Unlike node
+    numbers, places do not change when a graph becomes part of another batch.
     """
 
     place: Tensor
-    """[p], int32: places of the p neighbours, ascending for each node."""
+    """[p], int32: places of the neighbours of all nodes, p in total; ascending for each
+    node."""
     start: Tensor
     """[n]: position in `place` of each node's first neighbour."""
     count: Tensor
-    """[n]: number of neighbours; a node with a self loop is its own neighbour."""
+    """[n]: number of neighbours of each node; a node with a self loop is its own
+    neighbour."""
 
 
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
-    """Find the neighbours of every node.
+    """Find the neighbours of every node of a batch.
 
     Args:
         edge_index: Directed edges, [2, e].
         component: The connected component of each node, [n].
-        groups: The nodes grouped by component.
+        groups: The nodes grouped by component, in CSR form.
 
     >>> from gnnak.subgraphs.groups import group
     >>> component = torch.tensor([0, 1, 0])

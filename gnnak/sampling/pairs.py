@@ -10,19 +10,20 @@ from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 
 MAX_PAIRS = 1 << 28
-"""Largest number of pairs whose distances are computed: 1 GiB of int32."""
+"""Largest number of node pairs whose distances are computed: 1 GiB of int32."""
 
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """Shortest-path lengths between nodes of a component; edge directions are ignored.
+    """Shortest-path lengths between all nodes of the same connected component.
 
-    The distance from node u to node v of the same component is
-    `hop[start[u] + place[v]]`.
+    Edge directions are ignored. The distance from node u to node v of the same
+    component is `hop[start[u] + place[v]]`.
     """
 
     hop: Tensor
-    """[sum of squared component sizes], int32: one row of distances per node."""
+    """[sum of squared component sizes], int32: for each node, one row of distances to
+    all nodes of its component."""
     start: Tensor
     """[n]: position in `hop` where the row of each node starts."""
     place: Tensor
@@ -32,8 +33,11 @@ class PairDistances:
         """Return the distances between pairs of nodes.
 
         Args:
-            first: One node of each pair, [q].
-            second: The other node, [q], in the same component.
+            first: The first node of each of q pairs, [q].
+            second: The second node of each pair, [q]; in the same component.
+
+        Returns:
+            Distances, [q].
         """
         return self.hop.index_select(0, self.at(first, second))
 
@@ -53,7 +57,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
         count: Number of components.
 
     Raises:
-        CoverageError: If there are more than `MAX_PAIRS` pairs.
+        CoverageError: If there are more than `MAX_PAIRS` pairs of nodes.
     """
     num_nodes = component.numel()
     sizes = counts_of(component, count)
@@ -79,7 +83,9 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
     """Fill `table.hop`, in place, by breadth-first searches from all nodes at once.
 
-    Entries are -1 until the search reaches them.
+    Args:
+        table: The distances; all are -1, which marks pairs not reached yet.
+        neighbors: The neighbours of each node, edge directions ignored.
     """
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)

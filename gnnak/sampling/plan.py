@@ -1,4 +1,4 @@
-"""The part of SubgraphDrop that needs no randomness, computed once per batch."""
+"""The sampling plan: what SubgraphDrop precomputes per batch, without randomness."""
 
 from dataclasses import dataclass
 
@@ -15,22 +15,27 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Properties of a batch of graphs that are the same for every random sample."""
+    """What SubgraphDrop precomputes per batch: the part of sampling without randomness.
+
+    The plan is the same for every random sample of the subgraphs of a batch.
+    """
 
     component: Tensor
-    """[n]: the connected component of each node; components are sampled separately."""
+    """[n]: the connected component of each node. Subgraphs are sampled separately in
+    each component."""
     num_components: int
     """Number of connected components."""
     by_component: Groups
-    """The nodes grouped by component."""
+    """The nodes grouped by component, in CSR form."""
     largest: int
-    """An upper bound on the number of nodes of a component."""
+    """An upper bound on the number of nodes of any component."""
     held: Tensor
-    """[n]: number of subgraphs that contain each node, before any is dropped."""
+    """[n]: number of subgraphs that contain each node, before any subgraph is
+    dropped."""
     near: Near
-    """The neighbours of each node."""
+    """The neighbours of each node, as positions in their component."""
     distances: PairDistances | None = None
-    """Shortest-path distances between nodes; None for strategies without them."""
+    """Shortest-path distances between nodes; None if the strategy is not "farthest"."""
 
     @property
     def num_nodes(self) -> int:
@@ -41,14 +46,14 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the plan of a batch.
+    """Compute the sampling plan of a batch.
 
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The batch's edges, [2, e].
         num_nodes: Number of nodes, n.
-        distances: Whether to compute the distances between nodes, for farthest
-            sampling.
+        distances: Whether to compute the distances between nodes, which farthest
+            sampling needs.
     """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
@@ -64,15 +69,16 @@ def make_plan(
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """Return the index of the entry with the largest score of each group.
+    """Return, for each group, the index of the entry with the largest score.
 
     Args:
-        score: Scores [s], distinct inside a group; -inf excludes an entry.
+        score: Score of each entry, [s]; distinct inside a group. -inf excludes an
+            entry.
         group: The group of each entry, [s].
         num_groups: Number of groups.
 
     Returns:
-        Indices of entries, [num_groups]; -1 for a group without a finite score.
+        Indices of entries, [num_groups]; -1 for a group in which all are excluded.
     """
     lowest = score.new_full((num_groups,), -torch.inf)
     best = lowest.scatter_reduce(0, group, score, "amax")

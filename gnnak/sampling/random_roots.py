@@ -1,4 +1,4 @@
-"""Random sampling: sample roots in random order until every node is covered."""
+"""Random sampling: sample subgraphs in random order until they cover every node."""
 
 import torch
 from torch import Tensor
@@ -16,9 +16,12 @@ def random_roots(
 ) -> Tensor:
     """Sample subgraphs in random order until every node is covered.
 
+    A node is covered if it is in at least `min_coverage` sampled subgraphs, or in all
+    that contain it if there are fewer. Every connected component is sampled separately.
+
     Args:
         subgraphs: The rooted subgraphs.
-        plan: The plan of this batch.
+        plan: What SubgraphDrop precomputes for this batch.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
 
@@ -32,9 +35,9 @@ def random_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """Return a random permutation of the subgraphs, [s], on their device.
+    """Return a random permutation of 0..s-1, one rank per subgraph, [s].
 
-    It is generated on the device of the generator, then copied.
+    The permutation is generated on the device of `generator`, then copied.
     """
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)

@@ -1,4 +1,4 @@
-"""Sample egonets by their nodes and find edges only for the sampled ones."""
+"""Sample egonets by their nodes, then find the edges of the sampled egonets only."""
 
 import torch
 from torch import Tensor
@@ -17,10 +17,11 @@ def sample_egonets(
     num_nodes: int,
     generator: torch.Generator | None = None,
 ) -> SampledSubgraphs:
-    """Return the same result as sampling from complete egonets, with less work.
+    """Extract and sample egonets, without computing the edges of dropped egonets.
 
-    SubgraphDrop only looks at the nodes of subgraphs. So egonets are extracted without
-    edges and sampled, and the edges of dropped egonets are never computed.
+    SubgraphDrop only uses the nodes of egonets. So egonets are extracted without edges,
+    then sampled, and edges are added to the sampled egonets only. The result is the
+    same as that of sampling complete egonets.
 
     Args:
         drop: Samples the egonets.

@@ -1,4 +1,4 @@
-"""Greedy minimum set cover: sample the subgraph with the most least-covered nodes."""
+"""Greedy minimum set cover: sample the subgraph with most least-covered nodes."""
 
 import torch
 from torch import Tensor
@@ -17,15 +17,16 @@ def set_cover_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample a random subgraph, then always the one with the most least-covered nodes.
+    """Sample a random subgraph, then always that with most of the least-covered nodes.
 
-    Consider the nodes of a component that still need coverage: those in fewer than
-    `min_coverage` sampled subgraphs that are also in a subgraph not sampled yet. The
-    least-covered nodes are those of them that are in the fewest sampled subgraphs.
+    A node needs coverage if it is in fewer than `min_coverage` sampled subgraphs, and
+    in at least one subgraph that is not sampled yet. The least-covered nodes of a
+    connected component are those that are in the fewest sampled subgraphs, among its
+    nodes that need coverage. Every component is sampled separately.
 
     Args:
         subgraphs: The rooted subgraphs.
-        plan: The plan of this batch.
+        plan: What SubgraphDrop precomputes for this batch.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
 

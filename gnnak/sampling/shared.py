@@ -15,15 +15,16 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class SharedSubgraphs:
     """The subgraphs of the current graph, shared by all layers of one forward pass.
 
-    A graph is recognised by its `edge_index` tensor: the same object, not written to
-    since. While that tensor lives, its egonets are cached across passes, and so is the
-    plan of SubgraphDrop; in training, subgraphs are sampled anew in every pass. Each
-    thread has its own pass and its own cache.
+    Two calls are for the same graph if they pass the same `edge_index` tensor object,
+    and nothing was written to it in between. As long as that tensor exists, the graph's
+    egonets and the sampling plan (what SubgraphDrop precomputes per batch) are cached
+    across forward passes. In training, every pass samples subgraphs anew. Each thread
+    has its own cache.
 
     Args:
         extractor: Extracts the subgraphs.
-        drop: Samples those that are used in training; None = all are used. Evaluation
-            uses all.
+        drop: Samples the subgraphs that are used in training; None = training uses all
+            subgraphs. Evaluation always uses all.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
@@ -33,20 +34,21 @@ class SharedSubgraphs:
 
     @property
     def _cache(self) -> "_Cache":
-        """The cache of this thread."""
+        """The cache of the calling thread; created at first use."""
         if not hasattr(self._of_thread, "cache"):
             self._of_thread.cache = _Cache()
         return self._of_thread.cache
 
     def forget(self) -> None:
-        """Clear the cache of this thread."""
+        """Clear the cache of the calling thread."""
         self._cache.clear()
 
     @torch.compiler.disable
     def begin_pass(self, *_: object) -> None:
-        """Begin a forward pass: whatever is random is sampled anew in it.
+        """Begin a forward pass: discard the random samples of the previous pass.
 
-        Takes and ignores the arguments of a PyTorch forward pre-hook.
+        The next `get` then samples anew. This method is a PyTorch forward pre-hook and
+        ignores the arguments of one.
         """
         self._cache.sampled = None
         if self.extractor.random:
@@ -60,14 +62,17 @@ class SharedSubgraphs:
         training: bool,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Return the subgraphs of a graph in this pass, from the cache or extracted.
+        """Return the subgraphs of a graph for this forward pass.
+
+        They come from the cache if it has them; otherwise they are extracted.
 
         Args:
             edge_index: The batch's edges, [2, e].
             num_nodes: Number of nodes, n.
-            training: Whether SubgraphDrop is applied and random subgraphs come from
-                `generator`; in evaluation they come from a fixed seed.
-            generator: Source of randomness; PyTorch's own if not given.
+            training: If True, SubgraphDrop is applied and a random extractor uses
+                `generator`. If False, all subgraphs are returned and a random extractor
+                uses a fixed seed.
+            generator: Source of randomness; PyTorch's default generator if None.
         """
         cache = self._cache
         full = self._all_of(cache, edge_index, num_nodes, training, generator)
@@ -107,13 +112,13 @@ class SharedSubgraphs:
 
 
 class _Cache:
-    """What one thread has extracted and sampled for its current graph."""
+    """The subgraphs that one thread has extracted and sampled for its current graph."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Drop all references."""
+        """Remove the graph and everything that was computed for it."""
         self.graph: weakref.ref[Tensor] | None = None
         self.version: tuple[object, ...] | None = None
         self.full: RootedSubgraphs | None = None
@@ -123,13 +128,21 @@ class _Cache:
     def start(
         self, edge_index: Tensor, version: tuple[object, ...], full: RootedSubgraphs
     ) -> None:
-        """Cache the subgraphs of another graph, as long as its tensor lives."""
+        """Clear the cache, then cache the subgraphs of another graph.
+
+        They are cached until the tensor `edge_index` is deleted.
+
+        Args:
+            edge_index: The edges of the graph, [2, e].
+            version: Compared by `is_of`; must differ if `edge_index` was written to.
+            full: The rooted subgraphs of all nodes.
+        """
         self.clear()
         self.graph = weakref.ref(edge_index, self._clear_if_current)
         self.version, self.full = version, full
 
     def is_of(self, edge_index: Tensor, version: tuple[object, ...]) -> bool:
-        """Return whether the cache is of this tensor, unchanged since."""
+        """Return whether the cache is for this tensor object and this version."""
         same = self.graph is not None and self.graph() is edge_index
         return same and self.version == version
 

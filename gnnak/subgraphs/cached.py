@@ -1,4 +1,8 @@
-"""Extract the rooted subgraphs of all graphs once and gather batches from them."""
+"""Extract the rooted subgraphs of all graphs once and gather those of batches.
+
+A node copy is a node as seen in one rooted subgraph, and an edge copy is an edge as
+seen in one rooted subgraph.
+"""
 
 from __future__ import annotations
 
@@ -17,64 +21,74 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 CACHE_BYTES = 2**31
-"""Default limit on the memory of the cached subgraphs, in bytes."""
+"""Default limit on the memory of the cached subgraphs, in bytes (2 GiB)."""
 SAMPLE = 64
-"""Number of graphs from which `cache_if_small` estimates the memory."""
+"""Number of graphs that `cache_if_small` extracts to estimate the memory that the
+subgraphs of all graphs need."""
 CHUNK = 2**18
-"""Subgraphs are extracted in chunks of graphs with about this many nodes."""
+"""Approximate number of nodes of a chunk: `cache_subgraphs` calls the extractor on one
+chunk of graphs at a time, to bound the memory."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedSubgraphs:
-    """The cached rooted subgraphs of every node of every graph of a store.
+    """The rooted subgraphs of every node of every graph of a store, in flat tensors.
 
     `cached[indices]` equals `extractor(...)` applied to the batch `store[indices]`,
     but is gathered from the cache, without a loop over graphs. Node, subgraph and edge
     numbers start at 0 in each graph, so they fit into a small integer type (see
-    `narrow`), which saves memory.
+    `narrow`), which saves memory. In shapes, g is the number of graphs, m that of node
+    copies and f that of edge copies, of the whole store.
     """
 
     store: GraphStore
-    """The graphs, on the same device as the subgraphs."""
+    """The graphs, on the same device as the cached tensors."""
     num_copies: Tensor
-    """[g], int64: number of node copies of each graph."""
+    """[g], int64: number of node copies in all rooted subgraphs of each graph."""
     num_edge_copies: Tensor
-    """[g], int64: number of edge copies of each graph."""
+    """[g], int64: number of edge copies in all rooted subgraphs of each graph."""
     node: Tensor
-    """[m]: the node of the graph that each copy represents."""
+    """[m]: the node of the graph that each node copy is a copy of."""
     subgraph: Tensor
-    """[m]: the subgraph each copy is in; a subgraph has the same number as its root."""
+    """[m]: the subgraph that each node copy is in; a subgraph has the number of its
+    root node."""
     hop: Tensor
-    """[m]: distance from each copy to its root, as in `RootedSubgraphs`."""
+    """[m]: distance of each node copy to the root of its subgraph, or -1; see
+    `RootedSubgraphs.hop`."""
     edge_index: Tensor
-    """[2, f]: edges between copies; copies are numbered from 0 in each graph."""
+    """[2, f]: source and target node copy of each edge copy; node copies are numbered
+    from 0 in each graph."""
     edge: Tensor
-    """[f]: the edge of the graph that each edge copy represents."""
+    """[f]: the edge of the graph that each edge copy is a copy of."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
-        """[g + 1]: offset of the first copy of each graph; the last entry is m."""
+        """[g + 1]: offset of each graph's first node copy; the last entry is m."""
         return pointers(self.num_copies)
 
     @cached_property
     def edge_copy_ptr(self) -> Tensor:
-        """[g + 1]: offset of the first edge copy of each graph; the last entry is f."""
+        """[g + 1]: offset of each graph's first edge copy; the last entry is f."""
         return pointers(self.num_edge_copies)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[4, g], on the host: nodes, edges, node copies, edge copies of each graph."""
+        """Numbers of nodes, edges, node copies and edge copies of each graph, [4, g].
+
+        The tensor is on the host, so that the size of a batch is known without
+        synchronising with the device.
+        """
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
     @property
     def num_values(self) -> int:
-        """Total number of entries of the cached tensors."""
+        """Total number of entries of all cached tensors."""
         return sum(tensor.numel() for tensor in self._fields)
 
     @property
     def num_bytes(self) -> int:
-        """Memory of the cached tensors, in bytes."""
+        """Total memory of all cached tensors, in bytes."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self._fields)
 
     @property
@@ -82,7 +96,12 @@ class CachedSubgraphs:
         return self.node, self.subgraph, self.hop, self.edge_index, self.edge
 
     def __getitem__(self, indices: Indices) -> RootedSubgraphs:
-        """Return the rooted subgraphs of the batch `store[indices]`."""
+        """Return the rooted subgraphs of the batch `store[indices]`.
+
+        Args:
+            indices: The graphs of the batch: an int, a slice, a boolean mask, or a list
+                or tensor of ints.
+        """
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_edges, *totals = self.counts[:, host].sum(dim=1).tolist()
@@ -117,8 +136,8 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
     Args:
         store: The graphs.
-        extractor: Extracts the subgraphs; a random extractor is called once, so every
-            batch then has the same random subgraphs.
+        extractor: Extracts the subgraphs. A random extractor is called only once per
+            graph, so a graph has the same subgraphs in every epoch.
 
     >>> from gnnak.graphs import parse_graph6
     >>> from gnnak.subgraphs import EgoNets
@@ -132,7 +151,11 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
 
 def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
-    """Return the tensor fields of `CachedSubgraphs` for one chunk of graphs."""
+    """Extract the subgraphs of one chunk of graphs.
+
+    Returns:
+        The tensor fields of `CachedSubgraphs`, in the order of the class.
+    """
     whole = store.union()
     subs = extractor(whole.edge_index, whole.num_nodes)
     of = whole.batch[subs.root[subs.subgraph]]
@@ -153,23 +176,24 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Cache the subgraphs of a store if they are deterministic and fit into memory.
+    """Cache a store's subgraphs if extraction is not random and the cache is small.
 
     Args:
         store: The graphs.
         extractor: Extracts the subgraphs.
-        limit: Largest size of the cache in bytes. The size is estimated from a sample
-            of the graphs.
+        limit: Largest size of the cache in bytes. The size is estimated from `SAMPLE`
+            graphs, spread evenly over the store.
 
     Returns:
         The cached subgraphs; None if the extractor is random, the store is empty, or
-        the estimate exceeds `limit`.
+        the estimated size exceeds `limit`.
     """
     if extractor.random or not len(store):
         return None
     sampled = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
     sample = cache_subgraphs(store.subset(sampled), extractor)
-    # Assume int32: the sample may fit into a smaller type than the whole store does.
+    # Assume 4 bytes (int32) per entry: the numbers of the sampled graphs may fit into
+    # a smaller type than those of the whole store.
     if 4 * sample.num_values * len(store) / sampled.numel() > limit:
         return None
     return cache_subgraphs(store, extractor)

@@ -1,4 +1,4 @@
-"""Shortest-path lengths from all nodes to a set of roots."""
+"""Shortest-path lengths from all nodes to the nearest of several roots."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from torch import Tensor
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Return the length of the shortest directed path from each node to any root.
+    """Return the length of the shortest directed path from each node to a root.
 
     Runs one breadth-first search from all roots at once, following edges backwards. It
     takes at most `max_hops` passes over the edges and stops early when a pass reaches

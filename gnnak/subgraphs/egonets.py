@@ -20,15 +20,15 @@ def egonets(
 
     $\mathcal{N}_k(v)$ contains the nodes with a directed path *to* $v$ of at most $k$
     edges, so every node of an egonet can send messages to its root; on an undirected
-    graph this is the usual k-hop neighbourhood. Time and memory grow with the size
-    of the output (time up to the logarithmic factor of sorting).
+    graph this is the usual k-hop neighbourhood. Time and memory are linear in the size
+    of the output, except for a logarithmic factor in time for sorting.
 
     Args:
         edge_index: Directed edges, [2, e]; self loops and duplicates are allowed.
             A batch of graphs is passed as one disjoint union.
         num_nodes: Number of nodes, n.
         num_hops: Radius k; with 0 each egonet is its root alone.
-        roots: The roots of the egonets, [s], without repeats; all nodes if None.
+        roots: The nodes to extract egonets of, [s], without repeats; None = all nodes.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)
@@ -43,7 +43,16 @@ def egonets(
 
 
 def _balls(root: Tensor, neighbors: Neighbors, num_hops: int) -> RootedSubgraphs:
-    """Return the egonets with their nodes and hops only, without edges."""
+    """Find the nodes of every root's k-hop egonet, and their distances to the root.
+
+    Args:
+        root: The roots, [s].
+        neighbors: The incoming edges of the graph.
+        num_hops: Radius k.
+
+    Returns:
+        The egonets without edges: `edge_index` is [2, 0] and `edge` is [0].
+    """
     key, hop = reach(root, neighbors, num_hops)
     size = max(neighbors.num_nodes, 1)
     no_edges = key.new_empty(2, 0)
@@ -77,17 +86,18 @@ class EgoNets:
     """
 
     num_hops: int
-    """Radius k of the egonets."""
+    """Radius k: an egonet contains the nodes at most k hops from its root."""
 
     random = False
-    """Extraction is deterministic, so the subgraphs can be cached across epochs."""
+    """Always False: extraction is deterministic, so egonets can be cached across
+    epochs."""
 
     def __post_init__(self) -> None:
         check_count("num_hops", self.num_hops)
 
     @property
     def max_hops(self) -> int:
-        """The largest value that `hop` can have in the extracted subgraphs."""
+        """The largest possible distance from a node of an egonet to its root."""
         return self.num_hops
 
     def __call__(
@@ -96,14 +106,20 @@ class EgoNets:
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Extract the egonet of every node; `generator` is ignored."""
+        """Extract the egonet of every node.
+
+        Args:
+            edge_index: Directed edges, [2, e].
+            num_nodes: Number of nodes, n.
+            generator: Ignored; random extractors have the same argument.
+        """
         return egonets(edge_index, num_nodes, self.num_hops)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
-        """Extract the nodes of every egonet but no edges.
+        """Extract the egonet of every node, but without edges.
 
-        SubgraphDrop uses this to select subgraphs first; `with_edges` then adds the
-        edges of the selected subgraphs only.
+        SubgraphDrop samples egonets by their nodes; `with_edges` then adds the edges of
+        the sampled egonets only.
 
         Args:
             neighbors: The incoming edges of the graph.

@@ -1,4 +1,4 @@
-"""Group rows by a key in CSR form, for sorted segment reductions."""
+"""Group the rows of a tensor by key, in compressed sparse row (CSR) form."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows grouped by key: group `k` is `order[ptr[k]:ptr[k + 1]]`.
+    """Rows of a tensor grouped by key, in CSR form, for segment reductions.
 
-    Rows from `ptr[-1]` on belong to no group: they pad a batch to a fixed size.
+    The rows with key `i` are `order[ptr[i]:ptr[i + 1]]`. Entries of `order` from
+    position `ptr[-1]` on belong to no group: they are padding rows of a batch of fixed
+    size. In shapes, k is the number of keys and m the number of rows.
     """
 
     ptr: Tensor
-    """[k + 1], int64: row pointer (CSR), the position where each group starts."""
+    """[k + 1], int64: row pointer (CSR), the position in `order` where each group
+    starts."""
     order: Tensor | None = None
-    """[m], int64: the rows sorted by key; None if the rows are already sorted."""
+    """[m], int64: row numbers sorted by key; None = the rows are already sorted, so row
+    `i` is at position `i`."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1
@@ -30,7 +34,8 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
     Args:
         key: The key of each row, [m], in 0..size-1.
         size: Number of keys.
-        in_order: Whether `key` is already sorted; the sort is then skipped.
+        in_order: True if `key` is already sorted; then no sort is needed, and `order`
+            of the result is None.
 
     >>> groups = group(torch.tensor([1, 0, 1]), 3)
     >>> groups.order, groups.ptr
@@ -38,7 +43,7 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
     """
     order = None
     if not in_order:
-        # A radix sort of int32 keys has half the passes of one of int64 keys.
+        # A radix sort needs half as many passes for int32 keys as for int64 keys.
         key = key.int() if size < 2**31 else key
         key, order = torch.sort(key, stable=True)
     keys = torch.arange(size + 1, dtype=key.dtype, device=key.device)

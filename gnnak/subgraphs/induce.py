@@ -1,4 +1,8 @@
-"""Find the induced edges of rooted subgraphs from their nodes."""
+"""Find the induced edges of rooted subgraphs, given the nodes of each subgraph.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy joins two node copies
+of the same subgraph.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,15 +17,17 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
-"""Candidate edges tested at a time; bounds the memory used beyond the output."""
+"""Largest number of candidate edges that are tested at a time, approximately. It bounds
+the temporary memory."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-    """Look up every entry of `query` in the sorted `keys` by binary search.
+    """Look up every entry of `query` in the sorted vector `keys` by binary search.
 
     Returns:
-        The position of each entry in `keys` and whether it was found, both shaped like
-        `query`; the position is meaningless where the entry was not found.
+        The position in `keys` of each entry of `query`, and a boolean mask that is True
+        where the entry was found; both are shaped like `query`. Positions of entries
+        that were not found are meaningless.
     """
     if not keys.numel():
         return torch.zeros_like(query), torch.zeros_like(query, dtype=torch.bool)
@@ -32,22 +38,23 @@ def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
 def induced_edges(
     node: Tensor, subgraph: Tensor, num_subgraphs: int, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Return all edges with both ends in the same subgraph, as edges between copies.
+    """Find, in every subgraph, all edges of the graph with both ends in that subgraph.
 
-    For each target copy there are two ways to find its edges: test all incoming edges
-    of its node for a source inside the subgraph, or, if the in-degree is larger than
-    the subgraph, test every copy of the subgraph for an edge to it. The cheaper one is
-    used, so the number of tests is the sum over copies of
-    min(in-degree, subgraph size). `CHUNK` bounds the extra memory.
+    There are two ways to find the incoming edges of a node copy: test all incoming
+    edges of its node for a source inside the subgraph, or test every node copy of the
+    subgraph for an edge to it. The second way is used if the in-degree of the node is
+    larger than the subgraph. The number of tests is the sum over all node copies of
+    min(in-degree, subgraph size). `CHUNK` bounds the temporary memory.
 
     Args:
-        node: Node of each copy, [m]; copies sorted by (subgraph, node).
-        subgraph: Subgraph of each copy, [m].
+        node: The node of each node copy, [m]; sorted by (subgraph, node).
+        subgraph: The subgraph of each node copy, [m].
         num_subgraphs: Number of subgraphs, s.
         neighbors: The graph's incoming edges.
 
     Returns:
-        `edge_index` [2, f], sorted by (target, source, edge), and `edge` [f].
+        Source and target node copy of every edge copy, [2, f], sorted by (target,
+        source, edge), and the edge of the graph that each is a copy of, [f].
     """
     copies = _Copies.of(node, subgraph, num_subgraphs, neighbors)
     in_degree = neighbors.rows(node)[1]
@@ -66,10 +73,10 @@ def induced_edges(
 
 
 def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
-    """Return the subgraphs with their induced edges; edges they had are replaced.
+    """Return the subgraphs with all induced edges in place of the edges they had.
 
     Args:
-        subgraphs: Rooted subgraphs of all nodes or of some nodes.
+        subgraphs: Rooted subgraphs of all nodes or of some nodes; edges are ignored.
         neighbors: The graph's incoming edges.
     """
     ends, edge = induced_edges(
@@ -79,16 +86,19 @@ def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
 
 
 class _Copies(NamedTuple):
-    """The node copies, with the lookup tables that both edge searches use."""
+    """All node copies, with the lookup tables of `_from_edges` and `_from_members`.
+
+    `node` and `subgraph` are the arguments of `induced_edges`, [m].
+    """
 
     node: Tensor
     subgraph: Tensor
     key: Tensor
-    """Sorted `subgraph * n + node`, [m]."""
+    """`subgraph * n + node` of each node copy, [m], sorted, for binary search."""
     size: Tensor
-    """Number of copies in each copy's subgraph, [m]."""
+    """Number of nodes of the subgraph that each node copy is in, [m]."""
     first: Tensor
-    """The first copy of each copy's subgraph, [m]."""
+    """The first node copy of the subgraph that each node copy is in, [m]."""
 
     @staticmethod
     def of(
@@ -111,7 +121,18 @@ def _in_chunks(
     copies: _Copies,
     neighbors: Neighbors,
 ) -> tuple[Tensor, Tensor]:
-    """Call `find` on chunks of targets with about `CHUNK` candidate edges each."""
+    """Call `find` on chunks of targets with about `CHUNK` candidate edges each.
+
+    Args:
+        find: `_from_edges` or `_from_members`.
+        target: The node copies whose incoming edge copies are to be found, [t].
+        work: Number of candidate edges of each target, [t].
+        copies: All node copies.
+        neighbors: The graph's incoming edges.
+
+    Returns:
+        Edge copies, [2, f], and the edge of each, [f], as in `induced_edges`.
+    """
     runs = torch.tensor_split(target, chunk_cuts(work, CHUNK))
     parts = [find(run, copies, neighbors) for run in runs]
     if len(parts) == 1:
@@ -122,7 +143,11 @@ def _in_chunks(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Test all incoming edges of the targets for a source in the same subgraph."""
+    """Find edge copies: test all incoming edges of each target's node.
+
+    An edge is found if its source is in the target's subgraph. Arguments and results as
+    in `_in_chunks`.
+    """
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
     target = target.index_select(0, row)
@@ -140,7 +165,11 @@ def _from_edges(
 def _from_members(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Test every copy of a target's subgraph for edges to the target."""
+    """Find edge copies: test every node copy of a target's subgraph.
+
+    Each edge of the graph from such a node copy to the target is found. Arguments and
+    results as in `_in_chunks`.
+    """
     start, size = copies.first[target], copies.size[target]
     row, source = ragged_ranges(start, size)
     target = target.index_select(0, row)

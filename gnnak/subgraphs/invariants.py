@@ -1,4 +1,7 @@
-"""Check that a `RootedSubgraphs` record has the properties that its fields document."""
+"""Check that the fields of a `RootedSubgraphs` have their documented properties.
+
+Here, a record is a `RootedSubgraphs` object.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.distances import hops_to_root
 
 TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
-"""The fields of `RootedSubgraphs` that are tensors."""
+"""Names of the fields of `RootedSubgraphs` that are tensors."""
 
 
 class Record(Protocol):
-    """The part of `RootedSubgraphs` that is checked here."""
+    """The attributes of `RootedSubgraphs` that the checks read.
+
+    A protocol, because importing the class itself would be a circular import.
+    """
 
     @property
     def root(self) -> Tensor: ...
@@ -54,12 +60,14 @@ class Record(Protocol):
 def check_record(
     record: Record, edge_index: Tensor | None, num_nodes: int | None
 ) -> None:
-    """Raise `SubgraphError` for the first property of the record that does not hold.
+    """Raise `SubgraphError` if a documented property of the record does not hold.
+
+    The message names the first such property.
 
     Args:
-        record: The record to check.
+        record: The rooted subgraphs to check.
         edge_index: The edges of the graph, [2, e], to compare edge copies with; None =
-            check the record alone.
+            check the record without the graph.
         num_nodes: Number of nodes of the graph; required with `edge_index`.
     """
     if None not in (num_nodes, record.num_nodes) and num_nodes != record.num_nodes:
@@ -84,7 +92,7 @@ def check_record(
 
 
 def _check_shapes(record: Record) -> None:
-    """Check dtypes, devices and shapes of all tensors."""
+    """Check dtype, device and shape of every tensor of the record."""
     for name in TENSORS:
         value = getattr(record, name)
         if not isinstance(value, Tensor) or value.dtype != torch.long:
@@ -103,7 +111,7 @@ def _check_shapes(record: Record) -> None:
 
 
 def _check_padding(record: Record) -> None:
-    """Check that all indices in padding rows refer to padding rows."""
+    """Check that the indices in padding rows refer to padding rows only."""
     assert record.real is not None
     real = record.real.on_host()
     for name, rows, refers_to, size in (
@@ -125,7 +133,11 @@ def _check_padding(record: Record) -> None:
 
 
 def _check_copies(record: Record, num_nodes: int | None) -> None:
-    """Check root, node and subgraph: ranges, order, and roots in their subgraphs."""
+    """Check the fields `root`, `node` and `subgraph`.
+
+    All numbers must be in range, roots distinct, node copies sorted by (subgraph,
+    node), and every root in its own subgraph.
+    """
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
         both = torch.cat([record.root, record.node])
@@ -148,7 +160,11 @@ def _check_copies(record: Record, num_nodes: int | None) -> None:
 
 
 def _check_edges(record: Record) -> None:
-    """Check the edge copies: ranges, order, and both ends in the same subgraph."""
+    """Check the fields `edge_index` and `edge`.
+
+    All numbers must be in range, edge copies sorted by (target, source, edge), and both
+    ends of an edge copy in the same subgraph.
+    """
     check_edge_index(record.edge_index, record.num_copies)
     edges, size = record.edge, record.num_edges
     if size is not None and edges.numel() and (edges.min() < 0 or edges.max() >= size):
@@ -167,7 +183,7 @@ def _check_edges(record: Record) -> None:
 
 
 def _check_hops(record: Record) -> None:
-    """Compare `hop` with distances that are computed again from the edge copies."""
+    """Check `hop` against distances to the root recomputed from the edge copies."""
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
     if not torch.equal(true, record.hop):
@@ -175,7 +191,16 @@ def _check_hops(record: Record) -> None:
 
 
 def _check_against(record: Record, edge_index: Tensor, num_nodes: int) -> None:
-    """Compare the edge copies with the edges of the graph."""
+    """Check the edge copies against the edges of the graph that the subgraphs are of.
+
+    Every edge copy must have the ends of its edge, and every edge must have a copy in
+    each subgraph that contains both ends.
+
+    Args:
+        record: The rooted subgraphs.
+        edge_index: The edges of the graph, [2, e].
+        num_nodes: Number of nodes of the graph.
+    """
     check_edge_index(edge_index, num_nodes)
     if record.edge.numel() and (
         record.edge.min() < 0 or record.edge.max() >= edge_index.size(1)

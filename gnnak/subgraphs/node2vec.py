@@ -1,4 +1,4 @@
-"""Biased random walks (node2vec), vectorised over all walkers."""
+"""The biased random walks of node2vec, with all walkers moving at once."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,18 @@ from gnnak.subgraphs.induce import CHUNK, find_sorted
 from gnnak.typing import check_count
 
 HIGH_DEGREE = 64
-"""At nodes with more neighbours than this, steps use rejection sampling."""
+"""A walker at a node with more neighbours than this steps by rejection sampling."""
 MAX_TRIALS = 64
-"""Rejected proposals after which a step samples from all neighbour weights instead."""
+"""Number of rejected proposals after which a walker stops rejection sampling and
+samples from the weights of all neighbours instead."""
 
 
 class Bias(NamedTuple):
-    """The unnormalised transition weights of node2vec's second-order walk."""
+    """The unnormalised transition weights of node2vec's second-order walk.
+
+    `neighbors` are the graph's incoming edges; `p` and `q` are the return and the
+    in-out parameter of `random_walks`.
+    """
 
     neighbors: Neighbors
     p: float
@@ -26,11 +31,16 @@ class Bias(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """The largest weight that a step can have."""
+        """Upper bound on the weight of a step, for rejection sampling."""
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return the weight of a step to `there` for walkers coming from `before`."""
+        """Return the weight of each walker's next step.
+
+        Args:
+            before: The node that each walker was at one step ago.
+            there: The node that each walker would step to, shaped like `before`.
+        """
         pair = before * self.neighbors.num_nodes + there
         near = find_sorted(self.neighbors.key, pair)[1]
         weight = torch.full_like(there, 1 / self.q, dtype=torch.double)
@@ -54,21 +64,21 @@ def random_walks(
     q: float = 1.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    r"""Walk `length` steps from every start, all walkers at once (node2vec).
+    r"""Sample node2vec random walks of `length` steps from every start node.
 
     A walker at $v$ that came from $t$ goes to neighbour $x$ with probability
     proportional to $1/p$ if $x = t$, to $1$ if $x$ is a neighbour of $t$, and to
-    $1/q$ otherwise; the first step is uniform. Sampling is exact: at nodes of low
-    degree from the weights of all neighbours, at nodes of high degree by rejection
-    sampling. Walkers follow directed edges *backwards*, so every visited node has a
-    path to the start. Duplicate edges count separately, and a walker at a node without
-    incoming edges stays there.
+    $1/q$ otherwise; the first step is uniform. Sampling is exact: a step from a node of
+    low degree samples from the weights of all neighbours, a step from a node of high
+    degree uses rejection sampling. Walkers follow directed edges *backwards*, so every
+    visited node has a path to the start node. Duplicate edges count separately, and a
+    walker at a node without incoming edges stays there.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
-        start: The start node of each walker, [w].
-        length: Number of steps.
+        start: The start node of each of the w walkers, [w].
+        length: Number of steps of each walker.
         p: Return parameter; a large value makes stepping back unlikely.
         q: In-out parameter; a large value keeps the walk near its previous node.
         generator: Random number generator, on the device of `edge_index`.
@@ -98,7 +108,13 @@ def random_walks(
 
 
 def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
-    """Step to a uniformly random neighbour, given a number in [0, 1) per walker."""
+    """Move every walker to a uniformly random neighbour.
+
+    Args:
+        here: The node that each walker is at, [w].
+        uniform: A random number in [0, 1) for each walker, [w].
+        neighbors: The graph's incoming edges.
+    """
     start, degree = neighbors.rows(here)
     choice = torch.minimum((uniform * degree).long(), degree - 1)
     return _step_to(here, start + choice, degree, neighbors)
@@ -111,7 +127,15 @@ def _biased_step(
     bias: Bias,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Step to a neighbour sampled with node2vec's weights."""
+    """Move every walker to a neighbour sampled with node2vec's weights.
+
+    Args:
+        here: The node that each walker is at, [w].
+        before: The node that each walker was at one step ago, [w].
+        uniform: A random number in [0, 1) for each walker, [w].
+        bias: The weights.
+        generator: Random number generator of rejection sampling.
+    """
     there = here.clone()
     every = torch.arange(here.numel(), device=here.device)
     high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
@@ -133,11 +157,13 @@ def _biased_step(
 def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Propose a uniform neighbour for each walker (one round of rejection sampling).
+    """Run one round of rejection sampling: propose a random neighbour to each walker.
+
+    Arguments as in `_biased_step`.
 
     Returns:
-        The proposed nodes and whether each is accepted, with probability
-        weight / largest weight.
+        The proposed nodes, [w], and a boolean mask of the accepted ones, [w]. A node is
+        accepted with probability weight / largest weight.
     """
     uniform = torch.rand(
         (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
@@ -149,7 +175,10 @@ def _propose(
 def _from_all_weights(
     here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
 ) -> Tensor:
-    """Sample a neighbour by inverting the cumulative sum of all neighbours' weights."""
+    """Sample each walker's next node from the weights of all its neighbours.
+
+    Inverts the cumulative sum of the weights. Arguments as in `_biased_step`.
+    """
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
     walker, entry = ragged_ranges(start, degree)
@@ -169,7 +198,14 @@ def _from_all_weights(
 def _step_to(
     here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
 ) -> Tensor:
-    """Return the neighbour at index `entry`, or `here` where the degree is 0."""
+    """Return the node that each walker steps to.
+
+    Args:
+        here: The node that each walker is at, [w].
+        entry: Position in `neighbors.node` of the neighbour it steps to, [w].
+        degree: Number of neighbours of `here`, [w]; where 0, the walker stays.
+        neighbors: The graph's incoming edges.
+    """
     if not neighbors.node.numel():
         return here
     stuck = degree == 0

@@ -1,4 +1,4 @@
-"""Sparse breadth-first search from many roots at once."""
+"""Breadth-first search from many roots at once, with sparse results."""
 
 import torch
 from torch import Tensor
@@ -13,18 +13,20 @@ INT64_MAX = 2**63 - 1
 def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
     """Find, for every root, the nodes with a path to it of at most `num_hops` edges.
 
-    A (subgraph, node) pair is encoded as the key `subgraph * n + node`, and a pair with
-    its distance as `key * radix + hop`. Each hop of the breadth-first search appends
-    the neighbours of the frontier, sorts, and keeps the first of equal keys, which has
-    the smallest distance. The pairs with the newest hop are the next frontier.
+    Subgraph `i` contains the nodes found for `root[i]`. A (subgraph, node) pair is
+    encoded as the key `subgraph * n + node`, and a pair with its distance to the root
+    as `key * radix + hop`. Each hop of the breadth-first search appends the neighbours
+    of the frontier, sorts, and of equal keys retains the first, which has the smallest
+    distance. The pairs that this hop has added are the next frontier.
 
     Args:
-        root: The node of each root, [s].
+        root: The roots, [s], as node numbers.
         neighbors: The graph's incoming edges.
         num_hops: Largest path length.
 
     Returns:
-        The sorted keys of all (subgraph, node) pairs found, [m], and their hops, [m].
+        The sorted keys of the m (subgraph, node) pairs found, [m], and the distance
+        from each pair's node to its root, [m].
 
     Raises:
         GraphError: If `key * radix + hop` would overflow int64.

@@ -1,4 +1,8 @@
-"""`RootedSubgraphs`: all rooted subgraphs of a batch, in one record of flat tensors."""
+"""`RootedSubgraphs`: all rooted subgraphs of a batch, as one dataclass of tensors.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph.
+"""
 
 from __future__ import annotations
 
@@ -17,46 +21,52 @@ from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
 Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
-"""Keys to group by: node copies by "subgraph" or "node"; edge copies by "target",
-"source" or "edge"; and in `SampledSubgraphs`, entries of the `Filling` by "taker", the
-node that gets a value, or "giver", the subgraph that it comes from."""
+"""Keys that `RootedSubgraphs.by` can group by. "subgraph" and "node" group the node
+copies, by their subgraph or their node. "target", "source" and "edge" group the edge
+copies, by their target or source node copy or by their edge. `SampledSubgraphs` also
+has "taker" and "giver". They group the entries of its `Filling`, the sparse matrix that
+estimates the encodings of dropped roots: by row, the node that takes a value, or by
+column, the sampled subgraph that gives it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RootedSubgraphs:
     """Rooted subgraphs of one graph, or of a batch of graphs as a disjoint union.
 
-    A node that is in several subgraphs has one *copy* in each of them: the copy of node
-    `i` in the subgraph rooted at `j` has the state Emb(i|Sub[j]) of the paper. Node
-    copies and edge copies form the graph that the base GNN runs on, the disjoint union
-    of all subgraphs, with `num_copies` nodes and the edges `edge_index`. All tensors
-    are int64 and on one device; every axis may be empty.
+    A node that is in several subgraphs has one *node copy* in each of them: the copy of
+    node `i` in the subgraph rooted at `j` has the state Emb(i|Sub[j]) of the paper. The
+    base GNN runs on the disjoint union of all subgraphs: its nodes are the node copies
+    and its edges, `edge_index`, are the edge copies. All tensors are int64 and on one
+    device; every axis may be empty. In shapes, n and e are the numbers of nodes and
+    edges of the graph, s is the number of subgraphs, and m and f are the numbers of
+    node copies and edge copies.
     """
 
     root: Tensor
-    """[s], in 0..n-1, distinct: the root of each subgraph."""
+    """[s], in 0..n-1, distinct: the root node of each subgraph."""
     node: Tensor
-    """[m], in 0..n-1: the node that each copy is a copy of. Copies are sorted by
-    (subgraph, node). A subgraph contains a node at most once, and always its root."""
+    """[m], in 0..n-1: the node that each node copy is a copy of. Node copies are sorted
+    by (subgraph, node). A subgraph contains no node twice, and contains its root."""
     subgraph: Tensor
-    """[m], in 0..s-1: the subgraph that each copy is in."""
+    """[m], in 0..s-1: the subgraph that each node copy is in."""
     hop: Tensor
-    """[m]: length of the shortest path from the copy to its root inside the subgraph,
-    the distance to the centroid (D2C); -1 if there is no path within the largest
-    distance of the extraction."""
+    """[m]: length of the shortest path, inside the subgraph, from each node copy to the
+    root: the paper's distance to the centroid (D2C). It is -1 if there is no path, or
+    if every path is longer than the extractor's `max_hops`."""
     edge_index: Tensor
-    """[2, f], in 0..m-1: the edge copies. Each edge of the graph with both ends in a
-    subgraph has a copy there. Sorted by (target, source, edge)."""
+    """[2, f], in 0..m-1: source and target node copy of each edge copy. Each subgraph
+    has a copy of every edge with both ends in it. Sorted by (target, source, edge)."""
     edge: Tensor
     """[f], in 0..e-1: the edge of the graph that each edge copy is a copy of."""
     num_nodes: int | None = None
-    """Number of nodes of the graph, n; None if unknown. Extractors set it."""
+    """Number of nodes of the graph, n; None if unknown. Extractors always set it."""
     num_edges: int | None = None
-    """Number of edges of the graph, e; None if unknown. Extractors set it."""
+    """Number of edges of the graph, e; None if unknown. Extractors always set it."""
     real: RealCounts | None = None
-    """Numbers of real rows of a padded record; None = there is no padding. The
-    properties above hold for real rows, which come first. The indices in padding rows
-    refer to padding rows of the other axes."""
+    """If the tensors are padded to a fixed size, the number of real (not padding) rows
+    on each axis; None = there is no padding. Real rows come first and have the
+    properties documented above. The indices in padding rows refer to padding rows
+    only."""
 
     @property
     def num_subgraphs(self) -> int:
@@ -65,12 +75,12 @@ class RootedSubgraphs:
 
     @property
     def num_copies(self) -> int:
-        """Number of node copies, m."""
+        """Number of node copies, m: the sum of the sizes of all subgraphs."""
         return self.node.numel()
 
     @property
     def num_edge_copies(self) -> int:
-        """Number of edge copies, f."""
+        """Number of edge copies, f: the sum of the edges of all subgraphs."""
         return self.edge.numel()
 
     @property
@@ -80,7 +90,7 @@ class RootedSubgraphs:
 
     @property
     def centroid(self) -> Tensor:
-        """[s]: the copy of each root in its own subgraph; cached."""
+        """[s]: each root's node copy in its own subgraph; cached after first use."""
         return self._once("centroid", self._find_centroid)
 
     def _find_centroid(self) -> Tensor:
@@ -89,7 +99,10 @@ class RootedSubgraphs:
 
     @property
     def rooted_at(self) -> Tensor:
-        """[n]: the subgraph rooted at each node; cached. Every node must be a root."""
+        """[n]: the subgraph rooted at each node; cached after first use.
+
+        Only valid if every node is the root of a subgraph.
+        """
         return self._once("rooted_at", self._find_rooted_at)
 
     def _find_rooted_at(self) -> Tensor:
@@ -99,15 +112,16 @@ class RootedSubgraphs:
 
     @property
     def max_hop(self) -> int:
-        """Largest hop of all copies, -1 if there are no copies; cached."""
+        """Largest entry of `hop`, -1 without node copies; cached after first use."""
         return self._once(
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
     def hop_rows(self, size: int) -> Tensor:
-        """Return the row of each copy's hop in a table with one row per hop, [m].
+        """Return the row of each node copy in an embedding table of distances, [m].
 
-        Hop -1 is the last row. The result is cached.
+        Row `i` of the table is for distance `i` to the root; the last row is for -1,
+        "no path". The result is cached after first use.
 
         Args:
             size: Number of rows of the table; at least `max_hop + 2`.
@@ -116,7 +130,10 @@ class RootedSubgraphs:
 
     @property
     def in_order(self) -> bool:
-        """Whether subgraph i is rooted at node i, for all nodes; cached."""
+        """Whether each subgraph `i` is rooted at node `i`; cached after first use.
+
+        False if a node is not the root of a subgraph.
+        """
         return self._once("in_order", self._is_in_order)
 
     def _is_in_order(self) -> bool:
@@ -125,10 +142,15 @@ class RootedSubgraphs:
         return torch.equal(self.root, torch.arange(self.num_nodes, device=self.device))
 
     def by(self, axis: Axis) -> Groups:
-        """Return the copies, or edge copies, grouped by a key; cached.
+        """Return node copies or edge copies grouped by a key; cached after first use.
 
         Args:
-            axis: The key; see `Axis`. "node" needs `num_nodes`, "edge" `num_edges`.
+            axis: The key, which also decides what is grouped: "subgraph" and "node"
+                group the node copies; "target", "source" and "edge" group the edge
+                copies. "node" requires `num_nodes` to be set, "edge" `num_edges`.
+
+        Returns:
+            The grouped rows, in CSR form.
         """
         return self._once(f"by {axis}", lambda: self._group(axis))
 
@@ -145,14 +167,14 @@ class RootedSubgraphs:
 
     @property
     def sizes(self) -> Tensor:
-        """[s]: number of copies in each subgraph."""
+        """[s]: number of nodes of each subgraph."""
         return counts_of(self.subgraph, self.num_subgraphs)
 
     def _once(self, name: str, compute: Callable[[], T]) -> T:
-        """Compute a derived value at its first use, and cache it in the record.
+        """Return a derived value: compute it at its first use, then cache it.
 
-        In code compiled by `torch.compile`, values are computed at every use, because
-        writing to the cache would break the graph.
+        In code compiled by `torch.compile`, the value is computed at every use instead,
+        because writing to the cache would cause a graph break.
 
         Args:
             name: Key of the value in the cache.
@@ -162,22 +184,24 @@ class RootedSubgraphs:
             return compute()
         derived = self.__dict__.setdefault("_derived", {})
         if name not in derived:
-            # An inference tensor in the cache could not be used in training later.
+            # A tensor made in inference mode could not be used in training later.
             with torch.inference_mode(False):
                 derived[name] = compute()
         return derived[name]
 
     def assume(self, **values: object) -> Self:
-        """Store derived values in the cache, so that they are not computed again.
+        """Put derived values into the cache, so that they need not be computed.
 
-        Loaders compute them for many batches at once.
+        Loaders use it: they compute such values for many batches at once. The values
+        are not checked.
 
         Args:
-            values: Values by the name of the property that returns them; for the method
-                `by`, a dict from axis to `Groups`.
+            values: The keyword is the name of the property that will return the value,
+                such as `centroid` or `max_hop`. The keyword `by` takes a dict from
+                `Axis` to the `Groups` that the method `by` will return.
 
         Returns:
-            The record itself.
+            This object.
         """
         derived = self.__dict__.setdefault("_derived", {})
         groups = values.pop("by", {})
@@ -186,13 +210,16 @@ class RootedSubgraphs:
         return self
 
     def to(self, device: torch.device | str) -> Self:
-        """Return a copy of the record on another device."""
+        """Return these subgraphs on another device; cached values are not moved."""
         moved = {name: getattr(self, name).to(device) for name in TENSORS}
         real = None if self.real is None else self.real.to(device)
         return replace(self, **moved, real=real)
 
     def unpadded(self) -> RootedSubgraphs:
-        """Return the real rows as a record without padding; synchronises."""
+        """Return the subgraphs without padding rows.
+
+        Synchronises with the device if there is padding.
+        """
         if self.real is None:
             return self
         real = self.real.on_host()
@@ -215,7 +242,10 @@ class RootedSubgraphs:
         )
 
     def check_edge_attr(self, edge_attr: Tensor) -> None:
-        """Raise `EdgeAttrError` unless `edge_attr` has one row or number per edge."""
+        """Raise `EdgeAttrError` unless `edge_attr` has one row or number per edge.
+
+        It must be a tensor [e, c] or [e]. Any e is accepted if `num_edges` is None.
+        """
         wanted = "e" if self.num_edges is None else self.num_edges
         shape = list(edge_attr.shape) if isinstance(edge_attr, Tensor) else None
         fits = shape is not None and len(shape) in (1, 2)
@@ -229,28 +259,29 @@ class RootedSubgraphs:
     def check(
         self, edge_index: Tensor | None = None, num_nodes: int | None = None
     ) -> Self:
-        """Verify the documented properties of all fields.
+        """Check that all fields have their documented properties.
 
         For tests, not for training: with `edge_index`, its run time is proportional to
         the number of subgraphs times the number of edges.
 
         Args:
-            edge_index: The edges of the graph that the subgraphs are of, [2, e]; if
-                given, edge copies are compared with these edges, too.
+            edge_index: The edges of the graph that the subgraphs are of, [2, e]. If
+                given, the edge copies are also compared with these edges.
             num_nodes: Number of nodes of that graph; required with `edge_index`.
 
         Returns:
-            The record itself.
+            This object.
 
         Raises:
-            SubgraphError: If a property does not hold; the message names the first one.
+            SubgraphError: If a property does not hold; the message names the first such
+                property.
         """
         check_record(self, edge_index, num_nodes)
         return self
 
 
 def _known(count: int | None) -> int:
-    """Return `count`; raise `SubgraphError` if it is None."""
+    """Return `count`; raise `SubgraphError` if it is None, that is, not known."""
     if count is None:
         raise SubgraphError(
             "the size of the graph is not set in this record; build it with num_nodes "

@@ -1,4 +1,7 @@
-"""Process rooted subgraphs in slices, to bound the peak memory."""
+"""Split rooted subgraphs into slices that are processed one by one, to save memory.
+
+A node copy is a node as seen in one rooted subgraph.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,11 +15,12 @@ from gnnak.typing import check_count
 
 
 def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
-    """Split subgraphs into consecutive slices of about `max_copies` copies each.
+    """Split subgraphs into consecutive slices of about `max_copies` node copies each.
 
-    A single subgraph is never split: one with more copies than that is a slice by
-    itself. `node` and `edge` still refer to the whole graph, while copies and subgraphs
-    are numbered from 0 in each slice. Tensors are views wherever no offset is needed.
+    A single subgraph is never split: a subgraph with more than `max_copies` nodes is a
+    slice by itself. Node copies and subgraphs are numbered from 0 in each slice, while
+    `node` and `edge` still refer to the whole graph. The tensors of a slice are views
+    where their numbers need not change.
 
     Args:
         subgraphs: The rooted subgraphs to split.
@@ -50,7 +54,7 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
 def _cut(
     subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
 ) -> RootedSubgraphs:
-    """Return the slice with these ranges of roots, copies and edge copies."""
+    """Return the slice with these ranges of subgraphs, node copies and edge copies."""
 
     def from_zero(values: Tensor, start: int) -> Tensor:
         return values - start if start else values

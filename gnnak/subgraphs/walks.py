@@ -25,18 +25,19 @@ def walk_subgraphs(
 ) -> RootedSubgraphs:
     """Sample for every node the subgraph induced by random walks that start there.
 
-    Difference from the published code: `hop` is the distance inside the subgraph, not
-    in the whole graph. It is the distance that messages travel in the subgraph, and
-    the cost of computing it depends on the size of the subgraphs only.
+    Unlike in the paper's published code, `hop` is the distance to the root inside the
+    subgraph, not in the whole graph. This is the distance that messages travel in the
+    subgraph, and the cost of computing it depends on the size of the subgraphs only.
 
     Args:
         edge_index: Directed edges, [2, e].
         num_nodes: Number of nodes, n.
         length: Number of steps of a walk.
         repeats: Number of walks from each root.
-        p: Return parameter of `random_walks`.
-        q: In-out parameter of `random_walks`.
-        max_hops: Largest value of `hop`; copies farther from the root get -1.
+        p: node2vec's return parameter; see `random_walks`.
+        q: node2vec's in-out parameter; see `random_walks`.
+        max_hops: Largest distance to the root to search; nodes of a subgraph that are
+            farther from the root have `hop` -1.
         generator: Random number generator, on the device of `edge_index`.
     """
     check_count("length", length)
@@ -76,14 +77,17 @@ class RandomWalks:
     repeats: int = 5
     """Number of walks from each root."""
     p: float = 1.0
-    """Return parameter of `random_walks`."""
+    """node2vec's return parameter; a large value makes stepping back unlikely."""
     q: float = 1.0
-    """In-out parameter of `random_walks`."""
+    """node2vec's in-out parameter; a large value keeps a walk near its previous
+    node."""
     max_hops: int = 10
-    """Largest value of `hop`; copies farther from the root get -1."""
+    """Largest distance to the root to search; nodes of a subgraph that are farther from
+    the root have `hop` -1."""
 
     random = True
-    """Every call samples new subgraphs, so they must not be cached across epochs."""
+    """Always True: every call samples new subgraphs, so they are not cached across
+    epochs."""
 
     def __post_init__(self) -> None:
         check_count("length", self.length)
@@ -97,7 +101,14 @@ class RandomWalks:
         num_nodes: int,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Sample the subgraph of every node with `generator`."""
+        """Sample a random-walk subgraph for every node.
+
+        Args:
+            edge_index: Directed edges, [2, e].
+            num_nodes: Number of nodes, n.
+            generator: Random number generator, on the device of `edge_index`; None =
+                PyTorch's default generator.
+        """
         return walk_subgraphs(
             edge_index,
             num_nodes,
