@@ -1,4 +1,4 @@
-"""Incoming edges in CSR form, and checks of `edge_index`."""
+"""Incoming edges in compressed sparse row (CSR) form, and checks of `edge_index`."""
 
 from typing import NamedTuple
 
@@ -11,20 +11,22 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of every node in one direction, as a CSR matrix.
+    """The neighbours of every node in one direction (incoming edges), in CSR form.
 
-    The neighbours of node `v` are entries `ptr[v]:ptr[v + 1]` of `node` and `edge`,
-    sorted by neighbour, then by edge.
+    Entries `ptr[v]:ptr[v + 1]` of `node` and `edge` are the neighbours of node `v` and
+    the edges that join them to `v`, sorted by neighbour, then by edge. In shapes, n is
+    the number of nodes and e the number of edges.
     """
 
     ptr: Tensor
-    """Row pointer (CSR), [n + 1]."""
+    """Row pointer (CSR), [n + 1]: where the neighbours of each node start."""
     node: Tensor
-    """The neighbour: the node at the other end of the edge, [e]."""
+    """The neighbour: for incoming edges, the source of each edge, [e]."""
     edge: Tensor
-    """The column of the edge in `edge_index`, [e]."""
+    """The position (column) of each edge in `edge_index`, [e]."""
     key: Tensor
-    """`row * n + neighbour` of every entry, [e], sorted, for binary search of pairs."""
+    """`v * n + neighbour` for every neighbour of every node `v`, [e]; sorted, so that a
+    binary search finds whether two nodes are joined."""
 
     @property
     def num_nodes(self) -> int:
@@ -32,13 +34,26 @@ class Neighbors(NamedTuple):
         return self.ptr.numel() - 1
 
     def rows(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the start and the length of each node's row, shaped like `nodes`."""
+        """Return where the neighbours of the given nodes are stored.
+
+        Args:
+            nodes: Node numbers, of any shape.
+
+        Returns:
+            The position of each node's first neighbour in `node` and `edge`, and its
+            number of neighbours; both shaped like `nodes`.
+        """
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr.index_select(0, nodes + 1) - start
 
 
 def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
-    """Group edges by target: row `v` contains every `u` with an edge `u -> v`."""
+    """Group edges by target: the neighbours of `v` are all `u` with an edge `u -> v`.
+
+    Args:
+        edge_index: Directed edges, [2, e].
+        num_nodes: Number of nodes, n.
+    """
     source, target = edge_index
     key, edge = torch.sort(target * num_nodes + source, stable=True)
     ptr = pointers(counts_of(target, num_nodes))
@@ -64,7 +79,10 @@ def check_edge_shape(edge_index: Tensor) -> None:
 
 
 def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
-    """Raise `GraphError` unless `edge_index` is int64 [2, e] with entries in 0..n-1."""
+    """Raise `GraphError` unless `edge_index` is int64 [2, e] with valid node numbers.
+
+    Node numbers must be in 0..num_nodes-1.
+    """
     check_count("num_nodes", num_nodes)
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:

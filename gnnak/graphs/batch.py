@@ -17,26 +17,29 @@ from gnnak.graphs.real import RealCounts
 class GraphBatch:
     """A disjoint union of graphs, with the attribute names of a PyG `Batch`.
 
-    Graphs are concatenated: nodes and edges of one graph are contiguous. All fields are
-    on one device. Every axis may be empty, and graphs without nodes are counted, also
-    at the end of the batch.
+    Graphs are concatenated: the nodes of one graph are contiguous, and so are its
+    edges. All fields are on one device. Every axis may be empty; graphs without nodes
+    are allowed, even at the end of the batch. In shapes, n, e and g are the numbers of
+    nodes, edges and graphs of the batch.
     """
 
     x: Tensor | None
-    """[n, c]: node features, or None."""
+    """[n, c]: node features; None if nodes have no features."""
     edge_index: Tensor
     """[2, e], int64, in 0..n-1: directed edges. Nodes are numbered over the whole
     batch, and both ends of an edge are in the same graph."""
     edge_attr: Tensor | None
-    """[e, c]: edge features, or None."""
+    """[e, c]: edge features; None if edges have no features."""
     y: Tensor | None
-    """[g, ...]: targets of the graphs, or [n, ...]: targets of the nodes, or None."""
+    """Training targets: [g, ...], one row per graph, or [n, ...], one row per node;
+    None = no targets."""
     batch: Tensor
     """[n], int64, in 0..g-1, sorted: the graph each node belongs to."""
     ptr: Tensor
     """[g + 1], int64: row pointer; the nodes of graph `i` are `ptr[i]:ptr[i + 1]`."""
     real: RealCounts | None = None
-    """How many rows of a padded batch are real; None = all rows are."""
+    """For a batch padded to a fixed size, the numbers of rows that are not padding;
+    None = there is no padding."""
 
     @property
     def num_nodes(self) -> int:
@@ -55,13 +58,13 @@ class GraphBatch:
 
     @property
     def device(self) -> torch.device:
-        """The device all fields are on."""
+        """The device of all fields."""
         return self.ptr.device
 
     def to(
         self, device: torch.device | str | int, non_blocking: bool = False
     ) -> GraphBatch:
-        """Return this batch on another device."""
+        """Return this batch on another device; arguments as in `Tensor.to`."""
         moved = {
             field.name: getattr(self, field.name).to(device, non_blocking=non_blocking)
             for field in fields(self)
@@ -81,7 +84,7 @@ class GraphBatch:
         """Check that every field is as documented above and return the batch.
 
         Raises:
-            GraphError: Names the first field that is wrong.
+            GraphError: If a field is not as documented; the message names the first.
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)
@@ -101,7 +104,7 @@ class GraphBatch:
         return self
 
     def _check_targets(self, y: Tensor) -> None:
-        """Check that `y` has one row per node or one row per graph."""
+        """Raise `GraphError` unless `y` has one row per node or one row per graph."""
         rows, owner = self.num_graphs, "graph"
         if y.dim() and y.size(0) == self.num_nodes:
             rows, owner = self.num_nodes, "node"

@@ -1,4 +1,4 @@
-"""Checks of single fields, shared by `GraphStore` and `GraphBatch`."""
+"""Functions that check one field of a `GraphStore` or a `GraphBatch`."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,13 @@ from gnnak.graphs.adjacency import check_edge_shape
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
-    """Return `value` if it is a tensor on `device` (any device if None), else raise."""
+    """Return `value`; raise `GraphError` unless it is a tensor on `device`.
+
+    Args:
+        name: Name of the field in the error message.
+        value: The field.
+        device: The device that the tensor must be on; None = any device.
+    """
     if not isinstance(value, Tensor):
         raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
     if device is not None and value.device != device:
@@ -22,6 +28,9 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0.
+
+    Also raises it if the sum of the numbers could overflow int64, or if the vector is
+    not on `device` (None = any device).
 
     >>> check_counts("num_nodes", torch.tensor([3, -1]))
     Traceback (most recent call last):
@@ -45,7 +54,7 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless both ends of every edge are nodes of its graph.
+    """Raise `GraphError` unless both ends of every edge are nodes of the edge's graph.
 
     Args:
         edge_index: Directed edges, graph after graph, [2, e]; nodes are numbered from 0
@@ -85,9 +94,11 @@ def check_rows(
 
     Args:
         name: Name of the field in the error message.
-        value: The field: must be a tensor [rows, c] if `columns`, else [rows, ...].
+        value: The field; it must be a tensor [rows, c] if `columns` is True, else
+            [rows, ...].
         rows: Required number of rows.
-        owner: The item that a row describes, for the message: node, edge or graph.
+        owner: The item that a row describes, for the error message: "node", "edge" or
+            "graph".
         columns: Whether the tensor must have exactly two dimensions.
         device: The device the field must be on; any device if None.
 
@@ -117,8 +128,8 @@ def check_alike(name: str, values: Sequence[object], owner: str, axis: int = 0) 
 
     Args:
         name: Name of the field in the error message.
-        values: The field's value in each of several graphs or stores.
-        owner: The word for one of them in the message: graph or store.
+        values: The values of the field in several graphs or stores.
+        owner: What each value comes from, for the error message: "graph" or "store".
         axis: The axis to concatenate along.
 
     >>> check_alike("x", [torch.zeros(3, 1), torch.zeros(3, 2)], "graph")
@@ -136,7 +147,7 @@ torch.float32 [*, 2] on cpu in graph 1; make them equal.
 
 
 def describe(value: Tensor | None) -> str:
-    """Return the shape of a field for a `repr`: `[5, 1]`, or `None`."""
+    """Return the shape of a field as text for a `repr`, such as "[5, 1]", or "None"."""
     return "None" if value is None else str(list(value.shape))
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from gnnak.errors import GraphError
 
 Indices = int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor
-"""Selects graphs: an int, a slice, or a list, array or tensor of ints or bools."""
+"""What can select graphs: an int, a slice, or a list, array or tensor of ints or
+bools."""
 
 KINDS = "an int, a slice, a list, or a tensor of bools or ints"
 
@@ -21,7 +22,7 @@ def as_indices(indices: Indices, size: int) -> Tensor:
         indices: An int (one position), a slice, a boolean mask [size], or a list, array
             or tensor of ints. Negative ints count from the end, positions may repeat,
             and their order is preserved.
-        size: Number of positions.
+        size: Number of graphs that can be selected.
 
     Raises:
         GraphError: If a position is out of range or `indices` has another type.
@@ -58,12 +59,15 @@ def indices_at(
 ) -> tuple[Tensor, Tensor]:
     """Convert `indices` to positions, both on the host and on `device`.
 
-    The copy to the device does not synchronise.
+    The transfer to the device does not synchronise.
 
     Args:
         indices: As for `as_indices`.
-        size: Number of positions.
-        device: The device of the second copy.
+        size: Number of graphs that can be selected.
+        device: The device of the second result.
+
+    Returns:
+        The same positions twice, [k]: on the host and on `device`.
     """
     chosen = as_indices(indices, size)
     host = chosen.cpu()
@@ -82,7 +86,11 @@ def _from_slice(part: slice, size: int) -> Tensor:
 
 
 def _flat(indices: object) -> Tensor:
-    """Convert an int, list, array or tensor to a vector of bools or ints."""
+    """Convert an int, list, array or tensor to a vector of bools or ints.
+
+    Raises:
+        GraphError: If that is not possible.
+    """
     try:
         chosen = torch.as_tensor(indices)
     except (TypeError, ValueError, RuntimeError) as error:

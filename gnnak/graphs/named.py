@@ -1,14 +1,18 @@
-"""Named graphs from the paper's theorems, as `(edge_index, num_nodes)`."""
+"""Named graphs from the paper's theorems, as `(edge_index, num_nodes)`.
+
+1-WL and 3-WL are Weisfeiler-Leman (WL) tests; Subgraph-1-WL* is the paper's test that
+compares the egonets of all nodes by 1-WL.
+"""
 
 import torch
 from torch import Tensor
 
 Graph = tuple[Tensor, int]
-"""`(edge_index, num_nodes)`."""
+"""A graph as `(edge_index, num_nodes)`; `edge_index` is [2, e]."""
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
-    """Return the graph with both directions of each edge.
+    """Build the undirected graph with these edges; it has both directions of each edge.
 
     >>> undirected([(0, 1)], 3)
     (tensor([[0, 1],
@@ -21,10 +25,10 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 def four_regular_pair() -> tuple[Graph, Graph]:
     """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
 
-    They differ by one swap of two edges: 0-1 and 2-4 become 0-2 and 1-4. The 1-hop
-    egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL* distinguishes the graphs
-    (Theorem 2). The paper shows a pair like this in a figure but does not list its
-    edges.
+    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4 instead. The
+    1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL* distinguishes the
+    graphs (Theorem 2). The paper shows a pair like this in a figure but does not list
+    its edges.
     """
     common = [(0, 3), (0, 4), (0, 6), (1, 2), (1, 3), (1, 7), (2, 5)]
     common += [(2, 7), (3, 4), (3, 6), (4, 5), (5, 6), (5, 7), (6, 7)]
@@ -34,7 +38,10 @@ def four_regular_pair() -> tuple[Graph, Graph]:
 
 
 def rook() -> Graph:
-    """Return the 4x4 rook's graph: cells that share a row or a column are joined."""
+    """Return the 4x4 rook's graph: nodes are the cells of a 4x4 board.
+
+    Cells in the same row or the same column are joined.
+    """
     cells = [(row, column) for row in range(4) for column in range(4)]
     edges = [
         (i, j)
@@ -48,9 +55,9 @@ def rook() -> Graph:
 def shrikhande() -> Graph:
     """Return the Shrikhande graph on the 4x4 torus.
 
-    It has the same parameters as the rook's graph, srg(16, 6, 2, 2), and 3-WL does not
-    distinguish the two, but they are not isomorphic: the neighbours of a node form a
-    hexagon here and two triangles in the rook's graph (Theorem 3).
+    Like the rook's graph it is strongly regular, srg(16, 6, 2, 2), and 3-WL does not
+    distinguish the two graphs. They are not isomorphic: the neighbours of a node form a
+    hexagon in this graph and two triangles in the rook's graph (Theorem 3).
     """
     steps = [(0, 1), (1, 0), (1, 1)]
     edges = [

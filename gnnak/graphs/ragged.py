@@ -5,9 +5,10 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer (CSR) of rows with these lengths.
+    """Return the row pointer of rows with these lengths, [number of rows + 1].
 
-    It is the cumulative sum with a leading zero, `[0, c_0, c_0 + c_1, ...]`.
+    A row pointer, as in compressed sparse row (CSR) matrices, is the cumulative sum of
+    the lengths with a leading zero: `[0, c_0, c_0 + c_1, ...]`.
 
     >>> pointers(torch.tensor([2, 0, 3]))
     tensor([0, 2, 2, 5])
@@ -23,13 +24,13 @@ def ragged_ranges(
     """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
     Args:
-        start: First value of each range, [r].
+        start: First value of each of the r ranges, [r].
         count: Length of each range, [r]; may be 0.
-        total: The sum of `count` if known on the host; it avoids a synchronisation.
+        total: The sum of `count`; None = computed, which synchronises with the device.
 
     Returns:
-        The range that each entry belongs to and the entry's value, both of length
-        `count.sum()`.
+        For each entry of the concatenation, the number `i` of its range, and its value;
+        both of shape [total].
 
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
@@ -42,7 +43,10 @@ def ragged_ranges(
 
 
 def counts_of(index: Tensor, size: int) -> Tensor:
-    """Count how often each of `0, ..., size - 1` occurs in `index`, [size].
+    """Count how often each of the numbers 0..size-1 occurs in `index`.
+
+    Returns:
+        The counts, [size], on the device of `index`.
 
     >>> counts_of(torch.tensor([0, 2, 2]), 4)
     tensor([1, 0, 2, 0])
@@ -52,14 +56,15 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Return cuts that split rows into chunks of about `limit` work each.
+    """Find where to cut rows into chunks, so that each chunk has about `limit` work.
 
     Args:
-        work: The work of each row.
-        limit: Approximate work of a chunk.
+        work: The work of each row, a 1-d tensor of integers, such as its length.
+        limit: Approximate sum of the work of a chunk.
 
     Returns:
-        The first row of every chunk but the first, as `torch.tensor_split` takes them.
+        The first row of every chunk except the first chunk. `torch.tensor_split`
+        accepts this list.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

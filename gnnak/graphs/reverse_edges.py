@@ -16,11 +16,12 @@ def add_reverse_edges(
 
     Args:
         edge_index: Edges in one direction, [2, e].
-        directed: Edges that get no reverse edge, bool [e]; if None, all get one.
+        directed: Boolean mask of edges that get no reverse edge, [e]; None = all edges
+            except self loops get one.
 
     Returns:
-        The edges with their reverse edges, [2, e'], and the position in `edge_index`
-        that each one comes from, [e'].
+        The edges with their reverse edges, [2, e'], and for each of them the position
+        in `edge_index` of the edge that it comes from, [e'].
 
     >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
     (tensor([[0, 1, 2, 1, 2],
@@ -38,13 +39,14 @@ def add_reverse_edges(
 
 
 def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> GraphStore:
-    """Return the store with a reverse edge directly after every edge.
+    """Return the store with a reverse edge inserted directly after every edge.
 
-    A reverse edge has the attributes of its edge; self loops get none.
+    A reverse edge has the attributes of its edge; self loops get no reverse edge.
 
     Args:
         store: Graphs with each undirected edge in one direction.
-        directed: Edges that get no reverse edge, bool [e]; if None, all get one.
+        directed: Boolean mask of edges that get no reverse edge, [e]; None = all edges
+            except self loops get one.
     """
     edge_index, origin = add_reverse_edges(store.edge_index, directed)
     graph = _graph_of_edge(store).index_select(0, origin)
@@ -58,14 +60,14 @@ def with_reverse_edges(store: GraphStore, directed: Tensor | None = None) -> Gra
 
 
 def without_reverse_edges(store: GraphStore) -> GraphStore | None:
-    """Return the store with one direction of every undirected edge.
+    """Return the store with only one direction of every undirected edge.
 
     Two edges are the reverse of each other if they join the same nodes in opposite
-    directions with equal attributes; the first of the two remains.
+    directions with equal attributes; the first of the two remains. Self loops remain.
     `with_reverse_edges` is the inverse, up to the order of edges.
 
     Returns:
-        The store, or None if an edge has no reverse edge.
+        The store; None if an edge other than a self loop has no reverse edge.
     """
     edge_index, graph = store.edge_index, _graph_of_edge(store)
     group = _same_edge(store, graph)
@@ -76,7 +78,8 @@ def without_reverse_edges(store: GraphStore) -> GraphStore | None:
     one_way = counts[0::2] != counts[1::2]
     if (one_way.index_select(0, group) & ~loop).any():
         return None
-    # Pair the i-th forward with the i-th backward edge of a group; keep the first.
+    # Pair the i-th forward with the i-th backward edge of a group; the one that comes
+    # first in the store remains.
     edge = torch.arange(key.numel(), device=key.device)
     order = torch.argsort(key, stable=True)
     rank = torch.empty_like(edge)
@@ -100,7 +103,17 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Return a group number per edge, [e]; equal ends and attributes, equal number."""
+    """Give edges with the same ends and attributes the same number.
+
+    The direction of edges is ignored.
+
+    Args:
+        store: The graphs.
+        graph: The graph of each edge, [e].
+
+    Returns:
+        The number of each edge, [e].
+    """
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])
     pair = ends.amin(dim=0) * size + ends.amax(dim=0)

@@ -29,7 +29,8 @@ class GraphStore:
 
     `store[indices]` gathers a `GraphBatch` on the store's device, without a loop over
     graphs. All fields are on one device. Every axis may be empty: a store may have no
-    graphs, and a graph may have no nodes or no edges.
+    graphs, and a graph may have no nodes or no edges. In shapes, g, n and e are the
+    numbers of graphs, nodes and edges of the store.
 
     >>> path = GraphStore(torch.tensor([2]), torch.tensor([2]),
     ...                   torch.tensor([[0, 1], [1, 0]]), y=torch.tensor([7.0]))
@@ -49,11 +50,13 @@ class GraphStore:
     """[2, e], int64: directed edges, graph after graph; nodes are numbered from 0 in
     each graph. Self loops and parallel edges are allowed."""
     x: Tensor | None = None
-    """[n, c]: node features, graph after graph (int64 if categorical), or None."""
+    """[n, c]: node features, graph after graph (int64 if categorical); None = no
+    features."""
     edge_attr: Tensor | None = None
-    """[e, c]: edge features in the order of `edge_index`, or None."""
+    """[e, c]: edge features in the order of `edge_index`; None = no features."""
     y: Tensor | None = None
-    """[g, ...]: targets of the graphs, or [n, ...]: targets of the nodes, or None."""
+    """Training targets: [g, ...], one row per graph, or, if `node_targets`, [n, ...],
+    one row per node; None = no targets."""
     node_targets: bool = False
     """Whether `y` has one row per node instead of one row per graph."""
 
@@ -62,7 +65,7 @@ class GraphStore:
 
     @property
     def device(self) -> torch.device:
-        """The device all fields are on."""
+        """The device of all fields."""
         return self.num_nodes.device
 
     @cached_property
@@ -77,11 +80,15 @@ class GraphStore:
 
     @cached_property
     def counts(self) -> Tensor:
-        """[2, g], on the host: number of nodes and edges of each graph."""
+        """[2, g], on the host: number of nodes and number of edges of each graph."""
         return torch.stack([self.num_nodes, self.num_edges]).cpu()
 
     def __getitem__(self, indices: Indices) -> GraphBatch:
-        """Return the selected graphs as one batch; `indices` as for `as_indices`."""
+        """Return the selected graphs as one batch.
+
+        Args:
+            indices: An int, a slice, a boolean mask, or a list or tensor of ints.
+        """
         return self.subset(indices).union()
 
     def __iter__(self) -> Iterator[GraphBatch]:
@@ -118,7 +125,10 @@ class GraphStore:
         )
 
     def union(self) -> GraphBatch:
-        """Return all graphs as one batch; features and targets are not copied."""
+        """Return all graphs as one batch, without copying features and targets.
+
+        Edge indices are offset, so that nodes are numbered over the whole batch.
+        """
         nodes = None if self.x is None else self.x.size(0)
         offset = self.node_ptr[:-1].repeat_interleave(
             self.num_edges, output_size=self.edge_index.size(1)
@@ -154,7 +164,7 @@ class GraphStore:
         """Check that every field is as documented above and return the store.
 
         Raises:
-            GraphError: Names the first field that is wrong.
+            GraphError: If a field is not as documented; the message names the first.
         """
         check_counts("num_nodes", self.num_nodes)
         check_counts("num_edges", self.num_edges, self.device)
@@ -178,11 +188,11 @@ class GraphStore:
 
     @staticmethod
     def concatenate(stores: Iterable[GraphStore]) -> GraphStore:
-        """Concatenate stores into one.
+        """Concatenate stores into one store with the graphs of all of them, in order.
 
         Raises:
-            GraphError: If `stores` is empty, or two stores differ in which fields are
-                None, in the number of columns, in dtype or in device.
+            GraphError: If `stores` is empty; or if a field is None in one store but not
+                in another, or differs in number of columns, dtype or device.
         """
         stores = list(stores)
         if not stores:

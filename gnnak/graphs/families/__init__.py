@@ -1,4 +1,4 @@
-"""Constructions of non-isomorphic graphs that WL tests can hardly distinguish."""
+"""Non-isomorphic graphs that Weisfeiler-Leman (WL) tests can hardly distinguish."""
 
 from gnnak.graphs.families.cfi import cfi_pair
 from gnnak.graphs.families.circulant import CSL_SKIPS, circulant, csl

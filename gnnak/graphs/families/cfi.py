@@ -1,4 +1,8 @@
-"""Cai-Fürer-Immerman (CFI) pairs: for any k, some pair is indistinguishable to k-WL."""
+"""Cai-Fürer-Immerman (CFI) pairs of graphs.
+
+For every k there is such a pair that the k-dimensional Weisfeiler-Leman test (k-WL)
+cannot distinguish.
+"""
 
 from itertools import combinations
 
@@ -21,11 +25,12 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
     $A$ and $B$ are not isomorphic, and k-WL can distinguish them only if k is larger
     than the smallest separator of the base graph. If the base graph has girth at
-    least 5, Subgraph-1-WL with t-hop egonets, t <= 4, cannot distinguish them, even if
-    its HASH tests isomorphism exactly (Theorem 4).
+    least 5, the paper's Subgraph-1-WL with t-hop egonets, t <= 4, cannot distinguish
+    $A$ and $B$, even if its HASH, the function that maps egonets to colours, tests
+    isomorphism exactly (Theorem 4).
 
     Args:
-        base: A simple, undirected, connected graph with all degrees 3.
+        base: A simple, undirected, connected graph in which every node has degree 3.
 
     >>> edge_index, num_nodes = cfi_pair(nx.complete_graph(4))[0]
     >>> num_nodes, edge_index.size(1) // 2
@@ -49,7 +54,13 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build the CFI graph in which the base edge `crossed`, if any, is crossed."""
+    """Build one graph of a CFI pair.
+
+    Args:
+        base: The cubic base graph.
+        crossed: The edge of `base` where $a$ is joined to $b$, which gives graph $B$;
+            None = no edge, which gives graph $A$.
+    """
     edges: list[tuple[Node, Node]] = []
     for u in base:
         for chosen in _even_sets(list(base[u])):
@@ -67,5 +78,5 @@ def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
 
 
 def _even_sets(neighbors: list[object]) -> list[tuple[object, ...]]:
-    """Return all subsets of three neighbours with 0 or 2 elements."""
+    """Return the subsets with 0 or 2 elements of the three neighbours of a node."""
     return [(), *combinations(neighbors, 2)]

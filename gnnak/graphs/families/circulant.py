@@ -1,4 +1,7 @@
-"""Circulant graphs: each node of a cycle is joined to nodes at fixed distances."""
+"""Circulant graphs: nodes on a cycle, each joined to the nodes at fixed distances.
+
+1-WL, 2-WL and 3-WL are Weisfeiler-Leman (WL) tests.
+"""
 
 from collections.abc import Iterable, Sequence
 from math import gcd
@@ -7,11 +10,12 @@ from gnnak.errors import OptionError
 from gnnak.graphs.named import Graph, undirected
 
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
-"""Skips of the ten graphs of CSL (circular skip links): one per isomorphism class."""
+"""Skips of the ten graphs of the data set CSL (circular skip links), which are pairwise
+non-isomorphic."""
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
-    """Join every node `i` to node `i + step` modulo `num_nodes`, for each step.
+    """Build a circulant graph: `i` is joined to `(i + step) % num_nodes` for each step.
 
     The graph is vertex-transitive, so 1-WL gives all nodes the same colour.
 
@@ -31,15 +35,15 @@ def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
 def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """Build circular skip link (CSL) graphs, one for each of `skips`.
 
-    Each is the circulant graph with steps 1 and `skip`. All are 4-regular, so neither
-    1-WL nor 2-WL distinguishes any two of them. The ten default graphs on 41 nodes are
-    pairwise non-isomorphic, and 3-WL distinguishes all of them. Subgraph-1-WL* with
-    1-hop egonets can only detect triangles, and only the graph with skip 2 has any; all
-    other pairs need larger egonets.
+    A CSL graph is the circulant graph with steps 1 and `skip`. All CSL graphs are
+    4-regular, so neither 1-WL nor 2-WL distinguishes any two of them. The ten default
+    graphs on 41 nodes are pairwise non-isomorphic, and 3-WL distinguishes all of them.
+    The paper's Subgraph-1-WL* with 1-hop egonets can only detect triangles, which only
+    the graph with skip 2 has; all other pairs need larger egonets.
 
     Args:
         num_nodes: Number of nodes of each graph.
-        skips: The skips; each must be coprime to `num_nodes`.
+        skips: The skips; each must be coprime to `num_nodes`, and in 2..num_nodes-2.
     """
     for skip in skips:
         if not 2 <= skip < num_nodes - 1 or gcd(skip, num_nodes) != 1:

@@ -1,8 +1,10 @@
-"""All strongly regular graphs of four parameter sets.
+"""All strongly regular graphs with one of four parameter sets.
 
-A graph is srg(n, d, a, b) if it has n nodes of degree d, adjacent nodes have exactly a
-common neighbours, and other nodes exactly b. Neither 3-WL nor 2-FWL can distinguish two
-graphs with the same parameters.
+A graph is strongly regular, srg(n, d, a, b), if it has n nodes of degree d, any two
+adjacent nodes have exactly a common neighbours, and any two other nodes have exactly b.
+Neither the Weisfeiler-Leman (WL) test 3-WL nor its folklore variant 2-FWL can
+distinguish two graphs with the same parameters. Two-graphs, their descendants, Seidel
+matrices and switching are defined in `two_graphs`.
 """
 
 from itertools import combinations
@@ -18,21 +20,22 @@ from gnnak.graphs.families.two_graphs import (
 from gnnak.graphs.named import Graph, rook, shrikhande, undirected
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""Points of the four two-graphs, in this order, whose descendants are pairwise
-non-isomorphic and represent all isomorphism classes."""
+"""For each of the four two-graphs of `regular_two_graphs`, the points whose descendants
+are the graphs of `srg25`: one graph of each isomorphism class."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""Positions in `regular_members` of the four two-graphs, in this order: one graph of
-each isomorphism class."""
+"""For each of the four two-graphs of `regular_two_graphs`, the positions in
+`regular_members` of the graphs of `srg26`: one graph of each isomorphism class."""
 
 
 def srg16() -> list[Graph]:
     """Return both graphs srg(16, 6, 2, 2): the 4x4 rook's and the Shrikhande graph.
 
-    In the 1-hop egonets, the neighbours of the root form two triangles in one graph and
-    a hexagon in the other. 1-WL cannot distinguish these, because both are 2-regular,
-    so Subgraph-1-WL* with one hop fails; Subgraph-1-WL with 3-WL as its HASH
-    distinguishes the graphs (Theorem 3).
+    In a 1-hop egonet, the neighbours of the root form two triangles in the rook's graph
+    and a hexagon in the Shrikhande graph. 1-WL cannot distinguish two triangles from a
+    hexagon, because both are 2-regular, so Subgraph-1-WL* with 1-hop egonets cannot
+    distinguish the two graphs. Subgraph-1-WL with 3-WL as its HASH, the function that
+    maps egonets to colours, can (Theorem 3).
     """
     return [rook(), shrikhande()]
 
@@ -41,7 +44,8 @@ def srg25() -> list[Graph]:
     """Return all 15 graphs srg(25, 12, 5, 6), the graphs of the SR25 data set.
 
     They are descendants of the four regular two-graphs on 26 points. Each two-graph has
-    26 descendants, which belong to 1, 4, 2 and 8 isomorphism classes.
+    26 descendants; those of the four two-graphs belong to 1, 4, 2 and 8 isomorphism
+    classes.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph(descendants(s)[i]) for s, points in chosen for i in points]
@@ -51,8 +55,8 @@ def srg26() -> list[Graph]:
     """Return all 10 graphs srg(26, 10, 3, 4), first listed by Paulus.
 
     They are the graphs of degree 10 in the four regular two-graphs on 26 points, whose
-    Seidel matrices have row sum 25 - 2 * 10 = 5. The four two-graphs contain 188 of
-    them in total, which belong to 1, 2, 2 and 5 isomorphism classes.
+    Seidel matrices have row sum 25 - 2 * 10 = 5. The four two-graphs contain 188 such
+    graphs in total, which belong to 1, 2, 2 and 5 isomorphism classes.
     """
     found = []
     for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
@@ -82,7 +86,7 @@ def srg28() -> list[Graph]:
 
 
 def _cycle(points: range) -> list[tuple[int, int]]:
-    """Return the edges of the cycle through `points`, each from low to high."""
+    """Return the edges of the cycle through `points`, each as (lower, higher) point."""
     ends = zip(points, [*points[1:], points[0]], strict=True)
     return [(min(end), max(end)) for end in ends]
 
@@ -94,7 +98,7 @@ def _graph(matrix: Matrix) -> Graph:
 
 
 def is_strongly_regular(graph: Graph, degree: int, joined: int, apart: int) -> bool:
-    """Check whether a graph is srg(n, degree, joined, apart).
+    """Return whether a graph is strongly regular, srg(n, degree, joined, apart).
 
     Args:
         graph: The graph, with both directions of every edge.

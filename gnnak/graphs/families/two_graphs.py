@@ -3,7 +3,9 @@
 The *Seidel matrix* of a graph has 0 on the diagonal, -1 for adjacent nodes and +1 for
 other pairs. *Switching* a set of nodes flips the sign of their rows and columns. A
 *two-graph* is the set of all graphs that switching turns into each other; it is
-*regular* if the Seidel matrix has exactly two eigenvalues. There are four regular
+*regular* if their Seidel matrices have exactly two distinct eigenvalues. The nodes are
+also called points. Switching one graph so that a given point is isolated, and removing
+that point, gives a *descendant* of the two-graph. There are four regular
 two-graphs on 26 points: two contain a Latin square graph of order 5 plus an isolated
 point, two contain the block graph of a Steiner triple system on 13 points.
 """
@@ -17,15 +19,17 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Shifted by 0 to 12 modulo 13, these blocks contain every pair of points once, because
-their differences are 1, 3, 4 and 2, 5, 6."""
+"""The two base blocks of the cyclic Steiner triple system on 13 points. The 26 blocks
+that they give when shifted by 0 to 12 modulo 13 contain every pair of points exactly
+once, because the differences in the base blocks are 1, 3, 4 and 2, 5, 6."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A Latin square of order 5 with a 2x2 subsquare; the cyclic square has none."""
+"""A Latin square of order 5 with a 2x2 Latin subsquare, one string per row. The cyclic
+Latin square has no such subsquare."""
 
 
 def latin_squares() -> list[Matrix]:
-    """Return one Latin square of order 5 of each of the two main classes."""
+    """Return two Latin squares of order 5, one of each main class (there are two)."""
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
     return [cyclic, second]
@@ -34,9 +38,9 @@ def latin_squares() -> list[Matrix]:
 def triple_systems() -> list[list[Block]]:
     """Return the two Steiner triple systems on 13 points.
 
-    Each has 26 triples, and every pair of points is in exactly one of them. The second
-    is the first with four triples on six points (a quadrilateral, or Pasch
-    configuration) replaced by the four other triples that cover the same pairs.
+    Each system has 26 triples, and every pair of points is in exactly one triple. The
+    second system is the first with four triples on six points (a quadrilateral, or
+    Pasch configuration) replaced by the four other triples that cover the same pairs.
     """
     first = [
         frozenset((point + shift) % 13 for point in base)
@@ -78,12 +82,19 @@ def _seidel(joined: NDArray[np.bool_]) -> Matrix:
 
 
 def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Switch a Seidel matrix: multiply row and column `i` by `signs[i]`."""
+    """Switch a Seidel matrix: multiply row and column `i` by `signs[i]` (1 or -1)."""
     return matrix * np.outer(signs, signs)
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return, for each point, the matrix switched to isolate it, without the point."""
+    """Return the descendant of a two-graph for each of its points.
+
+    The descendant is the graph switched so that the point is isolated, without that
+    point.
+
+    Args:
+        matrix: The Seidel matrix of a graph of the two-graph.
+    """
     found = []
     for point in range(len(matrix)):
         signs = matrix[point].copy()
@@ -97,9 +108,9 @@ def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
     """Return every switching of the matrix after which all rows sum to `value`.
 
     The signs of these switchings are the eigenvectors of the eigenvalue `value` whose
-    entries are all +1 or -1. An eigenvector is determined by as many of its entries as
-    the eigenspace has dimensions, so all sign patterns of those entries are tried; the
-    first is fixed to +1, because opposite signs give the same switching.
+    entries are all +1 or -1. If the eigenspace has d dimensions, some d entries
+    determine an eigenvector, so all sign patterns of those d entries are tried. The
+    first of them is fixed to +1, because opposite signs give the same switching.
 
     Args:
         matrix: A Seidel matrix.
@@ -119,7 +130,7 @@ def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
 
 
 def _independent_rows(space: NDArray[np.float64]) -> list[int]:
-    """Return the first rows of `space` that are a basis of its row space."""
+    """Return the indices of the first rows that form a basis of the row space."""
     chosen: list[int] = []
     for row in range(len(space)):
         if np.linalg.matrix_rank(space[[*chosen, row]], tol=1e-6) > len(chosen):

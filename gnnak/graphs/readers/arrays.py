@@ -1,4 +1,4 @@
-"""Convert numpy arrays of a file to tensors, and back."""
+"""Convert the numpy arrays of an npz file to tensors, and back."""
 
 import numpy as np
 import torch
@@ -10,17 +10,18 @@ LARGEST = np.iinfo(np.int64).max
 
 
 def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
-    """Copy an array to a tensor; integers and bools become int64.
+    """Copy a numpy array to a tensor; integers and bools become int64.
 
-    Floating-point numbers keep their dtype.
+    The dtype of floating-point numbers does not change.
 
     Args:
         key: Name of the array in error messages.
         array: Integers, bools or floating-point numbers of up to 64 bits.
-        whole: Accept integers only.
+        whole: If True, the array must contain whole numbers: an array of bools or
+            floating-point numbers raises an error.
 
     Raises:
-        GraphError: If the array has another dtype, or an integer exceeds int64.
+        GraphError: If the dtype is not accepted, or an integer does not fit into int64.
 
     >>> to_tensor("x", np.array([[3], [1]], np.uint8), whole=False)
     tensor([[3],
@@ -38,7 +39,9 @@ def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
 
 
 def to_array(key: str, tensor: Tensor) -> np.ndarray:
-    """Copy a tensor to an array; integers get the smallest dtype that fits.
+    """Convert a tensor to a numpy array for a file.
+
+    Integers get the smallest integer dtype that can represent them.
 
     Args:
         key: Name of the tensor in error messages.
@@ -62,10 +65,14 @@ def to_array(key: str, tensor: Tensor) -> np.ndarray:
 
 
 def to_flag(key: str, array: np.ndarray | None) -> bool:
-    """Convert an array with one bool to a Python bool; None gives False.
+    """Convert an array with a single bool to a Python bool.
+
+    Args:
+        key: Name of the array in error messages.
+        array: The array; None = the file does not contain it, which means False.
 
     Raises:
-        GraphError: If the array is anything but one bool.
+        GraphError: If the array is not a single bool.
     """
     if array is None:
         return False
@@ -78,10 +85,14 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
 
 def to_names(key: str, array: np.ndarray) -> tuple[str, ...]:
-    """Convert a one-dimensional array of strings to a tuple.
+    """Convert a one-dimensional array of strings to a tuple of strings.
+
+    Args:
+        key: Name of the array in error messages.
+        array: The array.
 
     Raises:
-        GraphError: If the array has another dtype or shape.
+        GraphError: If the array does not contain strings or is not one-dimensional.
     """
     if array.dtype.kind != "U" or array.ndim != 1:
         raise GraphError(

@@ -1,4 +1,4 @@
-"""Read and write whole files, with `FileFormatError` on failure."""
+"""Read and write whole files; every failure raises `FileFormatError`."""
 
 import os
 import secrets
@@ -14,7 +14,7 @@ def read_bytes(path: FilePath) -> bytes:
     """Return the content of a file.
 
     Raises:
-        FileFormatError: If there is no such file, or it cannot be read.
+        FileFormatError: If the file does not exist, is a folder or cannot be read.
     """
     where = Path(path)
     if where.is_dir():
@@ -28,10 +28,10 @@ def read_bytes(path: FilePath) -> bytes:
 
 
 def make_folder(path: FilePath) -> Path:
-    """Create a folder and its parents if they do not exist; return its path.
+    """Create a folder and its parents if they do not exist; return the folder's path.
 
     Raises:
-        FileFormatError: If it cannot be created.
+        FileFormatError: If the folder cannot be created.
     """
     where = Path(path)
     try:
@@ -44,7 +44,7 @@ def make_folder(path: FilePath) -> Path:
 
 
 def write_bytes(path: FilePath, content: bytes) -> None:
-    """Write a file atomically: readers see the old content or all of the new one.
+    """Write a file atomically: readers see either the old or the complete new content.
 
     The content is written to a temporary file in the same folder, which is then
     renamed to `path`.

@@ -21,7 +21,9 @@ OTHERS = {b":": "sparse6", b"&": "digraph6", b";": "incremental sparse6"}
 
 
 def read_graph6(path: FilePath) -> GraphStore:
-    """Read a graph6 file: one graph per line; skips blank lines and the header.
+    """Read a graph6 file: one graph per line. Skips blank lines and the header.
+
+    The store has both directions of every edge.
 
     Raises:
         FileFormatError: If the file is missing or a line is not graph6; the message
@@ -31,12 +33,13 @@ def read_graph6(path: FilePath) -> GraphStore:
 
 
 def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
-    """Parse graph6: one graph per line; skips blank lines and the header.
+    """Parse graph6 text: one graph per line. Skips blank lines and the header.
 
-    The store has both directions of every edge, the reverse directly after the edge.
+    The store has both directions of every edge; the reverse edge comes directly after
+    the edge.
 
     Args:
-        text: The lines.
+        text: One or more lines in the graph6 format.
         name: Name of the text in error messages.
 
     Raises:
@@ -73,7 +76,8 @@ def format_graph6(store: GraphStore) -> str:
     r"""Format the graphs of a store as graph6, one per line, without features.
 
     Raises:
-        GraphError: If a graph is not simple and undirected.
+        GraphError: If a graph has self loops, duplicate edges or an edge without its
+            reverse edge.
 
     >>> format_graph6(parse_graph6("Bw\n?\n@"))
     'Bw\n?\n@\n'
@@ -103,14 +107,22 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
     """Write the graphs of a store to a graph6 file, without features.
 
     Raises:
-        GraphError: If a graph is not simple and undirected.
+        GraphError: If a graph has self loops, duplicate edges or an edge without its
+            reverse edge.
         FileFormatError: If the file cannot be written.
     """
     write_bytes(path, format_graph6(store).encode("ascii"))
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Decode one line to the number of nodes and edges [2, e]; raise `ValueError`."""
+    """Decode one line.
+
+    Returns:
+        The number of nodes, and one direction of every edge, [2, e].
+
+    Raises:
+        ValueError: If the line is not valid graph6; the message tells why.
+    """
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
     value = np.frombuffer(line, np.uint8)
@@ -135,7 +147,17 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 
 
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
-    """Return the number of nodes and the six-bit values that follow it."""
+    """Decode $N(n)$, the number of nodes at the start of a line.
+
+    Args:
+        six: The line as six-bit values, one per character.
+
+    Returns:
+        The number of nodes, and the six-bit values of the adjacency matrix after it.
+
+    Raises:
+        ValueError: If the line ends before the number is complete.
+    """
     start, stop = (0, 1) if six[0] < 63 else (1, 4)
     if six[:2].tolist() == [63, 63]:
         start, stop = 2, 8
@@ -148,7 +170,14 @@ def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def _ends(place: np.ndarray) -> np.ndarray:
-    """Convert bit positions in the upper triangle to edges (low, high), [2, e]."""
+    """Convert positions of bits to edges.
+
+    Args:
+        place: Positions of the 1 bits among the bits of the upper triangle, [e].
+
+    Returns:
+        The edges, [2, e], each from its lower to its higher node number.
+    """
     high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > place
     high += high * (high + 1) // 2 <= place
@@ -156,7 +185,12 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode one line from the number of nodes and the bit positions of the edges."""
+    """Encode one graph as a graph6 line, without a line break.
+
+    Args:
+        size: Number of nodes.
+        place: Positions of the edges among the bits of the upper triangle, [e].
+    """
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     number = "".join(
         chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))

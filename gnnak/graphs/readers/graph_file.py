@@ -1,4 +1,4 @@
-"""The content of a data set file: graphs and their splits."""
+"""`GraphFile`: the content of a data set file, graphs and their splits."""
 
 from __future__ import annotations
 
@@ -19,26 +19,31 @@ PARTS: tuple[Part, ...] = get_args(Part)
 
 @dataclass(frozen=True, eq=False)
 class GraphFile:
-    """The graphs of a data set file, their splits, and the names of categories."""
+    """The content of a data set file: graphs, their splits, and names of categories.
+
+    In shapes, g is the number of graphs and k the number of cross-validation folds.
+    """
 
     store: GraphStore
     """The graphs; may be empty."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if the file has no split."""
+    """[g], int64: the part that each graph is in, 0 train, 1 validation, 2 test; None
+    if the file has no split."""
     folds: Tensor | None = None
-    """[k, g], int64, one row per fold: 0 train, 1 test, -1 not used; None if the file
-    has no folds."""
+    """[k, g], int64: the part that each graph is in, one row per cross-validation fold:
+    0 train, 1 test, -1 not used. None if the file has no folds."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of categories: `names["atom_names"][3]` is the name of atom type 3."""
+    """Names of categories, by key. A key ends in "_names": `names["atom_names"][3]` is
+    the name of atom type 3."""
 
     def indices(self, part: Part) -> Tensor:
         """Return the positions of the graphs in one part of the split, sorted.
 
         Args:
-            part: `train`, `validation` or `test`.
+            part: "train", "validation" or "test".
 
         Raises:
-            GraphError: If there is no split.
+            GraphError: If these graphs have no split.
         """
         check_choice("part", part, PARTS)
         if self.split is None:
@@ -46,7 +51,10 @@ class GraphFile:
         return (self.split == PARTS.index(part)).nonzero().flatten()
 
     def fold(self, index: int) -> tuple[Tensor, Tensor]:
-        """Return the positions of the training graphs and of the test graphs of a fold.
+        """Return the positions of the training and of the test graphs of a fold.
+
+        Args:
+            index: Number of the cross-validation fold, from 0.
 
         Raises:
             GraphError: If the fold does not exist.
@@ -58,10 +66,10 @@ class GraphFile:
         return train.flatten(), test.flatten()
 
     def check(self) -> GraphFile:
-        """Check that every field is as documented above and return the file.
+        """Check that every field is as documented above and return this object.
 
         Raises:
-            GraphError: Names the first field that is wrong.
+            GraphError: If a field is not as documented; the message names the first.
         """
         self.store.check()
         size = len(self.store)
@@ -88,7 +96,15 @@ class GraphFile:
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
-    """Raise `GraphError` unless `value` is an int64 tensor of codes low..high."""
+    """Raise `GraphError` unless `value` is an int64 tensor with entries in low..high.
+
+    Args:
+        name: Name of the field in the error message.
+        value: The field, `split` or `folds`.
+        shape: The required shape, for the error message only.
+        low: Smallest valid code.
+        high: Largest valid code.
+    """
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]

@@ -1,4 +1,4 @@
-"""Convert networkx graphs to a store, and back."""
+"""Convert networkx graphs to a `GraphStore`, and back."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
 
 Names = str | Sequence[str]
-"""The name of one attribute, or of several whose columns are concatenated."""
+"""The name of one attribute, or the names of several attributes, whose values are
+concatenated as columns."""
 
 
 def from_networkx(
@@ -23,13 +24,14 @@ def from_networkx(
     """Convert networkx graphs to a store; nodes are numbered in iteration order.
 
     In undirected graphs, every edge is followed by its reverse edge; directed graphs
-    get no reverse edges. Parallel edges remain, and self loops are stored once.
+    get no reverse edges. Parallel edges are preserved, and a self loop is stored once.
 
     Args:
         graphs: Directed or undirected graphs or multigraphs, with any hashable nodes.
         node_attr: Names of the node attributes that become the columns of `x`; each is
             a number or a list of numbers. If None, the store has no `x`.
         edge_attr: Names of the edge attributes that become the columns of `edge_attr`.
+            If None, the store has no `edge_attr`.
 
     Raises:
         GraphError: If an item is not a graph, or an attribute is missing or not a
@@ -62,6 +64,10 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
     Features become the attributes `x` and `edge_attr`, as lists. To get an undirected
     graph, use `nx.Graph(to_networkx(store, index))`.
 
+    Args:
+        store: The graphs.
+        index: Position of the graph in the store.
+
     >>> to_networkx(from_networkx([nx.path_graph(3)]), 0).edges()
     OutMultiEdgeDataView([(0, 1), (1, 0), (1, 2), (2, 1)])
     """
@@ -79,7 +85,11 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Raw(NamedTuple):
-    """One networkx graph as Python lists, each edge once, with rows of attributes."""
+    """One networkx graph as Python lists; an undirected edge is listed once.
+
+    `size` is the number of nodes, `ends` are the two nodes of each edge, and
+    `node_rows` and `edge_rows` have the attribute values of each node and edge.
+    """
 
     size: int
     directed: bool
@@ -109,7 +119,14 @@ def _one(
 def _row(
     number: int, what: str, data: Mapping[str, Any], names: Names | None
 ) -> list[float]:
-    """Concatenate the attribute values of one node or edge."""
+    """Concatenate the attribute values of one node or edge.
+
+    Args:
+        number: Number of the graph, for error messages.
+        what: The node or edge, for error messages.
+        data: All attributes of the node or edge, by name.
+        names: The attributes to take.
+    """
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
@@ -122,7 +139,14 @@ def _row(
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert rows to a tensor [rows, c]: int64 if integers or bools, else float32."""
+    """Convert the attribute rows of all nodes or edges to a tensor [rows, c].
+
+    Integers and bools become int64, other numbers float32.
+
+    Args:
+        rows: The attribute values of each node or edge.
+        names: The attributes that were taken; None = none, and the result is None.
+    """
     if names is None:
         return None
     if not rows:

@@ -1,4 +1,7 @@
-"""The npz layout: a data set as a few numpy arrays, without pickles.
+"""The npz layout: a data set file with a few numpy arrays, without pickles.
+
+The file has these keys, where g, n, e and k are the numbers of graphs, nodes, edges and
+cross-validation folds:
 
 ==========================  ======================================================
 `num_nodes`, `num_edges`    [g], integers; each undirected edge is counted once
@@ -37,20 +40,20 @@ FLAGS = ("node_targets", "directed")
 
 
 def read_npz(path: FilePath, allow_no_edges: bool = False) -> GraphFile:
-    """Read a data set in the npz layout, and add reverse edges unless directed.
+    """Read a data set in the npz layout.
 
-    Integers and bools become int64; floating-point numbers keep their dtype. A reverse
-    edge comes directly after its edge. Without `x` in the file, `x` is one column of
-    zeros.
+    Unless the file has `directed` set, a reverse edge is added directly after every
+    edge. Integers and bools become int64; the dtype of floating-point numbers does not
+    change. If the file has no `x`, `x` is one column of zeros.
 
     Args:
         path: The file.
-        allow_no_edges: Whether a file without the keys `num_edges` and `edge_index` is
-            read as graphs without edges, instead of raising an error.
+        allow_no_edges: If True, a file without the keys `num_edges` and `edge_index` is
+            read as graphs without edges; if False, it raises an error.
 
     Raises:
-        FileFormatError: If the file is missing, damaged or not in this layout; the
-            message names the file and the key.
+        FileFormatError: If the file is missing, damaged or not in the npz layout; the
+            message names the file and, if possible, the key.
     """
     arrays = _load(path)
     try:
@@ -64,10 +67,10 @@ def read_npz(path: FilePath, allow_no_edges: bool = False) -> GraphFile:
 def write_npz(path: FilePath, file: GraphFile) -> None:
     """Write a data set in the npz layout; `read_npz` is the inverse.
 
-    If every edge has a reverse edge with the same attributes, one direction is written,
-    and reading may give the edges in another order; otherwise all edges are written,
-    with `directed` set. Integers are written in the smallest dtype that fits and read
-    as int64. The file is written atomically.
+    If every edge has a reverse edge with the same attributes, only one direction is
+    written, and `read_npz` may return the edges in another order. Otherwise all edges
+    are written, with `directed` set. Integers are written in the smallest dtype that
+    can represent them and read as int64. The file is written atomically.
 
     Args:
         path: The file; an existing file is replaced.
@@ -97,7 +100,11 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 
 
 def _load(path: FilePath) -> dict[str, np.ndarray]:
-    """Read all arrays of the file, by key."""
+    """Read all arrays of an npz file into a dict by key.
+
+    Raises:
+        FileFormatError: If the file cannot be read or has an unknown key.
+    """
     content = io.BytesIO(read_bytes(path))
     opened = _try(
         f"{path} is not an npz file", lambda: np.load(content, allow_pickle=False)
@@ -118,7 +125,12 @@ def _load(path: FilePath) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
-    """Call `action`; turn any exception into a `FileFormatError`."""
+    """Call `action`; turn any exception into a `FileFormatError`.
+
+    Args:
+        what: Start of the error message: what failed.
+        action: Reads an array, or opens the file.
+    """
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files
@@ -129,7 +141,15 @@ def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool
 ) -> tuple[GraphFile, bool]:
-    """Build the `GraphFile` without reverse edges; return it and `directed`."""
+    """Build a `GraphFile` from the arrays of an npz file, without reverse edges.
+
+    Args:
+        arrays: The arrays by key.
+        allow_no_edges: As in `read_npz`.
+
+    Returns:
+        The `GraphFile`, and whether its edges are directed.
+    """
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
         zeros = np.zeros(arrays.get("num_nodes", np.zeros(0)).shape, np.int64)
@@ -158,7 +178,7 @@ def _assemble(
 
 
 def _constant(num_nodes: int) -> Tensor:
-    """Return zeros [n, 1], the features of nodes without features."""
+    """Return zeros [n, 1], used as `x` if the file has no `x`."""
     try:
         return torch.from_numpy(np.zeros((num_nodes, 1), np.int64))
     except (MemoryError, ValueError) as error:

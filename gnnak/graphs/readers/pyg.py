@@ -1,4 +1,4 @@
-"""Convert PyG `Data` objects to a store, and back."""
+"""Convert PyG `Data` objects to a `GraphStore`, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
-    One-dimensional `x` [n] and `edge_attr` [e] become one column; `y` may be a number.
+    One-dimensional `x` [n] and `edge_attr` [e] become one column, [n, 1] and [e, 1];
+    `y` may be a number.
     All other attributes (`pos`, `edge_weight`, masks, ...) are dropped.
 
     Args:
@@ -30,8 +31,8 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
             per graph.
 
     Raises:
-        GraphError: If a graph is malformed or differs from the first; the message names
-            it.
+        GraphError: If a graph is malformed, or its fields differ from those of the
+            first graph; the message names the graph.
 
     >>> from torch_geometric.data import Data
     >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -78,7 +79,14 @@ def to_pyg(store: GraphStore) -> list[Data]:
 def _collect(
     data_list: Iterable[Data], node_targets: bool
 ) -> tuple[list[int], dict[str, list[Tensor | None]]]:
-    """Return the number of nodes of every graph and, by name, each field's values."""
+    """Check all graphs and collect their fields.
+
+    Arguments as in `from_pyg`.
+
+    Returns:
+        The number of nodes of every graph; and a dict from the name of each field to
+        the list of its values, one per graph.
+    """
     from torch_geometric.data import Data  # takes seconds to import
 
     if isinstance(data_list, Data):
@@ -100,7 +108,7 @@ def _collect(
 
 
 def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]:
-    """Return the number of nodes and the checked fields of one graph."""
+    """Return the number of nodes of one graph, and its checked fields by name."""
     size = _num_nodes(data)
     device = next((v.device for _, v in data if isinstance(v, Tensor)), None)
     edge_index = data.edge_index
@@ -122,13 +130,17 @@ def _one(data: Data, node_targets: bool) -> tuple[int, dict[str, Tensor | None]]
 
 
 def _columns(value: Tensor | None) -> Tensor | None:
-    """Return a vector as one column, and anything else unchanged."""
+    """Return a vector [k] as one column [k, 1], and anything else unchanged."""
     vector = isinstance(value, Tensor) and value.dim() == 1
     return value[:, None] if vector else value  # type: ignore[index]
 
 
 def _num_nodes(data: Data) -> int:
-    """Return `num_nodes` or the rows of `x`; never guess from the largest edge end."""
+    """Return `data.num_nodes` if it is set, else the number of rows of `x`.
+
+    PyG would guess it from the largest node number of `edge_index`, which misses
+    isolated nodes, so this raises `GraphError` instead.
+    """
     if "num_nodes" in data and data["num_nodes"] is not None:
         return int(data["num_nodes"])
     if not isinstance(data.x, Tensor) or data.x.dim() == 0:
@@ -137,7 +149,7 @@ def _num_nodes(data: Data) -> int:
 
 
 def _join(name: str, values: list[Tensor | None]) -> Tensor | None:
-    """Concatenate a field over all graphs; None if the graphs do not have it."""
+    """Concatenate the values of a field of all graphs; None if the values are None."""
     if values[0] is None:
         return None
     axis = 1 if name == "edge_index" else 0

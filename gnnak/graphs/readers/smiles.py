@@ -1,4 +1,4 @@
-"""Convert SMILES strings to graphs with the features of OGB's molecules."""
+"""Convert SMILES strings to graphs with the features of the Open Graph Benchmark."""
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
@@ -21,11 +21,12 @@ BOND_TYPE = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS", "STEREOANY")
 
 Feature = tuple[str, int, Callable[[Any], int]]
-"""Name, number of categories, and a function from an atom or bond to its category."""
+"""A categorical feature: its name, its number of categories, and a function that
+returns the category of an rdkit atom or bond."""
 
 
 def _among(known: Sequence[object], value: object) -> int:
-    """Return the position of `value` in `known`, or `len(known)` if it is missing."""
+    """Return the position of `value` in `known`, or `len(known)` if it is not there."""
     return known.index(value) if value in known else len(known)
 
 
@@ -40,30 +41,33 @@ ATOM_FEATURES: tuple[Feature, ...] = (
     ("aromatic", 2, lambda a: int(a.GetIsAromatic())),
     ("in a ring", 2, lambda a: int(a.IsInRing())),
 )
-"""The columns of `x`. In the first seven, the last category means any other value."""
+"""The columns of `x`. In the first seven columns, the last category stands for all
+values that have no category of their own."""
 
 BOND_FEATURES: tuple[Feature, ...] = (
     ("type", 5, lambda b: _among(BOND_TYPE, str(b.GetBondType()))),
     ("stereo", 7, lambda b: _among(STEREO, str(b.GetStereo()))),
     ("conjugated", 2, lambda b: int(b.GetIsConjugated())),
 )
-"""The columns of `edge_attr`. In the first two, the last category means any other
-value."""
+"""The columns of `edge_attr`. In the first two columns, the last category stands for
+all values that have no category of their own."""
 
 
 def from_smiles(smiles: Iterable[str]) -> GraphStore:
-    """Convert molecules to graphs: atoms become nodes, bonds edges in both directions.
+    """Convert molecules to graphs: atoms become nodes, and bonds become edges.
 
-    Hydrogens are implicit: they are not nodes. Node features [n, 9] and edge features
-    [e, 3] are categorical, with the columns `ATOM_FEATURES` and `BOND_FEATURES`. They
-    follow the Open Graph Benchmark (Hu et al. 2020), so models trained on its molecules
-    can be applied. Needs rdkit.
+    Each bond gives two edges, one in each direction. Hydrogen atoms are not
+    nodes; a node feature of each atom counts them. Node features [n, 9] and edge
+    features [e, 3] are categorical, with the columns `ATOM_FEATURES` and
+    `BOND_FEATURES`. They are the same as in the Open Graph Benchmark (Hu et al. 2020),
+    so models trained on its molecules can be applied to the result. Needs rdkit.
 
     Args:
         smiles: One SMILES string per molecule.
 
     Raises:
-        GraphError: If a string is not a molecule; the message names its line.
+        GraphError: If a string is not a molecule; the message names its position,
+            counted from 1.
         MissingPackageError: If rdkit is not installed.
     """
     if isinstance(smiles, str):
@@ -95,7 +99,16 @@ def _import_rdkit(name: str) -> Any:
 
 
 def _parse(chem: Any, line: int, text: object) -> Any:
-    """Parse one string to an rdkit molecule with at least one atom."""
+    """Parse one string to an rdkit molecule.
+
+    Args:
+        chem: The module `rdkit.Chem`.
+        line: Position of the string in the list, from 1, for error messages.
+        text: The SMILES string.
+
+    Raises:
+        GraphError: If it is not a string, or not a molecule with at least one atom.
+    """
     if not isinstance(text, str):
         kind = type(text).__name__
         raise GraphError(f"line {line} is a {kind}; give SMILES strings.")
@@ -106,6 +119,11 @@ def _parse(chem: Any, line: int, text: object) -> Any:
 
 
 def _table(items: list[Any], features: tuple[Feature, ...]) -> torch.Tensor:
-    """Return the categories of atoms or bonds, [len(items), len(features)], int64."""
+    """Return the categories of all atoms or bonds, one column per feature, int64.
+
+    Args:
+        items: rdkit atoms or bonds.
+        features: `ATOM_FEATURES` or `BOND_FEATURES`.
+    """
     rows = [[category(item) for _, _, category in features] for item in items]
     return torch.tensor(rows, dtype=torch.long).reshape(-1, len(features))
