@@ -1,4 +1,4 @@
-"""Turn a file, generated graphs or a download into a `Dataset`."""
+"""Build a `Dataset` from a data file, from generated graphs or from a download."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,16 +25,16 @@ def read_or_make(
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
     Args:
-        file_name: Name of the file in the npz layout.
-        request: The options of the load.
-        make: Creates the graphs, with one direction of every edge; None if they can
-            only be read from a file.
-        seeded: Whether the graphs depend on the seed. A file has the graphs of seed 0,
-            so it is then ignored for other seeds.
+        file_name: Name of the npz file, as `read_npz` reads it.
+        request: Folder, seed and other options given by the user.
+        make: Generates or downloads the graphs, with each undirected edge stored once;
+            None if the graphs can only be read from a file.
+        seeded: Whether the graphs depend on the seed. If True, the file, which has the
+            graphs of seed 0, is only read if the seed is 0.
 
     Returns:
-        The graphs, with both directions of every edge, and a description of where they
-        come from.
+        The graphs, with both directions of every edge, and where they come from: the
+        file name, `generated (seed 0)` or `downloaded`.
 
     Raises:
         FileFormatError: If the file is damaged, or is missing and `make` is None.
@@ -60,12 +60,14 @@ def read_or_download(
     """Read a data file if it exists, else download the graphs and cache them on disk.
 
     Args:
-        file_name: Name of the file in the npz layout.
-        request: The options of the load.
-        fetch: Downloads into a given folder and reads the graphs.
+        file_name: Name of the npz file, as `read_npz` reads it.
+        request: Folder, seed and other options given by the user.
+        fetch: Function that takes a folder, downloads the data set into it and returns
+            the graphs.
 
     Returns:
-        As `read_or_make`.
+        The graphs, with both directions of every edge, and where they come from: the
+        file name or `downloaded`.
     """
     return read_or_make(file_name, request, lambda: download(file_name, fetch))
 
@@ -77,12 +79,13 @@ def build(
     node_features: Features | None = None,
     edge_features: Features | None = None,
 ) -> Dataset:
-    """Build a `Dataset` from graphs and check it.
+    """Build a `Dataset` from graphs and check that targets and features fit the task.
 
     Args:
         info: Task, metric and protocols; this function fills in features and source.
-        file: The graphs and their splits; `y` is converted to the task's dtype.
-        source: Where the graphs come from: a file name, `generated ...`, ...
+        file: The graphs and their splits; `y` is converted to int64 for classification
+            and to float32 for other tasks.
+        source: Where the graphs come from: a file name, `generated (seed 0)`, ...
         node_features: Kind and sizes of the node features; inferred from `x` if None.
         edge_features: Kind and sizes of the edge features; inferred from `edge_attr`
             if None.
@@ -115,9 +118,15 @@ def build(
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Check that regression targets are finite and classes are integers.
+    """Raise `FileFormatError` if targets are not finite, or classes are not integers.
 
-    Multilabel targets may be NaN where the label is unknown.
+    Multilabel targets are not checked: they are NaN where the label is unknown.
+
+    Args:
+        source: Where the graphs come from, for the error message.
+        y: The targets.
+        whole: Whether the targets must be integers, that is classes.
+        info: Description of the data set.
     """
     if info.task == "multilabel" or not y.is_floating_point():
         return
@@ -132,9 +141,16 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Check that the features found in a file are those of the data set.
+    """Raise `FileFormatError` if a file does not have the features of its data set.
 
-    Some categories may not occur, so the number of categories found may be smaller.
+    A file may have fewer categories than the data set, since some may not occur in it.
+
+    Args:
+        source: Where the graphs come from, for the error message.
+        key: Name of the features in the file: `x` or `edge_attr`.
+        found: Kind and sizes of the features in the file.
+        wanted: Kind and sizes of the features of the data set.
+        name: Name of the data set.
     """
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):

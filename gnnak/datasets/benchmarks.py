@@ -1,4 +1,4 @@
-"""Loaders of the real-world data sets: read from a file, else downloaded."""
+"""Loaders of the real-world data sets: they read a file, else download the data."""
 
 import hashlib
 from dataclasses import replace
@@ -26,9 +26,10 @@ from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical
 
 ATOM_TYPES, BOND_TYPES = 28, 4
-"""Numbers of categories in ZINC; bond type 0 does not occur."""
+"""Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
 MAX_PIXEL = 255.0
-"""Largest colour or coordinate in the superpixel file; features are divided by it."""
+"""Largest colour or coordinate in the superpixel file; `load_cifar10` divides the
+features by it."""
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
@@ -39,7 +40,7 @@ def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
-    """Load MolHIV or MolPCBA, with OGB's atom and bond features."""
+    """Load MolHIV or MolPCBA of the Open Graph Benchmark (OGB), with OGB's features."""
     fetch = partial(fetch_ogb, info.name)
     file, source = read_or_download(f"{info.name}.npz", request, fetch)
     atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
@@ -48,11 +49,11 @@ def load_ogb(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_tu(info: DatasetInfo, request: Request) -> Dataset:
-    """Load a TU data set with the ten folds of the GIN paper.
+    """Load a data set of the TU collection with the ten folds of the GIN paper.
 
     As in that paper, the node feature is the degree in IMDB-B, a constant in REDDIT-B,
-    and the node label elsewhere. Downloaded data have no folds, so ten random
-    stratified folds are used instead.
+    and the node label in all other data sets. Downloaded data do not include the folds
+    of the GIN paper, so ten random stratified folds are used for them.
     """
     fetch = partial(fetch_tu, info.name)
     file, source = read_or_download(f"tu-{info.name}.npz", request, fetch)
@@ -66,7 +67,7 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def degrees(store: GraphStore) -> Tensor:
-    """Return the in-degree of every node, [n, 1], int64."""
+    """Return the in-degree of every node of all graphs, [n, 1], int64."""
     batch = store.union()
     return counts_of(batch.edge_index[1], batch.num_nodes)[:, None]
 
@@ -91,7 +92,10 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
-    """Add edges to the superpixels, one direction each; `x` stays integer."""
+    """Add edges to the superpixel graphs, each undirected edge stored once.
+
+    `x` stays integer; `load_cifar10` scales it.
+    """
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
     for first in range(0, total, step):
@@ -103,7 +107,7 @@ def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
 
 
 def _digest(store: GraphStore) -> str:
-    """Return a hash of the superpixels, the cache key of their edges."""
+    """Return a hash of the superpixels, which is part of the cache file name."""
     assert store.x is not None
     content = hashlib.sha256(store.num_nodes.numpy().tobytes())
     content.update(store.x.to(torch.uint8).numpy().tobytes())

@@ -1,4 +1,4 @@
-"""Disk cache of generated and downloaded graphs, as files in the npz layout."""
+"""Disk cache of generated and downloaded graphs, as npz files for `read_npz`."""
 
 import io
 import logging
@@ -17,28 +17,31 @@ from gnnak.graphs.readers.files import write_bytes
 from gnnak.graphs.reverse_edges import with_reverse_edges
 
 VERSION = 1
-"""Part of the cache file names; increased when generated graphs change."""
+"""Part of the cache file names; increased when a release generates other graphs."""
 
 Progress = Callable[[int, int], None]
 """Progress callback, called as `progress(done, total)`."""
 
 
 def no_progress(done: int, total: int) -> None:
-    """Ignore progress; the default callback."""
+    """Do nothing; the default progress callback."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Options of loading a data set."""
+    """Options that the user gives when loading a data set."""
 
     target: str | None = None
-    """Name of the target, for data sets with several targets; else None."""
+    """Name of the target to predict, for data sets with several targets; None for the
+    default target."""
     seed: int = 0
     """Seed of everything random: generated graphs and random folds."""
     data_dir: str | None = None
-    """A folder with data files, searched first; None if there is none."""
+    """Folder that is searched first for data files; None to search only `GNNAK_DATA`
+    and the cache folder."""
     progress: Progress = no_progress
-    """Called while graphs are generated or edges are computed."""
+    """Callback `progress(done, total)`, called while graphs are generated or edges are
+    computed."""
 
 
 def cached_path(name: str, *options: object) -> Path:
@@ -51,14 +54,16 @@ def cached_path(name: str, *options: object) -> Path:
 
 
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
-    """Read graphs from a cache file; if it does not exist, create and write them.
+    """Read graphs from a cache file; if it does not exist, call `make` and write it.
 
-    Both cases return the same graphs with edges in the same order. If the cache folder
-    is not writable, a warning is logged and the graphs are returned anyway.
+    A second call, which reads the file, returns the same graphs with edges in the same
+    order. If the cache folder is not writable, a warning is logged and the graphs are
+    returned anyway.
 
     Args:
-        path: A path from `cached_path`.
-        make: Creates the graphs, with *one* direction of every undirected edge.
+        path: The cache file, from `cached_path`.
+        make: Generates or downloads the graphs, with each undirected edge stored
+            *once*.
 
     Returns:
         The graphs with both directions of every edge.
@@ -84,7 +89,7 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
 
 
 def _with_x(file: GraphFile) -> GraphFile:
-    """Add a constant feature to nodes without features, as `read_npz` does."""
+    """Set `x` to zeros, [n, 1], if it is None, as `read_npz` does."""
     if file.store.x is not None:
         return file
     x = torch.zeros(int(file.store.num_nodes.sum()), 1, dtype=torch.long)
@@ -92,10 +97,14 @@ def _with_x(file: GraphFile) -> GraphFile:
 
 
 def write_one_direction(path: Path, once: GraphFile) -> None:
-    """Write graphs that have one direction of every edge in the npz layout, atomically.
+    """Write graphs to an npz file, atomically; each undirected edge is stored once.
 
-    Faster than `write_npz`, which sorts all edges to find their reverse edges; made for
-    tens of millions of edges.
+    This is faster than `write_npz`, which sorts all edges to find their reverse edges,
+    and is meant for tens of millions of edges.
+
+    Args:
+        path: The file to write.
+        once: Graphs with *one* direction of every undirected edge.
     """
     store = once.check().store
     arrays: dict[str, np.ndarray] = {k: np.array(v) for k, v in once.names.items()}
@@ -114,10 +123,15 @@ def write_one_direction(path: Path, once: GraphFile) -> None:
 
 
 def one_direction(store: GraphStore) -> GraphStore:
-    """Keep the direction from the lower to the higher node of every undirected edge.
+    """Remove one direction of every undirected edge.
+
+    The direction from the lower to the higher node index remains.
 
     Args:
         store: Simple undirected graphs with both directions of every edge.
+
+    Returns:
+        The same graphs with each undirected edge stored once.
 
     Raises:
         GraphError: If a graph has a self loop or an edge without its reverse edge.

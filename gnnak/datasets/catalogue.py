@@ -11,7 +11,8 @@ from gnnak.nn.features import Categorical
 
 HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
 PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
-"""Protocols in order; the first is the default."""
+"""Protocols (how a data set is split and scored) of a data set; the first is the
+default."""
 
 
 def _info(
@@ -22,7 +23,10 @@ def _info(
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:
-    """Return an info with placeholders for features and source, set by loading."""
+    """Return a `DatasetInfo` with placeholder features and source.
+
+    Loading the data set replaces the placeholders.
+    """
     return DatasetInfo(
         name, title, task, metric, num_outputs, Categorical((1,)), None, "", protocols
     )
@@ -31,12 +35,12 @@ def _info(
 def _classes(
     name: str, title: str, count: int, protocols: tuple[Protocol, ...] = ("split",)
 ) -> DatasetInfo:
-    """Return the info of a classification data set with `count` classes."""
+    """Return the `DatasetInfo` of a classification data set with `count` classes."""
     return _info(name, title, "classification", "accuracy", count, protocols)
 
 
 def _tu(name: str, title: str, description: str, published: Published) -> Entry:
-    """Return the entry of a TU data set with two classes and ten folds."""
+    """Return the entry of a data set of the TU collection: two classes, ten folds."""
     info = replace(_classes(name, title, 2, PUBLISHED_FIRST), published_in_folds=True)
     file = f"tu-{name}.npz"
     return Entry(info, description, file, "download", benchmarks.load_tu, published)
@@ -207,4 +211,4 @@ _ENTRIES = (
 )
 
 DATASETS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
-"""The entry of every data set, by name."""
+"""The registry: maps the name of every data set to its `Entry`."""

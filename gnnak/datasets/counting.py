@@ -42,9 +42,15 @@ def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor
 
 
 def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
-    """Return the dense adjacency matrices of graphs first..last-1, zero-padded.
+    """Return the dense adjacency matrices of graphs `first` to `last - 1`, zero-padded.
 
-    The shape is [g, n, n], where n is the number of nodes of the largest graph.
+    Returns:
+        [g, n, n], float64: g is the number of these graphs, and n the number of nodes
+        of the largest one.
+
+    Raises:
+        GraphError: If a graph has more than `MAX_NODES` nodes, or is not a simple
+            undirected graph.
     """
     largest = int(store.num_nodes[first:last].max())
     if largest > MAX_NODES:
@@ -67,7 +73,15 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
 
 
 def _count(adjacency: Tensor, substructure: Substructure) -> Tensor:
-    """Count from padded adjacency matrices [g, n, n]; return [g]."""
+    """Count one substructure in g graphs, given as padded adjacency matrices.
+
+    Args:
+        adjacency: Adjacency matrices, [g, n, n].
+        substructure: The substructure to count.
+
+    Returns:
+        The number of substructures in each graph, [g].
+    """
     degree = adjacency.sum(dim=2)
     if substructure == "star":
         return (degree * (degree - 1) * (degree - 2)).sum(dim=1) / 6

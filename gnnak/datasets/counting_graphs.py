@@ -12,7 +12,7 @@ SHAPES = ((10, 6), (15, 6), (20, 5), (30, 5))
 PARTS = (1500, 1000, 2500)
 """Number of graphs for training, validation and test."""
 ENTROPY = 0
-"""Combined with the user's seed to seed this generator."""
+"""Constant that is combined with the user's seed to seed the random generator."""
 
 
 def counting_graphs(
@@ -20,8 +20,9 @@ def counting_graphs(
 ) -> GraphFile:
     """Generate random d-regular graphs with n nodes and delete n random edges of each.
 
-    (n, d) is sampled uniformly from `SHAPES` for every graph. The graphs have one
-    direction of every edge.
+    For every graph, the pair (n, d) is sampled uniformly from `SHAPES`. Each undirected
+    edge is stored once, from the lower to the higher node; reverse edges are added when
+    the data set is loaded. There is no `y`: `count_substructures` computes the targets.
 
     Args:
         seed: Seed of the random numbers.
@@ -48,11 +49,15 @@ def counting_graphs(
 def regular_edges(
     num_nodes: int, degree: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Sample a random d-regular graph: edges [e, 2], from lower to higher node.
+    """Sample a random graph in which every node has `degree` neighbours.
 
-    The pairing model: each node has `degree` stubs, and stubs are paired at random.
-    Pairs that would be a self loop or a duplicate edge are shuffled and paired again;
-    after 100 rounds without success everything starts over.
+    This is the pairing model: each node has `degree` stubs (half-edges), and stubs are
+    paired at random to form edges. Stubs whose pair would be a self loop or a duplicate
+    edge are shuffled and paired again. If stubs are left after 100 rounds, the sampling
+    starts again without edges.
+
+    Returns:
+        The undirected edges, each once, from the lower to the higher node, [e, 2].
     """
     while True:
         edges: set[tuple[int, int]] = set()
@@ -73,7 +78,16 @@ def regular_edges(
 def random_split(
     num_graphs: int, parts: tuple[int, ...], random: np.random.Generator
 ) -> torch.Tensor:
-    """Return a random split of the graphs, [g], with proportions `parts`."""
+    """Assign graphs to training (0), validation (1) and test (2) at random.
+
+    Args:
+        num_graphs: Number of graphs, g.
+        parts: Relative sizes of the three parts.
+        random: Random number generator.
+
+    Returns:
+        The part of each graph, [g].
+    """
     bounds = np.cumsum(parts) * num_graphs // sum(parts)
     split = np.searchsorted(bounds, np.arange(num_graphs), side="right")
     return torch.from_numpy(random.permutation(split))

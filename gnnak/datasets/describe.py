@@ -19,39 +19,46 @@ class Description:
     name: str
     """Name of the data set in gnnak."""
     graphs: str
-    """Number of graphs, `train / validation / test` if there is a split."""
+    """Number of graphs; written as `train / validation / test` if there is a split."""
     nodes: float
-    """Mean number of nodes, over the same graphs as the paper's mean."""
+    """Mean number of nodes, over the graphs that the paper's mean is over."""
     edges: float
-    """Mean number of edges, over the same graphs and counted as in the paper."""
+    """Mean number of edges, over the graphs that the paper's mean is over; edges are
+    counted as in the paper (see `edges_once`)."""
     over_training: tuple[str, ...]
-    """Which of `nodes` and `edges` are means over the training graphs only."""
+    """Which of `"nodes"` and `"edges"` are means over the training graphs only; empty
+    if both means are over all graphs."""
     edges_once: bool
-    """Whether an undirected edge counts as one edge instead of two."""
+    """Whether `edges` counts an undirected edge as one edge instead of two."""
     folds: int
-    """Number of folds; 0 if there are none."""
+    """Number of cross-validation folds; 0 if the data set has no folds."""
     node_features: str
-    """Kind and sizes of the node features."""
+    """Kind and sizes of the node features, for example `categorical 28`."""
     edge_features: str
-    """Kind and sizes of the edge features; empty if there are none."""
+    """Kind and sizes of the edge features; empty if edges have no features."""
     task: str
     """Kind of task: regression, classification or multilabel."""
     outputs: int
     """Number of outputs: regression targets, classes or labels."""
     metric: str
-    """Name of the metric."""
+    """Name of the metric that predictions are scored with, for example `mae`."""
     protocols: tuple[str, ...]
-    """Names of the protocols, the default first."""
+    """Names of the protocols (ways to split and score the data set) that the data set
+    supports, the default first."""
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, ..."""
     paper_graphs: str | None
-    """The paper's number of graphs; None if the data set is not in its table."""
+    """Number of graphs in the paper's table of data sets; None if the table does not
+    have this data set."""
     paper_nodes: str | None
-    """The paper's mean number of nodes, with the digits printed there."""
+    """Mean number of nodes as printed in the paper's table; None if the table does not
+    have this data set."""
     paper_edges: str | None
-    """The paper's mean number of edges, with the digits printed there."""
+    """Mean number of edges as printed in the paper's table; None if the table does not
+    have this data set."""
     note: str
-    """Known reason why the paper's numbers differ; empty if there is none."""
+    """Known reason why the paper's numbers differ from the measured ones; empty if no
+    reason is known."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""
@@ -95,7 +102,11 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Check whether a number equals a printed one, either rounded or truncated.
+    """Return whether a measured number can be printed so, by rounding or truncating.
+
+    Args:
+        measured: The measured number.
+        printed: The number as printed in the paper; its digits set the tolerance.
 
     >>> agrees(23.155, "23.1"), agrees(39.0575, "39.06"), agrees(25.64, "14.29")
     (True, True, False)
@@ -105,7 +116,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Return the kind and sizes of features as text; empty for None.
+    """Return the kind and sizes of features as text; an empty string for None.
 
     >>> describe_features(Categorical((28,)))
     'categorical 28'
@@ -118,10 +129,14 @@ def describe_features(features: Features | None) -> str:
 
 
 def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) -> str:
-    """Return how a data set would be obtained now.
+    """Return how `load_dataset` would obtain a data set on this machine.
+
+    Args:
+        entry: The data set's entry in `DATASETS`.
+        data_dir: Folder that is searched first for the data file, or None.
 
     Returns:
-        `at hand` if its file is found, else the `origin` of its entry: `built`,
+        `at hand` if the data file is found, else the `origin` of the entry: `built`,
         `generated`, `download` or `file only`.
     """
     found = entry.file_name and find_file(entry.file_name, data_dir)

@@ -23,15 +23,16 @@ TU_NAMES = {
     "imdb-b": "IMDB-BINARY",
     "reddit-b": "REDDIT-BINARY",
 }
-"""Names of the data sets in the TU collection."""
+"""Maps the names of data sets in gnnak to their names in the TU collection."""
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Download a data set into the cache folder; return one direction of every edge.
+    """Download a data set into the cache folder; return each undirected edge once.
 
     Args:
         file_name: The npz file that the error message asks for if the download fails.
-        fetch: Downloads into a given folder and reads the graphs.
+        fetch: Function that takes a folder, downloads the data set into it and returns
+            the graphs.
 
     Raises:
         FileFormatError: If the download fails; the message says which file to put into
@@ -56,7 +57,7 @@ def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
 
 
 def fetch_zinc(folder: Path) -> GraphFile:
-    """Download ZINC-12K through PyG."""
+    """Download ZINC-12K through PyG into `folder` and return its graphs."""
     from torch_geometric.datasets import ZINC
 
     root = str(folder / "zinc")
@@ -66,9 +67,10 @@ def fetch_zinc(folder: Path) -> GraphFile:
 def fetch_cifar10(folder: Path) -> GraphFile:
     """Download the CIFAR10 superpixels through PyG, without their edges.
 
-    The published edges are directed 8-nearest-neighbour edges. They are dropped, and
-    `superpixel_edges` computes undirected ones, as for the npz file. `x` is scaled to
-    integers from 0 to 255: three colours, then row and column of the centre.
+    The published edges, directed ones to the 8 nearest neighbours, are dropped. The
+    caller computes undirected edges with `superpixel_edges`, as it does for the npz
+    file. `x` is scaled to integers from 0 to 255: three colours, then row and column of
+    the centre.
     """
     from torch_geometric.datasets import GNNBenchmarkDataset
 
@@ -86,7 +88,10 @@ def fetch_cifar10(folder: Path) -> GraphFile:
 
 
 def fetch_tu(name: str, folder: Path) -> GraphFile:
-    """Download a TU data set through PyG; one-hot node labels become categories."""
+    """Download a data set of the TU collection through PyG.
+
+    One-hot node labels are converted to category indices, and edge labels are dropped.
+    """
     from torch_geometric.datasets import TUDataset
 
     data = []
@@ -100,8 +105,8 @@ def fetch_tu(name: str, folder: Path) -> GraphFile:
 def fetch_ogb(name: str, folder: Path) -> GraphFile:
     """Download a molecule data set of the Open Graph Benchmark (OGB).
 
-    Uses OGB's library-agnostic class, which returns numpy arrays. Its PyG class stores
-    pickles that current PyTorch refuses to load.
+    This uses OGB's library-agnostic class, which returns numpy arrays, because OGB's
+    PyG class stores pickles that current PyTorch refuses to load.
     """
     ogb = _import_ogb("ogb.graphproppred.dataset")
     data = ogb.GraphPropPredDataset(name=f"ogbg-{name}", root=str(folder / "ogb"))
@@ -137,7 +142,7 @@ def _stacked(arrays: list[Any]) -> Tensor:
 
 
 def _concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate train, validation and test graphs, with the matching split."""
+    """Concatenate the training, validation and test graphs and record their split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)

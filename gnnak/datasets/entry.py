@@ -1,4 +1,4 @@
-"""Entries of the data set registry: all that is known before loading."""
+"""Entries of the data set registry: what is known about a data set before loading."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,38 +12,44 @@ class Published(NamedTuple):
     """A row of the paper's table of data set statistics, as printed."""
 
     graphs: str
-    """Number of graphs, `train / validation / test` if there is a split."""
+    """Number of graphs; written as `train / validation / test` if there is a split."""
     nodes: str
-    """Mean number of nodes."""
+    """Mean number of nodes per graph."""
     edges: str
-    """Mean number of edges."""
+    """Mean number of edges per graph."""
     once: bool = False
-    """Whether an undirected edge counts as one edge instead of two."""
+    """Whether `edges` counts an undirected edge as one edge instead of two."""
     over_training: tuple[str, ...] = ()
-    """Which of `nodes` and `edges` are means over the training graphs only."""
+    """Which of `"nodes"` and `"edges"` are means over the training graphs only; empty
+    if both means are over all graphs."""
     note: str = ""
-    """Known reason why these numbers differ from the data; empty if there is none."""
+    """Known reason why the printed numbers differ from the data; empty if no reason is
+    known."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One data set of the registry: its task, its loader, the paper's statistics."""
+    """Registry entry of one data set: its task, loader and statistics in the paper."""
 
     info: DatasetInfo
-    """Name, task, metric and protocols; loading fills in features and source."""
+    """Name, task, metric and protocols (ways to split and score the data set); loading
+    fills in features and source."""
     description: str
     """One-line description for `gnnak datasets list`."""
     file_name: str | None
     """Name of the data file; None if the data set is always generated."""
     origin: str
-    """How the graphs are obtained if the file is not found: `built` (deterministic),
-    `generated` (random), `download`, or `file only` if they cannot be."""
+    """How the graphs are obtained if the data file is not found: `built` (by a
+    deterministic construction), `generated` (at random) or `download`. `file only`:
+    loading fails without the file."""
     load: Callable[[DatasetInfo, Request], Dataset]
-    """Loads the data set, given `info` and the options of the load."""
+    """Function that loads the data set, given `info` and the user's options."""
     published: Published | None = None
-    """The paper's statistics; None if the data set is not in its table."""
+    """The row of the paper's table of data sets; None if the table does not have this
+    data set."""
     targets: tuple[str, ...] = ()
-    """Names of the targets, the default first; empty if there is only one target."""
+    """Names of the targets that a user can choose from, the default first; empty if the
+    data set has only one target."""
 
     @property
     def name(self) -> str:

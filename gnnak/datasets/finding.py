@@ -1,4 +1,4 @@
-"""Find data files and the cache folder."""
+"""Find data files on disk, and the folder for cached files."""
 
 import os
 import sys
@@ -13,9 +13,9 @@ CACHE_VARIABLE = "GNNAK_CACHE"
 def cache_dir() -> Path:
     """Return the folder for downloaded and generated files; it may not exist yet.
 
-    It is `GNNAK_CACHE` if that variable is set, else the folder `gnnak` in the user's
-    cache folder: `XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches` on macOS,
-    `LOCALAPPDATA` on Windows.
+    The folder is the value of the environment variable `GNNAK_CACHE` if it is set, else
+    the folder `gnnak` in the user's cache folder: `XDG_CACHE_HOME` or `~/.cache`,
+    `~/Library/Caches` on macOS, `LOCALAPPDATA` on Windows.
     """
     own = os.environ.get(CACHE_VARIABLE)
     if own:
@@ -29,14 +29,16 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Search `data_dir`, then the folder `GNNAK_DATA`, then the cache for a file.
+    """Find a data file in `data_dir`, the folder `GNNAK_DATA` or the cache folder.
+
+    The folders are searched in this order; `GNNAK_DATA` is an environment variable.
 
     Args:
         file_name: Name of the file, without a folder.
-        data_dir: The folder to search first; it must exist. None if there is none.
+        data_dir: The folder to search first; it must exist. None to skip it.
 
     Returns:
-        The path of the first file found, or None.
+        The path of the first file found; None if no folder has the file.
 
     Raises:
         OptionError: If `data_dir`, or the folder in `GNNAK_DATA`, does not exist.

@@ -8,10 +8,10 @@ from gnnak.typing import check_count
 
 
 def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
-    """Assign groups of graphs to folds at random; a group is never split.
+    """Assign groups of graphs to folds at random; a group stays in one fold.
 
     Args:
-        group: The group of each graph, [g], numbered from 0.
+        group: The index of the group that each graph belongs to, [g], from 0.
         num_folds: Number of folds, k.
         seed: Seed of the random assignment.
 

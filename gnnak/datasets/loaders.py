@@ -1,4 +1,4 @@
-"""Loaders of the synthetic data sets: generated, or read from a file."""
+"""Loaders of the synthetic data sets: they generate graphs or read a file."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,11 +24,14 @@ from gnnak.graphs.families import srg25
 from gnnak.graphs.reverse_edges import with_reverse_edges
 
 BUILT = "built"
-"""The source of graphs that a deterministic construction gives."""
+"""Value of `DatasetInfo.source` for graphs from a deterministic construction."""
 
 
 def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
-    """Load 4-regular graphs with and without triangles, pairs split 2 : 1 : 1."""
+    """Load 200 pairs of 4-regular graphs: one without and one with triangles.
+
+    The pairs are split 2 : 1 : 1 into training, validation and test pairs.
+    """
     store = regular_triangles(200, request.seed)
     split = torch.tensor([0, 1, 0, 2]).repeat_interleave(2).repeat(len(store) // 8)
     source = f"generated (seed {request.seed})"
@@ -36,7 +39,11 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
-    """Load EXP: graphs 2i and 2i + 1 are a pair; ten folds that never split a pair."""
+    """Load EXP from its file: pairs of graphs that 1-WL cannot distinguish.
+
+    Graphs 2i and 2i + 1 are a pair. There are ten folds; both graphs of a pair are in
+    the same fold.
+    """
     file, source = read_or_make("exp.npz", request)
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))
@@ -44,17 +51,20 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
-    """Load generated pairs of the same kind as EXP."""
+    """Load generated pairs of graphs that 1-WL cannot distinguish, as those of EXP."""
     return _generated(info, request, pairs.exp_like_graphs)
 
 
 def load_csl(info: DatasetInfo, request: Request) -> Dataset:
-    """Load circular skip links: ten classes, five stratified folds."""
+    """Load circular skip link (CSL) graphs: ten classes, five stratified folds."""
     return _generated(info, request, pairs.csl_graphs)
 
 
 def load_cfi(info: DatasetInfo, request: Request) -> Dataset:
-    """Load CFI pairs, original and twisted; ten folds that never split a pair."""
+    """Load Cai-Fürer-Immerman (CFI) pairs: the original and the twisted graph.
+
+    There are ten folds; both graphs of a pair are in the same fold.
+    """
     return _generated(info, request, pairs.cfi_graphs)
 
 
@@ -78,9 +88,10 @@ def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_counting(info: DatasetInfo, request: Request) -> Dataset:
-    """Load counts of one substructure, divided by their standard deviation.
+    """Load the counting task: the target is the number of one substructure per graph.
 
-    The standard deviation is over all graphs, including validation and test.
+    The counts are divided by their standard deviation over all graphs, including
+    validation and test graphs.
     """
     make = partial(counting_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("counting.npz", request, make, seeded=True)
@@ -91,7 +102,10 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """Load one property of random graphs, divided by its training maximum."""
+    """Load the graph-properties task: the target is one property of random graphs.
+
+    The values are divided by their maximum over the training graphs.
+    """
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
     target: Property = request.target  # type: ignore[assignment]
@@ -110,7 +124,10 @@ def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
 def _generated(
     info: DatasetInfo, request: Request, make: Callable[[int], GraphFile]
 ) -> Dataset:
-    """Generate a data set that is fast to generate, without caching it."""
+    """Generate a data set with `make(seed)`, without the disk cache.
+
+    This is for data sets that take little time to generate.
+    """
     file = make(request.seed)
     file = replace(file, store=with_reverse_edges(file.store))
     return build(info, file, f"generated (seed {request.seed})")

@@ -12,15 +12,17 @@ from gnnak.graphs import GraphFile, GraphStore
 
 Matrix = NDArray[np.bool_]
 Sampler = Callable[[int, np.random.Generator], nx.Graph]
-"""Samples a graph with a given number of nodes."""
+"""Function that samples a graph, given its number of nodes and a random generator."""
 
 PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
-"""For training, validation and test: graphs per size, and the sizes in nodes."""
+"""For training, validation and test: the number of graphs of each size, and the sizes
+(numbers of nodes)."""
 KEEP_THRESHOLD = 0.9
-"""Threshold below which `toggled` keeps an edge."""
+"""`toggled` keeps an edge if its random number is below this threshold."""
 ENTROPY = 0
-"""Combined with the user's seed to seed this generator. The mean number of edges varies
-by 1.4 % between seeds; with seed 0 it is within 1 % of the published mean."""
+"""Constant that is combined with the user's seed to seed the random generator. The mean
+number of edges varies by 1.4 % between seeds; with seed 0 it is within 1 % of the
+published mean."""
 
 
 def _seed(random: np.random.Generator) -> int:
@@ -29,13 +31,13 @@ def _seed(random: np.random.Generator) -> int:
 
 
 def _sides(size: int) -> tuple[int, int]:
-    """Return the two factors of `size` closest to each other, the smaller first."""
+    """Factor `size` into a * b with a <= b, as close to each other as possible."""
     low = max(i for i in range(1, int(size**0.5) + 1) if size % i == 0)
     return low, size // low
 
 
 def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
-    """Return a ladder graph; if `size` is odd, one node hangs on node 0."""
+    """Return a ladder graph; if `size` is odd, the last node is attached to node 0."""
     graph = nx.ladder_graph(size // 2)
     if size % 2:
         graph.add_edge(0, size - 1)
@@ -47,8 +49,12 @@ def _tree_on_path(
 ) -> nx.Graph:
     """Sample a tree around a path.
 
-    Nodes 0..spine-1 are the path, each node up to near-1 is attached to a random node
-    of the path, and each further node to a random one of those.
+    Args:
+        size: Number of nodes of the tree.
+        spine: Number of nodes of the path; nodes 0 to spine - 1 are the path.
+        near: Nodes spine to near - 1 are attached to random nodes of the path, and
+            nodes near to size - 1 to random ones of the nodes spine to near - 1.
+        random: Random number generator.
     """
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
@@ -87,20 +93,21 @@ MIXTURE: dict[str, tuple[float, Sampler]] = {
     "caterpillar": (0.1, _caterpillar),
     "lobster": (0.1, _lobster),
 }
-"""Probability and sampler of each graph model. Parameters are uniform: the density of
-Erdos-Renyi graphs in 0..1, the edges per new node of Barabasi-Albert graphs and the
-path length of caterpillars and lobsters in 1..n-1. Power-law trees have exponent 3."""
+"""Probability and sampler of each graph model. The parameters of a model are sampled
+uniformly: the edge probability of Erdos-Renyi graphs from 0..1; the edges per new node
+of Barabasi-Albert graphs, and the path length of caterpillars and lobsters, from 1..n-1
+for n nodes. Trees have power-law degrees with exponent 3."""
 
 
 def property_graphs(
     seed: int = 0, share: float = 1.0, progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate the graphs of the graph-properties task, one direction of every edge.
+    """Generate the graphs of the graph-properties task, each undirected edge once.
 
-    Each graph is sampled from `MIXTURE`, its nodes are permuted and some edges toggled
-    (see `toggled`); graphs with an isolated node are rejected and sampled again. `x`
-    has two columns: 1 at a random source node and 0 elsewhere, and uniform noise. There
-    is no `y`: `graph_property` computes the targets.
+    Each graph is sampled from `MIXTURE`, its nodes are permuted, and `toggled` removes
+    and adds some edges; graphs with an isolated node are rejected and sampled again.
+    `x` has two columns. The first is 1 at one random node and 0 elsewhere, the second
+    is uniform noise. There is no `y`: `graph_property` computes the targets.
 
     Args:
         seed: Seed of the random numbers.
@@ -136,12 +143,20 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some edges at random and add about as many elsewhere.
 
     For every pair of nodes, take the mean of two uniform random numbers. An edge
-    remains if the mean is below 0.9; a missing edge is added if it is below a smaller
-    threshold, chosen so that the number of edges would stay the same if the mean were
-    uniform. In dense graphs the roles of the two thresholds are swapped.
+    remains if this mean is below 0.9. A missing edge is added if the mean is below a
+    smaller threshold; that threshold is chosen so that the number of edges would stay
+    the same if the mean were uniform. If more than half of all pairs are edges, missing
+    edges are added below 0.1 and the threshold for edges is chosen.
 
     The published generator does the same. Because the mean of two numbers is not
     uniform, 98 % of the edges remain, not 90 %.
+
+    Args:
+        joined: Symmetric adjacency matrix, bool [n, n].
+        random: Random number generator.
+
+    Returns:
+        The new adjacency matrix, bool [n, n].
     """
     size = len(joined)
     edges = joined.sum() / 2
@@ -160,7 +175,11 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
 def _without_isolated_nodes(
     sampler: Sampler, size: int, random: np.random.Generator
 ) -> Matrix:
-    """Sample, permute and toggle a graph until no node is isolated."""
+    """Sample a graph, permute its nodes and toggle edges, until no node is isolated.
+
+    Returns:
+        The adjacency matrix, bool [size, size].
+    """
     while True:
         graph = sampler(size, random)
         order = random.permutation(size)

@@ -1,4 +1,7 @@
-"""Generate EXP-like, CSL and CFI: similar graphs with different labels."""
+"""Generate the data sets EXP-like, CSL and CFI: similar graphs with different labels.
+
+CSL are circular skip link graphs, CFI are Cai-Fürer-Immerman graphs.
+"""
 
 from collections.abc import Sequence
 
@@ -24,17 +27,19 @@ CFI_BASES = {
     "petersen": nx.petersen_graph(),
     "heawood": nx.heawood_graph(),
 }
-"""Base graphs of the CFI pairs in `cfi_graphs`; all are cubic."""
+"""Base graphs, by name, from which `cfi_graphs` builds Cai-Fürer-Immerman (CFI) pairs;
+all are cubic (every node has three neighbours)."""
 
 
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
-    """Generate ten circular skip link (CSL) graphs, each under `copies` permutations.
+    """Generate ten circular skip link (CSL) graphs, each `copies` times.
 
-    `y` is the class, 0 to 9, and there are five stratified folds.
+    The nodes of each generated graph are permuted at random. `y` is the class, 0 to 9:
+    which of the ten graphs it is. There are five stratified folds.
 
     Args:
         seed: Seed of the random permutations and folds.
-        copies: Number of node permutations of each graph.
+        copies: How often each graph is generated, with different permutations.
     """
     random = np.random.default_rng([seed, 1])
     graphs = [graph for graph in csl() for _ in range(copies)]
@@ -44,16 +49,17 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
-    """Generate CFI pairs over `CFI_BASES`, each under `copies` node permutations.
+    """Generate Cai-Fürer-Immerman (CFI) pairs for all `CFI_BASES`, `copies` times each.
 
-    Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original graph and 1 for the
-    twisted one. The ten folds never split a pair. As in CSL, test graphs are node
-    permutations of training graphs, so any model that can distinguish the two graphs of
-    a pair can solve the task.
+    The nodes of each graph are permuted at random. Graphs 2i and 2i + 1 are a pair: `y`
+    is 0 for the original graph and 1 for the twisted graph. There are ten folds; both
+    graphs of a pair are in the same fold. As in CSL, test graphs are node permutations
+    of training graphs, so any model that can distinguish the two graphs of a pair can
+    solve the task.
 
     Args:
         seed: Seed of the random permutations and folds.
-        copies: Number of node permutations of each graph.
+        copies: How often each pair is generated, with different permutations.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -67,12 +73,13 @@ def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
 def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile:
     """Generate pairs of graphs of opposite class that 1-WL cannot distinguish.
 
-    Graphs 2i and 2i + 1 are a pair. Each contains a core: one cycle of 2m nodes
-    (class 0) or two cycles of m nodes (class 1). The same tree is attached to every
-    core node, and both graphs get the same random graph as a further component. Node
-    features are random bits, the same on every copy of the tree and in both graphs. The
-    two graphs are not isomorphic, but every stable 1-WL colour occurs equally often in
-    both. The ten folds never split a pair.
+    1-WL is the Weisfeiler-Leman test, or colour refinement. Graphs 2i and 2i + 1 are a
+    pair. Each graph contains a core: one cycle of 2m nodes (class 0) or two cycles of m
+    nodes (class 1). The same tree is attached to every core node, and both graphs of a
+    pair get the same random graph as a further component. Node features are random
+    bits, the same for every attached tree and in both graphs. The two graphs are not
+    isomorphic, but every stable 1-WL colour occurs equally often in both. There are ten
+    folds; both graphs of a pair are in the same fold.
 
     Args:
         seed: Seed of the graphs and folds.
@@ -101,14 +108,15 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with the same tree on every node, plus a further component.
+    """Build cycles with the same tree attached to every node, plus a further component.
 
-    Node `tree_size * i` is the i-th node of the cycles; the other nodes of its tree
-    follow it.
+    A tree has `tree_size = len(parent) + 1` nodes, including its root, which is a node
+    of a cycle. Node `tree_size * i` is the i-th node of the cycles; the other nodes of
+    its tree have the next indices.
 
     Args:
         lengths: Lengths of the cycles.
-        parent: The parent of each tree node but the root.
+        parent: The parents of the tree nodes 1, 2, ...; node 0 is the root.
         extra: The further component.
     """
     tree_size = len(parent) + 1
@@ -132,16 +140,17 @@ def relabelled(
     random: np.random.Generator,
     features: Sequence[Tensor] | None = None,
 ) -> GraphStore:
-    """Permute the nodes of every graph at random.
+    """Permute the nodes of every graph at random and collect the graphs in a store.
 
     Args:
         graphs: `(edge_index, num_nodes)`, with both directions of every edge.
         y: The class of each graph, [g].
         random: Random number generator.
-        features: An integer for every node of each graph; zeros if None.
+        features: For each graph an integer per node, [n]; zeros if None.
 
     Returns:
-        The graphs with one direction of every edge, from lower to higher node, sorted.
+        The graphs with each undirected edge stored once, from the lower to the higher
+        node; the edges of a graph are sorted.
     """
     edges, x = [], []
     for position, (edge_index, size) in enumerate(graphs):

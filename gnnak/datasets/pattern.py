@@ -1,4 +1,7 @@
-"""Generate PATTERN: find the nodes of a small random graph among communities."""
+"""Generate the data set PATTERN: communities of nodes, and a hidden random pattern.
+
+The task is to predict for every node whether it belongs to the pattern.
+"""
 
 import numpy as np
 import torch
@@ -10,18 +13,20 @@ from gnnak.graphs import GraphFile, GraphStore
 PARTS = (10_000, 2_000, 2_000)
 """Number of graphs for training, validation and test."""
 COMMUNITIES, PATTERNS, COLORS = 5, 100, 3
-"""Communities per graph, patterns to choose from, and node colours."""
+"""Number of communities per graph, of patterns to choose from, and of node colours."""
 SMALLEST, LARGEST = 5, 35
-"""Nodes of a community or pattern: at least `SMALLEST`, less than `LARGEST`."""
+"""Bounds on the number of nodes of a community or pattern: at least `SMALLEST`, less
+than `LARGEST`."""
 INSIDE, ACROSS, TO_PATTERN = 0.5, 0.35, 0.5
 """Probability of an edge inside a community or pattern, between two communities, and
 between the pattern and a community."""
 CHUNK = 100
 """Number of graphs generated at a time."""
 ENTROPY = 28
-"""Combined with the user's seed to seed this generator. The mean numbers of nodes and
-edges depend on the random patterns and vary by 0.7 % and 1.5 %. This value makes both
-means of seed 0 match the published ones to 1 %, as 1 in 12 values does."""
+"""Constant that is combined with the user's seed to seed the random generator. The mean
+numbers of nodes and edges depend on the random patterns; they vary by 0.7 % and 1.5 %
+between seeds. With this constant, both means of seed 0 are within 1 % of the published
+ones; 1 in 12 constants achieves this."""
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -30,13 +35,14 @@ Ints = NDArray[np.int64]
 def pattern_graphs(
     seed: int = 0, parts: tuple[int, ...] = PARTS, progress: Progress = no_progress
 ) -> GraphFile:
-    """Generate the PATTERN graphs (a stochastic block model), one direction per edge.
+    """Generate the PATTERN graphs (a stochastic block model), each edge stored once.
 
-    A graph consists of five communities and one of 100 fixed patterns. Edges inside a
+    A graph consists of five communities and one of 100 patterns. Edges inside a
     community have probability 0.5, edges between communities 0.35, and edges between
-    the pattern and a community 0.5. The patterns, with their inner edges (probability
-    0.5) and node colours, are sampled once; all other nodes get a random colour of 0,
-    1, 2. Nodes are permuted. `x` is the colour; `y` is 1 for the nodes of the pattern.
+    the pattern and a community 0.5. The 100 patterns, with their inner edges
+    (probability 0.5) and node colours, are sampled once and used for all graphs; the
+    nodes of communities get a random colour 0, 1 or 2 in each graph. Nodes are permuted
+    at random. `x` is the colour; `y` is 1 for pattern nodes and 0 for other nodes.
 
     Args:
         seed: Seed of the random numbers.
@@ -71,19 +77,20 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate one chunk of graphs, padded to the largest.
+    """Generate one chunk of g graphs, as dense arrays padded to the largest graph.
 
     The nodes of the pattern come first, then those of each community; at the end the
     nodes of each graph are permuted.
 
     Args:
-        pattern_size: Number of pattern nodes of each graph, [g].
+        pattern_size: Number of pattern nodes in each graph, [g].
         pattern: Edges inside the pattern, upper triangle, [g, LARGEST, LARGEST].
         color: Colours of the pattern nodes, [g, LARGEST].
         random: Random number generator.
 
     Returns:
-        Number of nodes and of edges of each graph, edges [2, e], colours, labels.
+        The number of nodes of each graph, [g]; the number of edges of each graph, [g];
+        the edges of all graphs, [2, e]; the colours and the labels of all nodes, [n].
     """
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
@@ -106,7 +113,16 @@ def _chunk(
 
 
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
-    """Sample the edges, upper triangle, [g, n, n]; `block` 0 is the pattern."""
+    """Sample the edges of padded graphs.
+
+    Args:
+        block: The block of each node, [g, n]: 0 is the pattern, 1 to 5 a community.
+        pattern: Edges inside the pattern, upper triangle, [g, LARGEST, LARGEST].
+        random: Random number generator.
+
+    Returns:
+        The upper triangle of the adjacency matrices, bool [g, n, n].
+    """
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]
     to_pattern = (block[:, :, None] == 0) | (block[:, None, :] == 0)

@@ -23,9 +23,10 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
     and $e(i) = \max_j d(i, j)$ the eccentricity of node $i$ in its connected component:
 
     - `connected`: 1 if the graph is connected, else 0.
-    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0. This is
-      the published label, but it is wrong: even powers of the adjacency matrix of a
-      bipartite graph always have zeros, so connected bipartite graphs get label 0.
+    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0, for n
+      nodes. This is the published label, but it is wrong: even powers of the adjacency
+      matrix of a bipartite graph always have zeros, so connected bipartite graphs get
+      label 0.
     - `diameter`: $\max_i e(i)$; for a disconnected graph the largest diameter of its
       components, as published.
     - `radius`: $\min_i e(i)$; for a disconnected graph the smallest radius of its

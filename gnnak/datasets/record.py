@@ -1,4 +1,4 @@
-"""The `Dataset` record: graphs with targets, the task, and the splits."""
+"""The dataclasses `Dataset` (graphs with targets and splits) and `DatasetInfo`."""
 
 from __future__ import annotations
 
@@ -13,33 +13,38 @@ from gnnak.graphs import GraphFile, GraphStore
 from gnnak.nn.features import Features
 
 Task = Literal["regression", "classification", "multilabel"]
-"""Kind of task: numbers, one class of several, or several binary labels (one column
-each; NaN where the label is unknown)."""
+"""Kind of task. `regression`: predict numbers. `classification`: predict one class of
+several. `multilabel`: predict several binary labels, one column each, which are NaN
+where the label is unknown."""
 Metric = Literal[
     "mae", "log10-mse", "accuracy", "class-recall", "roc-auc", "average-precision"
 ]
 """Name of the metric. `class-recall` is the recall averaged over classes; `roc-auc` and
 `average-precision` are averaged over the label columns that contain both labels."""
 Protocol = Literal["split", "published", "held-out"]
-"""How a data set is divided for training and scoring. `split`: given training,
-validation and test graphs. `published`: the protocol of the published results, which
-may train or select models on test graphs. `held-out`: with folds, separate training,
-validation and test graphs; without folds, as `published`, scored in evaluation mode."""
+"""How a data set is split and scored. `split`: the data set has given training,
+validation and test graphs. `published`: as for the published results, which may train
+or select models on test graphs. `held-out`: if the data set has folds, training,
+validation and test graphs are different folds; if it has no folds, as `published`, but
+the model is scored in evaluation mode."""
 
 LOWER_IS_BETTER: tuple[Metric, ...] = ("mae", "log10-mse")
-"""Metrics that are errors; all others are scores."""
+"""Metrics for which lower values are better; for all others higher ones are better."""
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """Description of a data set: its task, metric, features and protocols."""
+    """Description of a data set: its task, metric, features and protocols.
+
+    A protocol is a way to split and score the data set.
+    """
 
     name: str
     """Name of the data set in gnnak, for example `zinc`."""
     title: str
     """Name of the data set in the paper, for example `ZINC-12K`."""
     task: Task
-    """Kind of task."""
+    """Kind of task: `regression`, `classification` or `multilabel`."""
     metric: Metric
     """The metric that predictions are scored with."""
     num_outputs: int
@@ -47,23 +52,23 @@ class DatasetInfo:
     node_features: Features
     """Kind and sizes of the node features."""
     edge_features: Features | None
-    """Kind and sizes of the edge features; None if there are none."""
+    """Kind and sizes of the edge features; None if edges have no features."""
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, `downloaded`."""
     protocols: tuple[Protocol, ...] = ("split",)
     """Protocols that the data set supports, the default first."""
     node_task: bool = False
-    """Whether the targets belong to nodes instead of graphs."""
+    """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False
-    """Whether the protocol `published` uses the folds (as for the TU data sets) instead
-    of training and scoring on all graphs."""
+    """What the protocol `published` does. True: it cross-validates over the folds, as
+    for the TU data sets. False: it trains and scores on all graphs."""
     batch_statistics: bool = False
-    """Whether the protocol `published` scores with BatchNorm in training mode, that is
-    with the statistics of the batch."""
+    """Whether the protocol `published` scores with BatchNorm in training mode, so that
+    it normalises with the statistics of the batch."""
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the metric is an error, so lower is better."""
+        """Whether lower values of the metric are better, as for errors."""
         return self.metric in LOWER_IS_BETTER
 
 
@@ -72,10 +77,11 @@ class Dataset:
     """Graphs with targets, the description of the task, and the splits."""
 
     info: DatasetInfo
-    """Task, metric, features and protocols."""
+    """Task, metric, features and protocols (ways to split and score the data set)."""
     store: GraphStore
-    """The graphs. `x` and `y` are not None; `y` is int64 for classification and float32
-    for regression and multilabel, [g] or [g, num_outputs]."""
+    """The graphs, g of them. `x` and `y` are not None; `y` is int64 for classification
+    and float32 for regression and multilabel, [g] or [g, num_outputs]. If
+    `info.node_task`, `y` has a row per node instead of one per graph."""
     split: Tensor | None = None
     """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
     folds: Tensor | None = None
@@ -84,11 +90,14 @@ class Dataset:
 
     @property
     def num_folds(self) -> int:
-        """Number of folds, k; 0 if there are none."""
+        """Number of cross-validation folds, k; 0 if the data set has no folds."""
         return 0 if self.folds is None else self.folds.size(0)
 
     def subset(self, indices: Tensor) -> Dataset:
-        """Return the selected graphs with their entries of the split and the folds."""
+        """Return a data set of the graphs with these indices.
+
+        The split and the folds of these graphs stay the same.
+        """
         indices = indices.to(torch.long)
         return Dataset(
             self.info,
@@ -98,10 +107,10 @@ class Dataset:
         )
 
     def check(self) -> Dataset:
-        """Check that every field is as documented above and return the data set.
+        """Check shapes, dtypes and ranges of all fields and return the data set itself.
 
         Raises:
-            GraphError: Names the first field that is wrong.
+            GraphError: If a field is wrong; the message names the field.
         """
         GraphFile(self.store, self.split, self.folds).check()
         name, store, y = self.info.name, self.store, self.store.y

@@ -22,15 +22,15 @@ def load_dataset(
 
     The data file is searched in `data_dir`, then in the folder given by the environment
     variable `GNNAK_DATA`, then in the cache folder (`GNNAK_CACHE`, or the user's cache
-    folder). If there is no file, the graphs are generated or downloaded; slow results
-    are cached on disk.
+    folder). If no folder has the file, the graphs are generated or downloaded, and
+    cached on disk if generating them is slow.
 
     Args:
         name: One of `dataset_names()`.
-        target: Name of the target, for data sets with several targets; the first if
-            None.
+        target: Name of the target to predict, for data sets with several targets; None
+            takes the first one.
         seed: Seed of generated graphs and random folds.
-        data_dir: A folder with data files.
+        data_dir: Folder that is searched first for the data file, or None.
 
     Raises:
         OptionError: If the data set or the target does not exist.
@@ -48,7 +48,13 @@ def load_dataset(
 
 
 def load_entry(entry: Entry, request: Request) -> Dataset:
-    """Load a data set with these options; a target of None means the default."""
+    """Load a data set, given its registry entry and the user's options.
+
+    If `request.target` is None, the first target of the entry is used.
+
+    Raises:
+        OptionError: If the target does not exist.
+    """
     if not entry.targets and request.target is not None:
         raise OptionError(
             f"{entry.name} has one target only, got {request.target!r}; leave it out."

@@ -1,7 +1,8 @@
 """Generate 4-regular graphs with and without triangles.
 
-No message-passing GNN can classify them: without node features, all nodes of all
-4-regular graphs of one size get the same state. 1-hop egonets reveal the triangles.
+No message-passing GNN can tell which graphs have triangles: without node features, all
+nodes of all 4-regular graphs of one size get the same state. GNNs on 1-hop egonets can,
+since the triangles at a node are the edges between its neighbours.
 """
 
 import networkx as nx
@@ -17,7 +18,7 @@ SIZES = tuple(range(12, 17))
 
 
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
-    """Generate pairs of 4-regular graphs of equal size, without and with triangles.
+    """Generate pairs of 4-regular graphs of equal size: without and with triangles.
 
     Both classes have the same sizes, so a message-passing GNN, which can only see the
     number of nodes, has an accuracy of exactly 50 %.
@@ -27,8 +28,8 @@ def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
         seed: Seed of the random numbers.
 
     Returns:
-        Pairs of graphs 2i (triangle-free, label 0) and 2i + 1 (label 1), with one
-        constant categorical node feature.
+        The graphs; graphs 2i (without triangles, label 0) and 2i + 1 (with triangles,
+        label 1) are a pair. All nodes have the same categorical feature.
 
     >>> regular_triangles(2).y.tolist()
     [0, 1, 0, 1]
@@ -67,7 +68,7 @@ def _with_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 
 
 def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
-    """Swap edges of a 4-regular graph until it has no triangle.
+    """Sample a 4-regular graph and swap its edges until it has no triangle.
 
     Swaps that increase the number of triangles are rejected.
     """
@@ -87,7 +88,8 @@ def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
 def _switch(graph: nx.Graph, random: np.random.Generator) -> nx.Graph | None:
     """Replace two random edges a-b, c-d by a-c, b-d, which preserves all degrees.
 
-    Returns None if the result would not be a simple graph.
+    Returns:
+        The new graph; None if it would have a self loop or a duplicate edge.
     """
     edges = list(graph.edges)
     (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))

@@ -1,4 +1,8 @@
-"""Measure the rooted subgraphs of a data set and estimate the training memory."""
+"""Measure the rooted subgraphs of a data set and estimate the training memory.
+
+A node copy is a node as seen in one rooted subgraph: a node that is in three rooted
+subgraphs has three node copies. Edge copies are edges as seen in one rooted subgraph.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,25 +15,31 @@ from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs.extractors import Extractor
 
 STATES_PER_COPY, STATES_PER_EDGE_COPY = 15, 1
-"""State vectors that GIN-AK+ saves for backward per layer, for each node copy and edge
-copy. Measured from the tensors that autograd saves on ZINC, EXP, counting and IMDB-B;
-accurate to 6 % there."""
+"""Number of state vectors that GIN-AK+ saves for backward per layer, for each node copy
+and for each edge copy. Measured from the tensors that autograd saves on the data sets
+ZINC, EXP, counting and IMDB-B, where the estimate is accurate to 6 %."""
 FLOAT_BYTES = 4
 """Bytes of a float32."""
 CHUNK = 64
-"""Number of graphs whose subgraphs are extracted at a time."""
+"""Number of graphs whose rooted subgraphs are extracted at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class SubgraphSizes:
-    """Numbers of nodes, node copies and edge copies of some graphs."""
+    """Sizes of the rooted subgraphs of g graphs.
+
+    A node copy (edge copy) is a node (edge) as seen in one rooted subgraph.
+    """
 
     nodes: Tensor
-    """[g], int64: number of nodes of each graph, equal to its number of subgraphs."""
+    """[g], int64: number of nodes of each graph, which is also its number of rooted
+    subgraphs."""
     copies: Tensor
-    """[g], int64: number of node copies of each graph."""
+    """[g], int64: number of node copies of each graph: the sum of the numbers of nodes
+    of its rooted subgraphs."""
     edge_copies: Tensor
-    """[g], int64: number of edge copies of each graph."""
+    """[g], int64: number of edge copies of each graph: the sum of the numbers of edges
+    of its rooted subgraphs."""
 
     def training_bytes(
         self,
@@ -42,15 +52,15 @@ class SubgraphSizes:
 
         $$4 L (d + h)\,b\,(15\,\bar m + \bar f)$$
 
-        for L outer layers with one inner layer each, states of width d + h, and a batch
-        of b graphs with $\bar m$ node copies and $\bar f$ edge copies on average.
-        Memory for weights, optimiser state and the data is not included.
+        for L GNN-AK layers with a base GNN of one layer each, states of width d + h,
+        and a batch of b graphs with $\bar m$ node copies and $\bar f$ edge copies on
+        average. Memory for weights, optimiser state and the data is not included.
 
         Args:
             batch_size: Number of graphs in a batch, b.
-            num_layers: Number of outer layers, L.
+            num_layers: Number of GNN-AK layers, L.
             channels: Width of the states, d.
-            hop_channels: Width of the hop embedding, h.
+            hop_channels: Width of the embedding of the distance to the root, h.
         """
         states = (
             STATES_PER_COPY * self.copies.double().mean()
@@ -64,15 +74,15 @@ class SubgraphSizes:
 def subgraph_sizes(
     store: GraphStore, extractor: Extractor, generator: torch.Generator | None = None
 ) -> Iterator[SubgraphSizes]:
-    """Extract the subgraphs of all graphs, `CHUNK` graphs at a time, and count copies.
+    """Extract rooted subgraphs, `CHUNK` graphs at a time, and count nodes and edges.
 
     Args:
         store: The graphs.
-        extractor: Egonets or random walks.
+        extractor: Extracts the rooted subgraphs: egonets or random walks.
         generator: Random number generator for random walks.
 
     Yields:
-        The sizes of the next `CHUNK` graphs, in order.
+        The sizes of the rooted subgraphs of the next `CHUNK` graphs, in order.
     """
     for first in range(0, len(store), CHUNK):
         batch = store[slice(first, min(first + CHUNK, len(store)))]

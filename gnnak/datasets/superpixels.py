@@ -1,4 +1,4 @@
-"""Add edges to superpixel graphs: each node is joined to its eight most similar."""
+"""Add edges to superpixel graphs, from each node to the eight most similar nodes."""
 
 import torch
 from torch import Tensor
@@ -15,9 +15,9 @@ CHUNK = 256
 def superpixel_edges(store: GraphStore) -> GraphStore:
     r"""Join each superpixel to the eight most similar in position and colour.
 
-    With $d^c, d^f$ the distances between positions and between colours, and $s(d)$ the
-    mean distance of a node to its eight nearest nodes, the similarity is the symmetric
-    part of
+    For two nodes, let $d^c$ be the distance between their positions and $d^f$ the
+    distance between their colours. $s(d)$ is the mean distance $d$ of a node to its
+    eight nearest nodes. The similarity is the symmetric part of
 
     $$A = \exp\big(-(d^c / s(d^c))^2 - (d^f / s(d^f))^2\big).$$
 
@@ -29,6 +29,9 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
     Returns:
         The same graphs with edges, `x` in 0..1, and the similarity as `edge_attr`.
+
+    Raises:
+        GraphError: If `x` is None or does not have five columns.
     """
     if store.x is None or store.x.size(1) != 5:
         raise GraphError("superpixels need x [n, 5]: red, green, blue, row, column.")
@@ -53,7 +56,8 @@ def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         ptr: Row pointer of the chunk's graphs into `x`.
 
     Returns:
-        Edges [2, e], numbered from 0 in each graph, edges per graph, similarities [e].
+        The edges, [2, e], with nodes numbered from 0 in each graph; the number of edges
+        of each graph, [g]; the similarity of the two ends of each edge, [e].
     """
     sizes = ptr.diff()
     largest = int(sizes.max()) if sizes.numel() else 0
@@ -76,11 +80,15 @@ def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _scaled(values: Tensor, both: Tensor) -> Tensor:
-    """Return pairwise distances, divided by each node's mean over its eight nearest.
+    """Return the distances of all pairs of nodes, scaled per node, [g, n, n].
+
+    Row i is divided by the mean distance of node i to its eight nearest nodes.
 
     Args:
-        values: Positions or colours of padded graphs, [g, n, c].
-        both: Which pairs are two different nodes, not padding; bool [g, n, n].
+        values: Positions or colours of the nodes of padded graphs, [g, n, c]: g graphs,
+            n nodes, c coordinates.
+        both: Whether a pair consists of two different nodes, neither of them padding;
+            bool [g, n, n].
     """
     distance = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
     far = distance.masked_fill(~both, torch.inf)

@@ -1,4 +1,7 @@
-"""All k-tuples of nodes of all graphs, and their initial colours."""
+"""List all k-tuples of nodes of all graphs, with their initial colours.
+
+Used by k-WL and k-FWL (Weisfeiler-Leman tests that colour k-tuples of nodes).
+"""
 
 from typing import NamedTuple
 
@@ -10,34 +13,34 @@ from gnnak.wl.union import GraphUnion
 
 
 class TupleBlocks(NamedTuple):
-    """The layout of a flat tensor, [t], with one entry per k-tuple of nodes.
+    """The layout of a flat tensor, [t], with one value for each of t k-tuples of nodes.
 
-    Graphs with the same number of nodes n form a block of shape [graphs, n, ..., n]
-    with k axes for the entries of a tuple. The flat tensor is the concatenation of all
-    blocks, flattened.
+    Graphs with the same number of nodes n form a block of shape [graphs, n, ..., n],
+    with one axis of length n for each of the k entries of a tuple. The flat tensor is
+    the concatenation of all blocks, flattened.
     """
 
     k: int
     """Length of the tuples."""
     blocks: list[tuple[Tensor, int]]
-    """For each block: the indices of its graphs, and their number of nodes n."""
+    """For each block: the indices of its graphs in the union, and their size n."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        """Group the graphs of a union into blocks by their number of nodes."""
+        """Group the graphs of a union into blocks of graphs with equally many nodes."""
         sizes = torch.unique(union.sizes).tolist()
         return TupleBlocks(
             k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]
         )
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Split a flat tensor, [t], into views of shape [graphs, n, ..., n]."""
+        """Split a flat tensor, [t], into a view [graphs, n, ..., n] for each block."""
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
         parts = flat.split([len(graphs) * n**self.k for graphs, n in self.blocks])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def graph(self) -> Tensor:
-        """Return the graph that each tuple belongs to, [t]."""
+        """Return the index of the graph that each tuple belongs to, [t]."""
         parts = [graphs.repeat_interleave(n**self.k) for graphs, n in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
@@ -55,20 +58,26 @@ class TupleBlocks(NamedTuple):
         return place
 
     def types(self, union: GraphUnion) -> Tensor:
-        """Return the isomorphism type of each tuple as a rank, [t].
+        """Return the isomorphism type of each tuple as a number, [t].
 
-        The type consists of the colours of the tuple's nodes and of all pairs of them.
-        Two tuples have the same type iff mapping the i-th entry of one to the i-th
-        entry of the other is an isomorphism of the coloured subgraphs they induce.
+        The type consists of the colours of the tuple's nodes and of all pairs of these
+        nodes. Two tuples have the same type iff mapping the i-th node of one tuple to
+        the i-th node of the other, for all i, is an isomorphism of the coloured
+        subgraphs that the tuples induce.
         """
         tables = [_pair_table(union, graphs, n) for graphs, n in self.blocks]
         ends = [(i, j) for i in range(1, self.k + 1) for j in range(i, self.k + 1)]
         return rank_rows(*(self._column(tables, i, j) for i, j in ends))
 
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
-        """Return the colour of the pair of entries (i, j) of every tuple, [t].
+        """Return the colour of the pair of the i-th and j-th node of every tuple, [t].
 
         For i = j this is the colour of the node.
+
+        Args:
+            tables: The `_pair_table` of each block, [graphs, n, n].
+            i: Position in the tuple, from 1 to k.
+            j: Position in the tuple, from i to k.
         """
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
@@ -83,10 +92,15 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return a [graphs, n, n] table of pair colours, with node colours on the diagonal.
+    """Return the colours of all pairs of nodes of some graphs, [graphs, n, n].
 
-    0 means no edge. On the diagonal, the node's colour is combined with the colour of
-    its self loop.
+    0 means that the pair has no edge. The diagonal has the colour of each node,
+    combined with the colour of its self loop.
+
+    Args:
+        union: The union.
+        graphs: Indices of graphs of the union, all of the same size.
+        n: The number of nodes of each of these graphs.
     """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Run a test: does it distinguish graphs, and into which classes does it sort them?"""
+"""Run a Weisfeiler-Leman (WL) test: which graphs can it distinguish?"""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,10 +11,15 @@ from gnnak.wl.union import GraphUnion
 
 
 def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Yield the colouring of every round of `test`, the stable one last.
+    """Run a test and yield the colouring after every round, the stable one last.
+
+    Args:
+        test: One of `TESTS`.
+        union: The graphs.
+        options: The options of the test.
 
     Raises:
-        GraphError: If the graphs are too large for the test.
+        GraphError: If the test is estimated to need more than `options.max_memory`.
     """
     check_memory(test, union, options)
     if test in REFINEMENTS:
@@ -24,7 +29,7 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
 
 
 def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int]:
-    """Sort graphs into classes; `test` cannot distinguish the graphs of one class.
+    """Sort graphs into classes: `test` distinguishes graphs of different classes only.
 
     Args:
         test: One of `TESTS`.
@@ -46,7 +51,10 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Return the result of `partition` and the number of rounds until it was stable."""
+    """Return the result of `partition`, and how many rounds the test ran.
+
+    After these rounds the colouring is stable: one more would split no colour.
+    """
     chosen = read_options(test, **options)
     union = read_union(graphs, chosen.labels)
     rounds = -1
@@ -60,11 +68,11 @@ def partition_with_rounds(
 def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> bool:
     """Return whether `test` distinguishes two graphs.
 
-    If it does, they are not isomorphic; if it does not, they may or may not be.
+    If True, the graphs are not isomorphic. If False, they may or may not be isomorphic.
 
     Args:
         test: One of `TESTS`.
-        first: A graph.
+        first: A networkx graph, PyG data, (edge_index, num_nodes) or graph6 string.
         second: Another graph.
         **options: Fields of `Options` that the test takes.
 

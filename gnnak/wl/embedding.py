@@ -1,4 +1,4 @@
-"""Do a network's graph embeddings distinguish graphs?"""
+"""Count the pairs of graphs to which a network gives different embeddings."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,19 +10,29 @@ from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import pointers
 
 TOLERANCE = 1e-9
-"""Relative difference above which two float64 embeddings count as different: far above
-rounding errors (about 1e-13), far below the differences that other colours cause."""
+"""Relative difference above which two float64 embeddings count as different. It is far
+above rounding errors (about 1e-13), and far below the differences between graphs that
+the network can distinguish."""
 
 
 class Embedder(Protocol):
     """A function from a batch of graphs to one embedding per graph, [g, c], float64."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed the graphs; `x` is int64 zeros, [n]: nodes have no features."""
+        """Embed a batch of graphs.
+
+        Args:
+            x: Zeros, [n], int64, since the nodes have no features.
+            edge_index: Edges, [2, e].
+            batch: The graph of each node, [n].
+
+        Returns:
+            The embeddings, [g, c].
+        """
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
-    """Return the embedding of every graph, [g, c], computed in one batch."""
+    """Embed all graphs in one batch; return the embeddings, [g, c]."""
     sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
     edges = torch.tensor([edge_index.size(1) for edge_index, _ in graphs])
     edge_index = torch.cat([edge_index for edge_index, _ in graphs], dim=1)
@@ -32,7 +42,13 @@ def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
 
 
 def different(rows: Tensor) -> Tensor:
-    """Return a boolean matrix, [g, g]: which embeddings differ by more than rounding.
+    """Return for each pair of embeddings whether they differ by more than `TOLERANCE`.
+
+    Args:
+        rows: The embedding of each graph, [g, c].
+
+    Returns:
+        A boolean matrix, [g, g].
 
     >>> rows = torch.tensor([[1.0, 2.0], [1.0, 2.0 + 1e-12], [1.0, 2.1]]).double()
     >>> different(rows)[0].tolist()
@@ -45,7 +61,12 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """Count the pairs of graphs of the same group that have different embeddings."""
+    """Count pairs of graphs with different embeddings; both graphs are of one group.
+
+    Args:
+        embedder: The network.
+        groups: Groups of graphs; graphs of different groups are not compared.
+    """
     with torch.no_grad():
         rows = embed(embedder, [graph for group in groups for graph in group])
     parts = rows.split([len(group) for group in groups])
@@ -53,12 +74,13 @@ def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> in
 
 
 def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
-    r"""Train a network, in place, to give graphs different embeddings.
+    r"""Train a network, in place, to give different graphs different embeddings.
 
-    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs, where
-    $|\cdot|^2$ is the mean square over channels and the embeddings $h$ are scaled to a
-    mean absolute value of 1. The network stays in evaluation mode, so that batch
-    statistics do not couple the graphs.
+    Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of
+    graphs G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings
+    $h$ are scaled to a mean absolute value of 1. The mode of the network is not
+    changed; give it in evaluation mode, so that batch statistics do not make the
+    embedding of one graph depend on the others.
 
     Args:
         network: A module that is an `Embedder`.

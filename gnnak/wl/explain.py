@@ -1,4 +1,4 @@
-"""Explain a verdict: the round, and the colours in it, that distinguish two graphs."""
+"""Explain why a test distinguishes two graphs: in which round, by which colours."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,41 +21,48 @@ class DecidingColor:
     """A colour that occurs more often in one graph than in the other."""
 
     color: int
-    """The number of the colour in the deciding round."""
+    """The number of the colour in the deciding round (see `Explanation.round`)."""
     counts: tuple[int, int]
-    """How often it occurs in the first and in the second graph."""
+    """How often the colour occurs in the first and in the second graph."""
     graph: int
-    """The graph of the example: 0, or 1 if the colour is not in the first graph."""
+    """The graph that `example` is in: 0 (the first graph) if the colour occurs there,
+    else 1."""
     example: tuple[int, ...]
-    """A node, or a tuple of nodes, that has the colour."""
+    """A node (as a tuple of length 1), or a tuple of nodes, that has the colour."""
     before: int | None
-    """The example's colour in the round before; None in round 0."""
+    """The colour of `example` one round earlier; None if the deciding round is 0."""
     sees: dict[int, int]
-    """Colours in the round before, with their counts: of the example's neighbours
-    (1-WL) or of its egonet (Subgraph-1-WL); empty for tuples and in round 0."""
+    """Maps colours one round earlier to their counts among the neighbours of `example`
+    (1-WL) or the nodes of its egonet (Subgraph-1-WL). Empty if `example` is a tuple of
+    several nodes or the deciding round is 0."""
     joined: int | None
-    """Number of edges in the example's egonet (Subgraph-1-WL), else None."""
+    """Number of edges in the egonet of `example`, for Subgraph-1-WL; None for tests
+    without subgraphs and if the deciding round is 0."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a test does or does not distinguish two graphs; `str` returns sentences."""
+    """Why a test does or does not distinguish two graphs.
+
+    `str(explanation)` returns the explanation in sentences.
+    """
 
     test: str
     """The name of the test."""
     options: Options
-    """The options it was run with."""
+    """The options that the test was run with."""
     round: int | None
-    """The deciding round: the first in which the graphs' colour counts differ; None if
-    there is none."""
+    """The deciding round: the first in which a colour occurs more often in one graph
+    than in the other; None if the test does not distinguish the graphs."""
     rounds: int
     """Number of rounds until the colouring was stable."""
     colors: tuple[DecidingColor, ...]
-    """The colours whose counts differ in the deciding round."""
+    """The colours that occur more often in one graph than in the other in the deciding
+    round; empty if there is no deciding round."""
     node_colors: tuple[list[int], list[int]]
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
-    """The two graphs."""
+    """The two graphs, as given to `explain`."""
 
     @property
     def distinguished(self) -> bool:
@@ -90,7 +97,7 @@ def explain(test: str, first: Graph, second: Graph, **options: object) -> Explan
 
     Args:
         test: One of `TESTS`.
-        first: A graph.
+        first: A networkx graph, PyG data, (edge_index, num_nodes) or graph6 string.
         second: Another graph.
         **options: Fields of `Options` that the test takes.
 
@@ -137,7 +144,8 @@ def _deciding_colors(
     in_second = torch.bincount(now.color[now.graph == 1], minlength=size)
     found = []
     for color in (in_first != in_second).nonzero().flatten().tolist():
-        # Tuples are sorted by graph size, so the first match may be in graph 1.
+        # Tuples are sorted by the size of their graph, so the first tuple with this
+        # colour may be in graph 1 although graph 0 has the colour, too.
         graph = 0 if in_first[color] else 1
         item = int(((now.color == color) & (now.graph == graph)).nonzero()[0])
         before = None if len(history) == 1 else int(history[-2].color[item])
@@ -165,8 +173,8 @@ def _around(
     """Return the nodes whose colours determine the next colour of `node`.
 
     Returns:
-        For 1-WL the neighbours, and None; for Subgraph-1-WL the nodes of the egonet,
-        and the number of its edges.
+        For 1-WL: the neighbours of `node`, and None. For Subgraph-1-WL: the nodes of
+        the egonet of `node`, and the number of edges of the egonet.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
@@ -179,7 +187,13 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """Return the nodes of an item (a node or a tuple), numbered within its graph."""
+    """Return the nodes of a coloured item, numbered from 0 within their graph.
+
+    Args:
+        union: The graphs.
+        coloring: The colouring, which tells whether items are nodes or tuples of nodes.
+        item: The index of the item in the colouring.
+    """
     graph = int(coloring.graph[item])
     size = int(union.sizes[graph])
     index = item - int((coloring.graph == graph).nonzero()[0])

@@ -1,6 +1,7 @@
-"""Individualise nodes and refine with 1-WL, in many graphs at once.
+"""Individualise nodes and refine colours with 1-WL, in many graphs at once.
 
-To individualise a node is to give it a colour that no other node of its graph has.
+To individualise a node is to give it a colour that no other node of its graph has. 1-WL
+is the Weisfeiler-Leman test, or colour refinement.
 """
 
 import torch
@@ -12,18 +13,25 @@ from gnnak.wl.union import GraphUnion
 
 
 def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
-    """Run 1-WL; return the union in its stable colours and the fingerprints, [g].
+    """Run 1-WL on every graph of a union.
 
-    Graphs have equal fingerprints iff they have the same multiset of stable colours.
+    Returns:
+        The union with its stable colours as node colours, and a fingerprint of every
+        graph, [g]. Two graphs have equal fingerprints iff they have the same multiset
+        of stable colours.
     """
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Return a boolean mask, [n]: the nodes of the first shared colour of each graph.
+    """Select in each graph the nodes that have its first shared colour.
 
-    A colour is shared if two nodes of the graph have it.
+    A colour is shared if two or more nodes of the graph have it; the first one is the
+    one with the smallest number.
+
+    Returns:
+        A boolean mask of the selected nodes, [n].
     """
     if not union.num_nodes:
         return torch.zeros(0, dtype=torch.bool)
@@ -36,17 +44,24 @@ def first_shared(union: GraphUnion) -> Tensor:
 
 
 def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Give each of `nodes` a colour that the other nodes of its old colour lack."""
+    """Return the union with each of `nodes` individualised.
+
+    The node gets a colour that the other nodes of its old colour do not have.
+
+    Args:
+        union: The graphs.
+        nodes: Indices of nodes, at most one per graph.
+    """
     mark = torch.zeros_like(union.node_color)
     mark[nodes] = 1
     return union.recolored(rank_pairs(union.node_color, mark))
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Return a union with one copy of a graph for each of `nodes`.
+    """Return a union with one graph for each of `nodes`.
 
-    The i-th graph is a copy of the graph of the i-th node, with that node
-    individualised.
+    Graph i of the result is a copy of the graph that contains `nodes[i]`, with that
+    node individualised.
     """
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes

@@ -1,4 +1,4 @@
-"""Convert networkx, PyG and graph6 graphs into the union that the tests run on."""
+"""Convert networkx, PyG and graph6 graphs into a `GraphUnion`, which tests run on."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -27,16 +27,19 @@ class LabeledGraph(NamedTuple):
     num_nodes: int
     """Number of nodes, n."""
     node_labels: Sequence[Hashable] | None
-    """[n]: a label per node, or None."""
+    """[n]: a label per node; None if nodes have no labels."""
     edge_labels: Sequence[Hashable] | None
-    """[e]: a label per arc, or None."""
+    """[e]: a label per arc; None if arcs have no labels."""
 
 
 def read_graph(graph: Graph) -> LabeledGraph:
     """Convert one graph of any supported type.
 
-    Labels are the attribute `label` of networkx nodes and edges, or the rows of `x`
-    and `edge_attr` of PyG data.
+    Labels are read from the attribute `label` of networkx nodes and edges, or from the
+    rows of `x` and `edge_attr` of PyG data. Other types have no labels.
+
+    Raises:
+        GraphError: If the graph is of another type, or is not valid.
 
     >>> read_graph("Bw").edge_index.tolist()
     [[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]
@@ -110,8 +113,8 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
 
     Args:
         graphs: The graphs; types may be mixed.
-        labels: Whether node and edge labels are the initial colours; if not, all nodes
-            have the same colour, and so have all edges.
+        labels: Whether node and edge labels are the initial colours. If False, labels
+            are ignored: all nodes have the same colour, and so have all edges.
     """
     read = [read_graph(graph) for graph in graphs]
     sizes = torch.tensor([graph.num_nodes for graph in read], dtype=torch.long)
@@ -130,12 +133,15 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Number the labels of all graphs by first appearance, in place; 0 = no label.
+    """Replace the labels of all graphs by integers, equal iff the labels are equal.
+
+    Labels are numbered 1, 2, ... by first appearance; 0 means no label.
 
     Args:
-        out: Zeros, one entry per node (or arc) of all graphs; filled here.
+        out: Zeros, one entry per node (or arc) of all graphs; the integers are written
+            here.
         counts: Number of nodes (or arcs) of each graph, [g].
-        labels: The labels of each graph, or None.
+        labels: For each graph, its labels, or None if it has no labels.
     """
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
@@ -149,9 +155,13 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` for labels that are not compared by value, or hold NaN.
+    """Raise `GraphError` if a label is not compared by value, or contains NaN.
 
-    Otherwise two equal graphs with these labels would be distinguished.
+    With such labels, a test would distinguish a graph from an equal graph.
+
+    Args:
+        index: The index of the graph, for the error message.
+        label: A label of one of its nodes or edges.
     """
     if isinstance(label, tuple):
         for entry in label:

@@ -1,9 +1,9 @@
 """Intern tuples and multisets: replace each by its rank, without collisions.
 
-A colour is the rank of a tuple among all tuples of one call, so two colours are equal
-if and only if the tuples are. Nothing is hashed and no strings are joined, so there are
-no collisions. Ranks follow the order of the tuples, so colours do not depend on how
-nodes are numbered. All functions take and return int64 tensors of numbers >= 0.
+A colour is the rank of a tuple in the sorted list of all distinct tuples of one call,
+so two colours are equal if and only if the tuples are equal. Nothing is hashed, so
+there are no collisions. Ranks follow the order of the tuples, so colours do not depend
+on how nodes are numbered. All functions take and return int64 tensors of numbers >= 0.
 """
 
 import torch
@@ -12,11 +12,12 @@ from torch import Tensor
 from gnnak.graphs.ragged import counts_of, pointers
 
 _LIMIT = 1 << 62
-"""Pairs are encoded as one key below this bound, so that int64 does not overflow."""
+"""`rank_pairs` encodes a pair as one integer key; keys must be below this bound, so
+that int64 does not overflow."""
 
 
 def rank(values: Tensor) -> Tensor:
-    """Replace each number by its rank among the distinct numbers: 0, 1, 2, ...
+    """Replace each number by its rank (0, 1, 2, ...) among the distinct numbers.
 
     >>> rank(torch.tensor([7, 3, 7, 100]))
     tensor([1, 0, 1, 2])
@@ -33,7 +34,9 @@ def rank(values: Tensor) -> Tensor:
 
 
 def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
-    """Rank pairs `(first_i, second_i)` in lexicographic order.
+    """Replace each pair `(first[i], second[i])` by its lexicographic rank.
+
+    Equal pairs have equal ranks.
 
     >>> rank_pairs(torch.tensor([0, 1, 0]), torch.tensor([5, 2, 5]))
     tensor([0, 1, 0])
@@ -46,7 +49,9 @@ def rank_pairs(first: Tensor, second: Tensor) -> Tensor:
 
 
 def rank_rows(*columns: Tensor) -> Tensor:
-    """Rank the rows of a table given by its columns, in lexicographic order.
+    """Replace each row of a table by its lexicographic rank.
+
+    The arguments are the columns of the table; equal rows have equal ranks.
 
     >>> rank_rows(torch.tensor([0, 0, 1]), torch.tensor([1, 1, 0]), torch.arange(3))
     tensor([0, 1, 2])
@@ -58,16 +63,16 @@ def rank_rows(*columns: Tensor) -> Tensor:
 
 
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
-    """Rank multisets of values; equal ranks mean equal multisets.
+    """Replace each multiset of values by a rank; ranks are equal iff multisets are.
 
-    Each multiset is written as a sorted list of (value, count) items. Then adjacent
-    items of all lists are replaced by the rank of the pair, which halves the lists,
-    until each list has one item: about log2(longest list) steps.
+    Each multiset is written as a sorted list of (value, count) items. Then every two
+    adjacent items of a list are replaced by the rank of the pair, which halves the
+    lists, until each list has one item. This takes about log2(longest list) steps.
 
     Args:
-        row: The multiset that each entry belongs to, [entries].
+        row: The index of the multiset that each entry belongs to, [entries].
         value: The value of each entry, [entries].
-        num_rows: Number of multisets; those without entries are empty.
+        num_rows: Number of multisets; a multiset without entries is empty.
 
     Returns:
         The rank of every multiset, [num_rows].
@@ -92,7 +97,16 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the distinct (row, value) entries, sorted; (value, count) as one rank."""
+    """Find the distinct values of each multiset and how often each of them occurs.
+
+    Args:
+        row: The index of the multiset that each entry belongs to, [entries].
+        value: The value of each entry, [entries].
+
+    Returns:
+        For each distinct (row, value), sorted: the row, and the rank of the pair
+        (value, count).
+    """
     value = rank(value)
     size = int(value.max()) + 1
     key = row * size + value
@@ -109,12 +123,16 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """Replace items 2i and 2i + 1 of each row by the rank of the pair.
 
-    The last item of a row of odd length is paired with nothing.
+    If a row has an odd length, its last item is paired with a value that is not used
+    for other pairs.
 
     Args:
         row: The row of each item, ascending, [entries].
         item: The items, [entries].
         place: The position of each item within its row, [entries].
+
+    Returns:
+        The row and the rank of each pair, about half as many as before.
     """
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)

@@ -1,19 +1,23 @@
-"""The exact HASH of Subgraph-1-WL: isomorphism classes of small coloured graphs.
+"""Compute the isomorphism classes of small coloured graphs.
 
-Individualisation and refinement, batched over all graphs of a union:
+This is the exact version of HASH, the function of an egonet in the paper's
+Subgraph-1-WL. The algorithm is individualisation and refinement, batched over all
+graphs of a union. To individualise a node is to give it a colour of its own; a shared
+colour is one that several nodes of a graph have.
 
-1. 1-WL sorts the graphs into kinds; isomorphic graphs are of the same kind.
-2. Join: in every graph one node of the first shared colour is individualised and 1-WL
-   run again, until every node has a colour that no other node of the graph has. Two
-   graphs that end with the same colours are isomorphic (map nodes to nodes of the same
-   colour), so only one of them, the representative, is processed further.
-3. Split: *every* node of the first shared colour is individualised in a branch, a copy
-   of the graph. Graphs with different multisets of refined branches become different
-   kinds. Steps 2 and 3 are repeated on the branches with the rarest fingerprint. These
-   choices do not depend on the numbering of nodes, so if no shared colour is left, the
-   kinds are the isomorphism classes.
-4. If the branches grow too large, the remaining graphs are compared pair by pair, by a
-   search with backtracking.
+1. Refine: 1-WL (Weisfeiler-Leman, or colour refinement) sorts the graphs into kinds;
+   isomorphic graphs are of the same kind.
+2. Join: in every graph, one node of the first shared colour is individualised and 1-WL
+   is run again, until no colour is shared. Two graphs that end with the same colours
+   are isomorphic (map nodes to nodes of the same colour), so only one of them, the
+   representative, is processed further.
+3. Split: for *every* node of the first shared colour, a branch is created: a copy of
+   the graph with this node individualised. Graphs with different multisets of refined
+   branches become different kinds. Steps 2 and 3 are repeated on the branches with the
+   rarest fingerprint. These choices do not depend on the numbering of nodes, so if no
+   shared colour is left, the kinds are the isomorphism classes.
+4. Search: if the branches grow too large, the remaining graphs are compared pair by
+   pair, by a search with backtracking.
 """
 
 import torch
@@ -25,23 +29,24 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 from gnnak.wl.union import GraphUnion
 
 SEARCH_LIMIT = 100_000
-"""Nodes that the backtracking search of one pair may refine before it is aborted."""
+"""Number of nodes that the backtracking search for one pair of graphs may refine before
+it is aborted."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Nodes in the branches of all graphs, and of one graph, above which step 3 stops and
-the remaining graphs are compared pair by pair."""
+"""Limits on the number of nodes in the branches of all graphs, and in those of one
+graph. Above them, step 3 stops and the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
-    """Return the class of every graph, [g]: equal if and only if isomorphic.
+    """Return the isomorphism class of every graph as a number, [g].
 
-    Isomorphisms preserve node colours and pair colours. The worst case is a pair of
-    graphs that 1-WL does not distinguish even after many nodes are individualised; the
-    search then stops with an error after `SEARCH_LIMIT` refined nodes. Egonets of
+    Two graphs have the same number iff there is an isomorphism between them that
+    preserves node colours and pair colours. The worst case is a pair of graphs that
+    1-WL does not distinguish even after many nodes are individualised. Egonets of
     common data sets are far from this case.
 
     Raises:
-        GraphError: If the search of a pair exceeded `SEARCH_LIMIT`.
+        GraphError: If the search for one pair refined more than `SEARCH_LIMIT` nodes.
 
     >>> from gnnak.wl.inputs import read_union
     >>> import networkx as nx
@@ -59,10 +64,10 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Return for every graph the index of an isomorphic graph of the union, [g].
+    """Return for every graph the index of its representative, an isomorphic graph, [g].
 
-    Only step 2 is run: it is fast and never fails, but isomorphic graphs may have
-    different representatives.
+    Only steps 1 and 2 of the module docstring are run. They are fast and never fail,
+    but isomorphic graphs may have different representatives.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -70,9 +75,10 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return a class for every node, [n]: equal iff an isomorphism maps one to another.
+    """Return a class for every node as a number, [n].
 
-    Nodes of different graphs of the union are compared as well.
+    Two nodes, of the same graph or of different graphs, have the same class iff an
+    isomorphism of their graphs maps one node to the other.
     """
     pointed = union.select(union.graph)
     first = torch.searchsorted(pointed.graph, torch.arange(union.num_nodes))
@@ -86,10 +92,14 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
     """Individualise one node at a time until no colour is shared (step 2).
 
+    Args:
+        union: The graphs in their stable colours.
+        kind: The kind of each graph, [g].
+
     Returns:
-        A number for every graph, [g]. If it is equal for two graphs of the same kind,
-        they are isomorphic; isomorphic graphs may have different numbers, since the
-        individualised nodes are chosen by their index.
+        The leaf number of every graph, [g]. Two graphs of the same kind with the same
+        leaf number are isomorphic. Isomorphic graphs may have different leaf numbers,
+        since the individualised nodes are chosen by their index.
     """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
@@ -118,8 +128,9 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         kind: The kind of each graph, [g].
 
     Returns:
-        Three tensors [g]: the refined kinds; the representative of each graph; whether
-        the graph is undecided, that is other graphs of its kind may differ from it.
+        Three tensors, [g]: the new kind of each graph; the representative of each
+        graph; whether the graph is undecided. For an undecided graph, graphs of the
+        same kind may not be isomorphic to it.
     """
     owner = like = torch.arange(union.num_graphs)
     doubt = torch.zeros_like(kind, dtype=torch.bool)
@@ -149,11 +160,11 @@ def _join(
 ) -> Tensor:
     """Update the representatives by step 2.
 
-    Two original graphs of one kind are isomorphic if their branches have the same
-    smallest leaf number; the first of them represents both.
+    Two original graphs of one kind are isomorphic if the smallest leaf number of the
+    branches is the same for both; the first graph then represents both.
 
     Args:
-        union: Branches of the original graphs, [b] graphs in stable colours.
+        union: The b branches of the original graphs, in stable colours.
         owner: The original graph of each branch, [b].
         fingerprint: The fingerprint of each branch, [b].
         kind: The kind of each original graph, [g].
@@ -179,15 +190,28 @@ def _join(
 def _filter(
     union: GraphUnion, owner: Tensor, mask: Tensor
 ) -> tuple[GraphUnion, Tensor]:
-    """Return the branches selected by a boolean mask, and their owners."""
+    """Return the branches selected by a boolean mask, [b], and their original graphs.
+
+    Args:
+        union: The b branches.
+        owner: The original graph of each branch, [b].
+        mask: Whether to select each branch, [b].
+    """
     graphs = mask.nonzero().flatten()
     return union.select(graphs), owner[graphs]
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a boolean mask, [b]: the branches with the rarest fingerprint per owner.
+    """Select the branches with the rarest fingerprint of each original graph.
 
-    If several fingerprints are equally rare, the smallest is taken.
+    If several fingerprints are equally rare, the smallest one is taken.
+
+    Args:
+        owner: The original graph of each branch, [b].
+        fingerprint: The fingerprint of each branch, [b].
+
+    Returns:
+        A boolean mask of the selected branches, [b].
     """
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
@@ -203,8 +227,8 @@ def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None
     Args:
         union: All graphs in their stable colours.
         undecided: Indices of the graphs to compare.
-        kind: The kind of every graph, [g]; a graph that is isomorphic to no earlier one
-            of its kind gets a new kind.
+        kind: The kind of every graph, [g]. A graph that is not isomorphic to any
+            earlier graph of its kind gets a new kind.
     """
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
@@ -222,7 +246,14 @@ def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None
 
 
 def _isomorphic(pair: GraphUnion) -> bool:
-    """Search exhaustively for an isomorphism of two graphs in their stable colours."""
+    """Search with backtracking for an isomorphism between two graphs.
+
+    Args:
+        pair: A union of the two graphs, in their stable colours.
+
+    Raises:
+        GraphError: If the search refined more than `SEARCH_LIMIT` nodes.
+    """
     stack, spent = [pair], 0
     while stack:
         pair = stack.pop()

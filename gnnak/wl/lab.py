@@ -1,4 +1,7 @@
-"""The lab: count for every test and family how many pairs the test distinguishes."""
+"""The command `gnnak wl lab`: count the pairs of graphs that each test distinguishes.
+
+A family is a named set of graphs that are hard to distinguish (see `FAMILIES`).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,18 +15,18 @@ from gnnak.wl.options import TESTS, read_options
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""The families that `gnnak wl lab` runs by default; the others take minutes with
-2-FWL."""
+"""The families of graphs that `gnnak wl lab` uses by default. It leaves out the two
+largest, which take minutes with the test 2-FWL."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A test with its options: one row of the table for each family."""
+    """A test with its options: one row of the printed table for each family."""
 
     test: str
     """One of `TESTS`."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `Options`."""
+    """Fields of `Options` that are not at their default, by name."""
 
     def __post_init__(self) -> None:
         read_options(self.test, **self.options)
@@ -56,25 +59,26 @@ LAB_CONTENDERS = (
 
 @dataclass(frozen=True)
 class LabResult:
-    """The result of one test, or one network, on one family."""
+    """The result of one test, or one network, on one family of graphs."""
 
     family: str
-    """Name of the family."""
+    """Name of the family: a key of `FAMILIES`."""
     contender: str
-    """The test, or the network, and its options."""
+    """The test with its options, or the network with `bound`, `random` or `trained`."""
     pairs: int
-    """Number of pairs of graphs that are not isomorphic."""
+    """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
-    """Number of pairs distinguished; None if the test was not run."""
+    """Number of these pairs that were distinguished; None if the test was not run."""
     rounds: int | None
-    """Rounds until the colouring was stable; None for networks."""
+    """Number of rounds until the colouring was stable; None for networks, and if the
+    test was not run."""
     seconds: float
-    """Run time."""
+    """Run time in seconds; 0 if the test was not run."""
     note: str = ""
-    """Why the test was not run; empty if it was."""
+    """Why the test was not run; empty if it was run."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return the fields by name."""
+        """Return all fields as a dict that can be written as JSON."""
         return asdict(self)
 
 
@@ -87,9 +91,9 @@ def run_lab(
 
     Args:
         families: Keys of `FAMILIES`.
-        contenders: The tests.
+        contenders: The tests with their options.
         max_memory: Memory limit in GiB. A test that is estimated to need more is not
-            run; its result has a note.
+            run; the field `note` of its result says so.
 
     >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
     [0]

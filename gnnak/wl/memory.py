@@ -1,4 +1,4 @@
-"""Estimate the memory of a test before it starts."""
+"""Estimate the memory that a Weisfeiler-Leman (WL) test needs, before it is run."""
 
 import torch
 from torch import Tensor
@@ -11,7 +11,8 @@ from gnnak.wl.union import GraphUnion
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Peak number of int64 values in memory per item that a round processes (measured)."""
+"""Measured peak number of int64 values in memory per item. Items are what a round of
+the test processes: nodes and edges, or tuples of nodes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
@@ -33,7 +34,13 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the bytes of a test without subgraphs on graphs of given sizes."""
+    """Estimate the memory in bytes of a test without subgraphs.
+
+    Args:
+        test: A key of `REFINEMENTS`.
+        size: Number of nodes of each graph, [g].
+        edges: Number of edges of each graph, [g].
+    """
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)
@@ -43,7 +50,10 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 
 def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
-    """Return an upper bound on the number of nodes of each egonet, [n]."""
+    """Return an upper bound on the size of the egonet of each node, [n].
+
+    The size is the number of nodes within `num_hops` steps of the root.
+    """
     whole = union.sizes[union.graph].double()
     source, target = union.edge_index
     ball = torch.ones(union.num_nodes, dtype=torch.double)
@@ -57,7 +67,7 @@ def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
 
 
 def check_memory(test: str, union: GraphUnion, options: Options) -> None:
-    """Raise `GraphError` if the test is estimated to need more than `max_memory`."""
+    """Raise `GraphError` if a test is estimated to exceed `options.max_memory`."""
     needed = estimated_bytes(test, union, options) / GIB
     if needed > options.max_memory:
         raise GraphError(

@@ -1,4 +1,8 @@
-"""Run networks, and the WL tests that bound their power, on families of graphs."""
+"""Count the pairs of graphs that networks, and the tests that bound them, distinguish.
+
+A Weisfeiler-Leman (WL) test bounds a network if it distinguishes all pairs of graphs
+that the network can distinguish.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
@@ -31,27 +35,28 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""For each network a test that distinguishes all pairs that the network can."""
+"""Maps each network to a test, with options, that distinguishes all pairs of graphs
+that the network can distinguish."""
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks that `gnnak wl lab` runs."""
+"""The networks that `gnnak wl lab` runs, unless `--no-networks` is given."""
 
 TRAINING_GRAPHS = 4
-"""Number of graphs of a family that networks are trained on."""
+"""Largest number of graphs of a family that a network is trained on."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A test, with its options, that is at least as powerful as a network."""
+    """A test, with options, that distinguishes all pairs that a network can."""
 
     test: str
     """One of `TESTS`."""
     options: dict[str, object]
-    """Fields of `Options`."""
+    """Fields of `Options` that are not at their default, by name."""
 
 
 def bound_of(name: str, num_hops: int = 1) -> Bound:
-    """Return the test that bounds a network with `num_hops`-hop egonets.
+    """Return the test that bounds a network whose egonets have radius `num_hops`.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
@@ -65,17 +70,18 @@ def bound_of(name: str, num_hops: int = 1) -> Bound:
 
 
 class PlainEmbedder(nn.Module):
-    """A network of `build_model` without its head: it embeds unlabelled graphs.
+    """A network from `build_model` without its prediction head, to embed graphs.
 
-    It has random float64 weights and is in evaluation mode.
+    The weights are random, in float64, and the network is in evaluation mode.
 
     Args:
         name: A key of `BOUNDS`.
         num_hops: Radius of the egonets, for networks with the suffix -ak or -ak+.
         num_layers: Number of layers.
-        base_layers: Layers of the base GNN inside each GNN-AK layer.
-        channels: Hidden channels, and channels of the embeddings.
-        encodings: The encodings to fuse; None = the default of the network.
+        base_layers: Number of layers of the base GNN inside each GNN-AK layer.
+        channels: Number of hidden channels, and of channels of the embeddings.
+        encodings: The subgraph, centroid and context encodings that a GNN-AK layer
+            fuses; None for the default of the network.
         seed: Seed of the weights.
     """
 
@@ -105,7 +111,7 @@ class PlainEmbedder(nn.Module):
         self.network = network.double().eval()
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
-        """Embed a batch of graphs, [g, channels]."""
+        """Embed a batch of graphs; return one embedding per graph, [g, channels]."""
         return self.network(x, edge_index, batch=batch)
 
 
@@ -126,17 +132,17 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the test that bounds it, on every family.
 
-    Each network has three results per family: the bounding test, the network with
-    random weights, and the same network after `steps` steps of `push_apart` on a few
-    graphs of the family.
+    Three results are yielded per network and family: of the test that bounds the
+    network, of the network with random weights, and of the same network after `steps`
+    training steps of `push_apart` on at most `TRAINING_GRAPHS` graphs of the family.
 
     Args:
         families: Keys of `FAMILIES`.
         names: Keys of `BOUNDS`.
         num_hops: Radius of the egonets.
-        steps: Training steps.
+        steps: Number of training steps.
         max_memory: Memory limit in GiB. A test that is estimated to need more is not
-            run; its result has a note.
+            run; the field `note` of its result says so.
     """
     names, settings = list(names), _Settings(num_hops, steps, max_memory)
     for name in families:
@@ -148,7 +154,7 @@ def run_networks(
 def _results(
     name: str, groups: Groups, network: str, settings: _Settings
 ) -> Iterator[LabResult]:
-    """Yield the three results of one network on one family."""
+    """Yield the three results of one network on one family (see `run_networks`)."""
     embedder = PlainEmbedder(network, settings.num_hops)
 
     def bound() -> int:

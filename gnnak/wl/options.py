@@ -1,4 +1,9 @@
-"""Names of the tests, and their options with validation."""
+"""Names and options of the Weisfeiler-Leman (WL) tests, and checks of both.
+
+HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour. In
+`subgraph-1-wl*`, HASH is the result of 1-WL on the egonet; in `subgraph-1-wl`, the user
+chooses it.
+"""
 
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -11,34 +16,43 @@ TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl")
 """The names of all tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
-"""The choices for the HASH that `subgraph-1-wl` applies to each egonet."""
+"""Values of the option `hash`: the function that `subgraph-1-wl` uses to map an egonet
+to a colour (HASH in the paper). `exact` gives the isomorphism class of the egonet; any
+other value names a test, and its result on the egonet is the colour."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a test; tests without subgraphs take only the last two.
+    """The options of a test.
+
+    Tests without subgraphs take only `labels` and `max_memory`.
 
     >>> Options(num_hops=2, d2c=True).num_hops
     2
     """
 
     num_hops: int = 1
-    """Radius of the egonets."""
+    """Radius of the egonets: the largest distance of a node to the root."""
     hash: str = "exact"
-    """The HASH that `subgraph-1-wl` applies to each egonet, one of `HASHES`."""
+    """The function that `subgraph-1-wl` uses to map an egonet to a colour (HASH in the
+    paper): one of `HASHES`."""
     d2c: bool = False
-    """Whether the initial colours in an egonet include the distance to the centroid
-    (D2C), which is the root."""
+    """Whether the initial colour of a node in an egonet includes its distance to the
+    root (D2C, distance to the centroid)."""
     root_mark: bool = False
-    """Whether the root has a distinct initial colour in its egonet."""
+    """Whether the root of an egonet gets an initial colour that no other node of the
+    egonet has."""
     centroid: bool = False
-    """Whether a node's new colour includes its colour in its own egonet."""
+    """Whether a node's new colour includes the colour that the node has as the root of
+    its own egonet."""
     context: bool = False
-    """Whether a node's new colour includes its colours in all egonets."""
+    """Whether a node's new colour includes the colours that the node has in all egonets
+    that contain it."""
     labels: bool = True
-    """Whether node and edge labels are the initial colours."""
+    """Whether node and edge labels are the initial colours; if False, labels are
+    ignored."""
     max_memory: float = 8.0
-    """Memory limit in GiB; a test that is estimated to need more is refused."""
+    """Memory limit in GiB; a test that is estimated to need more raises an error."""
 
     def __post_init__(self) -> None:
         check_count("num_hops", self.num_hops)
@@ -68,7 +82,7 @@ def known_options(test: str) -> tuple[str, ...]:
 
 
 def check_test(test: str) -> None:
-    """Raise `OptionError` with the closest known name if the test is unknown.
+    """Raise `OptionError` if the test is unknown; the message suggests a known name.
 
     >>> check_test("subgraph-1wl*")
     Traceback (most recent call last):

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_NODES = 500
-"""Larger graphs are left out of the plot, where they would be illegible."""
+"""Graphs with more nodes than this are not plotted, since nodes would overlap."""
 
 
 def plot_explanation(explanation: Explanation) -> Figure:
     """Plot both graphs side by side, each node in its stable colour.
 
-    A colour of the test has the same shade in both graphs, and its number is written
-    into the node. The layout has a fixed seed, so the same graphs give the same plot.
+    Nodes with the same stable colour are plotted in the same colour in both graphs, and
+    the number of the colour is written into the node. The layout has a fixed seed, so
+    the same graphs give the same plot.
 
     >>> from gnnak.wl import explain
     >>> figure = plot_explanation(explain("1-wl", "Bw", "Bg"))

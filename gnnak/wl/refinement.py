@@ -1,4 +1,7 @@
-"""Colourings, and 1-WL (colour refinement) of all graphs of a union at once."""
+"""Run 1-WL (Weisfeiler-Leman, or colour refinement) on all graphs of a union at once.
+
+`Coloring` is the result of one round, for 1-WL and for all other tests.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,14 +14,18 @@ from gnnak.wl.union import GraphUnion
 
 
 class Coloring(NamedTuple):
-    """The colours of one round. The coloured items are nodes, or tuples of nodes."""
+    """The colours after one round of a test.
+
+    A test colours t items of all graphs. Items are nodes, or k-tuples of nodes.
+    """
 
     color: Tensor
     """[t]: the colour of each item, numbered 0, 1, 2, ..."""
     graph: Tensor
     """[t]: the graph of the union that each item belongs to."""
     node: Tensor
-    """[n]: the item of each node v: v itself, or the tuple (v, ..., v)."""
+    """[n]: for each node v the index of its item: of v itself, or of the tuple
+    (v, ..., v) if items are tuples."""
 
     @property
     def num_colors(self) -> int:
@@ -26,7 +33,10 @@ class Coloring(NamedTuple):
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
-        """Return a number per graph, [g]: equal iff the multisets of colours are."""
+        """Return a fingerprint of every graph, [g].
+
+        Two graphs have equal fingerprints iff their multisets of colours are equal.
+        """
         return rank_multisets(self.graph, self.color, num_graphs)
 
 
@@ -35,8 +45,9 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \{ (e_{uv}, c^{(t)}_u) : u \in N(v) \}\right)$$
 
-    where the pair colour $e_{uv}$ encodes edge labels and direction. Round 0 is the
-    initial colouring; a round that splits no colour is not yielded.
+    where $c^{(t)}_v$ is the colour of node $v$ in round $t$, and the pair colour
+    $e_{uv}$ encodes edge labels and direction. Round 0 is the initial colouring; a
+    round that splits no colour is not yielded.
     """
     items = torch.arange(union.num_nodes)
     color = rank(union.node_color)
@@ -49,10 +60,15 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Rank the multiset of neighbours' colours of each node, [n].
+    """Return for each node a number for the multiset of its neighbours' colours, [n].
 
-    Nodes whose colour no other node has cannot be split further; they are skipped and
-    get the rank of the empty multiset.
+    Two nodes have the same number iff these multisets, of pairs (edge colour, colour of
+    the neighbour), are equal. A node whose colour no other node has is skipped, since
+    its colour cannot be split: its multiset counts as empty.
+
+    Args:
+        union: The graphs.
+        color: The colour of each node, [n].
     """
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index
@@ -62,7 +78,7 @@ def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
 
 
 def stable(rounds: Iterator[Coloring]) -> Coloring:
-    """Run a refinement until it is stable and return the last colouring."""
+    """Run all rounds of a test and return the last colouring, which is stable."""
     for coloring in rounds:
         last = coloring
     return last

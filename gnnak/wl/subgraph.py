@@ -1,4 +1,8 @@
-"""Subgraph-1-WL: a node's new colour is a HASH of the egonet rooted at it."""
+"""Subgraph-1-WL: a node's new colour is computed from the egonet rooted at the node.
+
+HASH is the function that maps an egonet, with coloured nodes, to a colour. A node copy
+is a node as seen in one egonet: a node that is in three egonets has three node copies.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -26,42 +30,51 @@ REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "2-fwl": lambda union: folklore_refinement(union, 2),
     "3-fwl": lambda union: folklore_refinement(union, 3),
 }
-"""The tests without subgraphs; each can also be the HASH of Subgraph-1-WL."""
+"""The tests without subgraphs, by name. Each maps a union of graphs to the colouring of
+every round, and can also be the HASH of Subgraph-1-WL."""
 
 
 class Reading(NamedTuple):
-    """Extra information in Subgraph-1-WL; all False is the paper's definition."""
+    """Options that add information to the colours of Subgraph-1-WL.
+
+    If all are False, the test is as the paper defines it.
+    """
 
     d2c: bool = False
-    """Whether the initial colours in an egonet include the distance to the centroid
-    (D2C), which is the root."""
+    """Whether the initial colour of a node in an egonet includes its distance to the
+    root (D2C, distance to the centroid)."""
     root_mark: bool = False
-    """Whether the root has a distinct initial colour in its egonet."""
+    """Whether the root of an egonet gets an initial colour that no other node of the
+    egonet has."""
     centroid: bool = False
-    """Whether a node's new colour includes its colour in its own egonet, as the
-    centroid encoding of GNN-AK does."""
+    """Whether a node's new colour includes the colour that the node has as the root of
+    its own egonet. This corresponds to the centroid encoding of GNN-AK."""
     context: bool = False
-    """Whether a node's new colour includes its colours in all egonets, as the context
-    encoding of GNN-AK+ does."""
+    """Whether a node's new colour includes the colours that the node has in all egonets
+    that contain it. This corresponds to the context encoding of GNN-AK+."""
 
 
 def subgraph_refinement(
     union: GraphUnion, hash: str, num_hops: int, reading: Reading
 ) -> Iterator[Coloring]:
-    r"""Yield the colouring of every round of Subgraph-1-WL, the stable one last.
+    r"""Run Subgraph-1-WL: yield the colouring of every round, the stable one last.
 
     $$c^{(t+1)}_v = \left(c^{(t)}_v, \mathrm{HASH}(G^{(t)}[N_k(v)])\right)$$
 
+    where $G^{(t)}[N_k(v)]$ is the k-hop egonet of node $v$ with the colours of round
+    $t$.
+
     Difference from the paper: the new colour includes the old colour $c^{(t)}_v$, not
-    only the HASH. On unlabelled graphs this changes nothing; on labelled graphs it
-    makes each round a refinement of the one before, so that it suffices to compare the
-    last round.
+    only the HASH. On unlabelled graphs this changes nothing. On labelled graphs, it
+    makes the colours of each round finer than those of the round before, so that it is
+    enough to compare the colours of the last round.
 
     Args:
         union: The graphs.
-        hash: "exact" (isomorphism of coloured graphs) or a key of `REFINEMENTS`.
+        hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or a
+            key of `REFINEMENTS`.
         num_hops: Radius k of the egonets.
-        reading: Extra information that a new colour includes.
+        reading: Which information is added to the new colours.
     """
     items = torch.arange(union.num_nodes)
     color, roots = rank(union.node_color), items
@@ -90,10 +103,11 @@ def egonet_union(
     Args:
         union: The graphs.
         num_hops: Radius of the egonets.
-        roots: Nodes of the union, [s].
+        roots: The s nodes whose egonets are extracted, [s].
 
     Returns:
-        The egonets as rooted subgraphs, and as a union in which each egonet is a graph.
+        The egonets as `RootedSubgraphs`, and as a `GraphUnion` in which each egonet is
+        a graph; the second has the colours that tests need.
     """
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
@@ -114,18 +128,31 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Scatter a value per egonet, [s], plus 1 to the roots, [n]; other nodes get 0."""
+    """Assign to each root the value of its egonet plus 1; other nodes get 0.
+
+    Args:
+        column: A value for each egonet, [s].
+        subs: The egonets.
+        color: The colours of all nodes, [n]; only their shape is used.
+
+    Returns:
+        A value for each node, [n].
+    """
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
     return values
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return the mark that is combined with the colour of each node copy, [m]."""
+    """Return a mark for each node copy (a node as seen in one egonet), [m].
+
+    The mark and the node's colour together are the initial colour of the node copy. The
+    mark is the distance to the root, or 1 for a root that must be marked, else 0.
+    """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
         return mark + subs.hop
-    # For the exact HASH, the centroid colour is the same as marking the root.
+    # With the exact HASH, option `centroid` has the same effect as marking the root.
     if reading.root_mark or (reading.centroid and hash == "exact"):
         mark[subs.centroid] = 1
     return mark
@@ -134,7 +161,20 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return what a round adds to the colours of the roots, as columns [s]."""
+    """Return the values that one round adds to the colours of the roots.
+
+    Args:
+        subs: The s egonets.
+        inside: The egonets as a union of coloured graphs.
+        hash: As in `subgraph_refinement`.
+        reading: As in `subgraph_refinement`.
+
+    Returns:
+        One to three tensors, [s]: HASH of each egonet; if `reading.centroid`, the
+        colour of the root in its egonet (except for the exact HASH, for which `_marks`
+        marks the root); if `reading.context`, the rank of the multiset of colours that
+        the root has in all egonets.
+    """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
         if reading.context:
@@ -154,10 +194,10 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Return the fingerprint of every egonet, [s].
+    """Run a test on every egonet; return the fingerprint of every egonet, [s].
 
-    Tests other than 1-WL are costly, so they run on one representative of egonets that
-    are found to be isomorphic.
+    Tests other than 1-WL are costly, so they are run only once for all egonets that
+    `representatives` finds to be isomorphic.
     """
     if hash == "1-wl":
         return stable(color_refinement(inside)).fingerprints(inside.num_graphs)

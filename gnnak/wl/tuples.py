@@ -1,10 +1,11 @@
 """k-WL and k-FWL: refine colours of k-tuples of nodes, for k = 2 and 3.
 
-`k-WL` is *oblivious* k-WL: it collects the colours of the tuples with one entry
-replaced, for each entry separately. `k-FWL` is *folklore* k-WL: it collects, for each
-node, the colours of the k tuples that have one entry replaced by this node. 2-WL is as
-powerful as 1-WL (except that 1-WL does not distinguish a self loop from a neighbour of
-the same colour), and (k+1)-WL is as powerful as k-FWL.
+WL stands for Weisfeiler-Leman. `k-WL` is *oblivious* k-WL: for each of the k entries
+separately, it collects the colours of the tuples in which this entry is replaced by
+some node. `k-FWL` is *folklore* k-WL: for each node, it collects the colours of the k
+tuples in which one entry is replaced by this node. 2-WL is as powerful as 1-WL (except
+that 1-WL does not distinguish a self loop from a neighbour of the same colour), and
+(k+1)-WL is as powerful as k-FWL.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +25,10 @@ def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \{ c^{(t)}_{v[1 \leftarrow u]} \}_u, \dots,
     \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
 
-    Round 0 is the isomorphism type of each tuple. Tuples that differ only in entry i
-    have the same i-th multiset, so it is ranked once for all of them.
+    Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
+    node $u$. In round 0, the colour of a tuple is its isomorphism type. Tuples that
+    differ only in entry i have the same i-th multiset, so that multiset is computed
+    once for all of them.
     """
     return _refine(union, k, _oblivious)
 
@@ -36,7 +39,8 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
     $$c^{(t+1)}_{v} = \left(c^{(t)}_{v}, \left\{ \left( c^{(t)}_{v[1 \leftarrow u]},
     \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
 
-    Round 0 is the isomorphism type of each tuple.
+    Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
+    node $u$. In round 0, the colour of a tuple is its isomorphism type.
     """
     return _refine(union, k, _folklore)
 
@@ -44,7 +48,14 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
 def _refine(
     union: GraphUnion, k: int, update: Callable[[Tensor, TupleBlocks], list[Tensor]]
 ) -> Iterator[Coloring]:
-    """Refine the colours of all k-tuples with `update` until they are stable."""
+    """Refine the colours of all k-tuples until they are stable; yield every colouring.
+
+    Args:
+        union: The graphs.
+        k: Length of the tuples.
+        update: `_oblivious` or `_folklore`: maps the colours of all tuples, [t], to
+            columns, [t], that are combined with the colours in the next round.
+    """
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
     color = blocks.types(union)
@@ -59,7 +70,16 @@ def _refine(
 
 
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return the ranks of the k multisets of every tuple, as k columns [t]."""
+    """Return the k multisets of oblivious k-WL for every tuple, as k tensors of ranks.
+
+    Args:
+        color: The colour of each tuple, [t].
+        blocks: The layout of the tuples.
+
+    Returns:
+        For each entry i the rank of the multiset of colours of the tuples with entry i
+        replaced, [t].
+    """
     columns = []
     for axis in range(1, blocks.k + 1):
         lines = [block.movedim(axis, -1) for block in blocks.views(color)]
@@ -73,10 +93,15 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Rank the multisets along the last axis; ranks are comparable across tables.
+    """Replace the colours along the last axis of each table by one rank.
+
+    Ranks are equal iff the multisets of colours are equal, also across tables.
+
+    Args:
+        tables: Tables of colours, [..., n].
 
     Returns:
-        For each table the ranks, flat, one per row of the last axis.
+        For each table the ranks, one per slice along the last axis, flattened.
     """
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
@@ -87,10 +112,14 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return the rank of the multiset of every tuple, as one column [t].
+    """Return the multiset of folklore k-WL for every tuple, as a tensor of ranks, [t].
 
-    Tuples whose colour no other tuple has cannot be split further; they are skipped and
-    get the rank of the empty multiset.
+    A tuple whose colour no other tuple has is skipped, since its colour cannot be
+    split: its multiset counts as empty.
+
+    Args:
+        color: The colour of each tuple, [t].
+        blocks: The layout of the tuples.
     """
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]

@@ -1,4 +1,4 @@
-"""A disjoint union of coloured graphs: the record that all tests run on."""
+"""`GraphUnion`, a disjoint union of coloured graphs: the input of all WL tests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 class GraphUnion:
     """A disjoint union of graphs with coloured nodes and coloured pairs of nodes.
 
-    Colours are comparable across the graphs of a union: equal labels have equal
-    colours. All fields but `num_graphs` are tensors on one device; every axis may be
-    empty.
+    It is the input of all Weisfeiler-Leman (WL) tests. Colours are numbers that can be
+    compared across the graphs of a union: equal labels have equal colours. All tensors
+    are on one device; every axis may be empty.
     """
 
     num_graphs: int
@@ -28,13 +28,14 @@ class GraphUnion:
     node_color: Tensor
     """[n]: the initial colour of each node."""
     edge_index: Tensor
-    """[2, e]: the ordered pairs (u, v) of nodes with an arc u -> v or v -> u, without
-    duplicates."""
+    """[2, e]: all ordered pairs (u, v) of nodes with an arc (directed edge) u -> v or
+    v -> u, without duplicates. So the pair (v, u) is included whenever (u, v) is."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v). It encodes the multiset of labels of the
-    arcs u -> v and that of the arcs v -> u, hence direction and multiplicity."""
+    """[e]: the colour of each pair (u, v). It encodes the labels of all arcs u -> v and
+    of all arcs v -> u, and so their direction and number."""
     forward: Tensor
-    """[e], bool: whether there is an arc u -> v (False: only v -> u)."""
+    """[e], bool: whether the pair (u, v) has an arc u -> v; if False, it only has arcs
+    v -> u."""
 
     @property
     def num_nodes(self) -> int:
@@ -47,14 +48,14 @@ class GraphUnion:
         return counts_of(self.graph, self.num_graphs)
 
     def recolored(self, node_color: Tensor) -> GraphUnion:
-        """Return this union with its node colours replaced."""
+        """Return a union of the same graphs with other node colours, [n]."""
         return replace(self, node_color=node_color)
 
     def select(self, graphs: Tensor) -> GraphUnion:
-        """Return the union of some of the graphs, in the given order.
+        """Return a union of some graphs of this union, in the given order.
 
         Args:
-            graphs: Indices of graphs of this union, [h]; repeats are allowed.
+            graphs: Indices of the h selected graphs, [h]; repeats are allowed.
         """
         nodes, place = _members(self.graph, self.num_graphs, graphs)
         home = self.graph[self.edge_index[1]]
@@ -83,8 +84,8 @@ def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
         graphs: Indices of graphs, [h]; repeats are allowed.
 
     Returns:
-        The entries of `graphs[0]`, `graphs[1]`, ..., and for each the position in
-        `graphs` that it is for.
+        The indices of the entries of `graphs[0]`, then of `graphs[1]`, and so on; and
+        for each entry the position of its graph in `graphs`.
     """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])
@@ -94,11 +95,11 @@ def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
 def union_of_arcs(
     sizes: Tensor, arcs: Tensor, node_label: Tensor, arc_label: Tensor
 ) -> GraphUnion:
-    """Build a union from directed, labelled arcs.
+    """Build a `GraphUnion` from labelled arcs (directed edges).
 
     Args:
         sizes: Number of nodes of each graph, [g].
-        arcs: Directed arcs between nodes of the union, [2, a]; repeats are allowed.
+        arcs: The a arcs between nodes of the union, [2, a]; repeats are allowed.
         node_label: Label of each node as an integer, [n].
         arc_label: Label of each arc as an integer, [a].
 

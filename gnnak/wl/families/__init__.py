@@ -1,4 +1,4 @@
-"""Families of non-isomorphic graphs that are hard to distinguish."""
+"""Families of graphs that are not isomorphic but hard to distinguish by WL tests."""
 
 from gnnak.graphs.families import (
     cfi_pair,

@@ -1,4 +1,4 @@
-"""All circulant graphs of one size, one per isomorphism class."""
+"""Generate all circulant graphs of one size, one per isomorphism class."""
 
 from itertools import combinations
 from math import gcd
@@ -12,8 +12,8 @@ def circulants(num_nodes: int, num_steps: int = 2) -> list[Graph]:
     """Return all connected circulant graphs with `num_steps` steps, up to isomorphism.
 
     In a circulant graph, node i is adjacent to the nodes i ± s (modulo `num_nodes`) for
-    each step s. All steps are below half of the nodes, so all graphs are regular of
-    degree 2 `num_steps`, and 1-WL distinguishes no pair.
+    each step s. All steps are below `num_nodes / 2`, so all graphs are regular of
+    degree `2 * num_steps`, and 1-WL (Weisfeiler-Leman) distinguishes no pair of them.
 
     >>> len(circulants(13))
     3

@@ -1,4 +1,8 @@
-"""Families by name: groups of pairwise non-isomorphic graphs."""
+"""Build families of graphs by name.
+
+A family is a list of groups; the graphs of one group are pairwise non-isomorphic but
+hard to distinguish.
+"""
 
 from collections.abc import Callable
 from itertools import combinations
@@ -17,10 +21,11 @@ from gnnak.wl.families.small import (
 )
 
 Groups = list[list[Graph]]
-"""Groups of graphs; a test should distinguish the graphs within each group."""
+"""Groups of graphs. Within a group no two graphs are isomorphic, so an ideal test
+distinguishes them; graphs of different groups are not compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
-"""Nodes and degree of the pairs of random regular graphs."""
+"""Number of nodes and degree of each pair of random regular graphs."""
 
 
 def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
@@ -44,7 +49,8 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "cfi-dodecahedron": _cfi(nx.dodecahedral_graph),
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Functions that build each family; their docstrings say which tests succeed."""
+"""Maps the name of each family to a function that builds it. The docstrings of the
+graph generators say which tests distinguish the graphs."""
 
 
 def family(name: str) -> Groups:
@@ -58,11 +64,15 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs within groups, and those of them in different classes.
+    """Count all pairs of graphs within groups, and the pairs that a test distinguishes.
 
     Args:
         groups: The graphs.
-        classes: The class of each graph, group by group.
+        classes: The class that the test sorts each graph into, group by group; graphs
+            of different classes are distinguished.
+
+    Returns:
+        The number of pairs, and the number of pairs with different classes.
 
     >>> pairs_apart(family("srg16"), [0, 0])
     (1, 0)

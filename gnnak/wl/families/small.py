@@ -1,4 +1,4 @@
-"""All small connected graphs, all small trees, and pairs of regular graphs."""
+"""Generate small connected graphs, small trees, and pairs of regular graphs."""
 
 from functools import lru_cache
 
@@ -32,8 +32,8 @@ def connected_graphs(num_nodes: int) -> list[Graph]:
 
     There are 1, 1, 2, 6, 21, 112 and 853 of them with 1 to 7 nodes, 996 in total. They
     are built by adding one node in all possible ways to each connected graph with one
-    node less; this finds all, since every connected graph has a node whose removal
-    leaves it connected. 2-FWL distinguishes all 996.
+    node less. This finds all connected graphs, since every one has a node whose removal
+    leaves the graph connected. The test 2-FWL distinguishes all 996 graphs.
 
     >>> [len(connected_graphs(n)) for n in range(1, 6)]
     [1, 1, 2, 6, 21]
@@ -44,8 +44,8 @@ def connected_graphs(num_nodes: int) -> list[Graph]:
 def trees(num_nodes: int) -> list[Graph]:
     """Return all trees with `num_nodes` nodes, one per isomorphism class.
 
-    There are 11, 23, 47 and 106 of them with 7 to 10 nodes. 1-WL distinguishes all
-    trees.
+    There are 11, 23, 47 and 106 trees with 7, 8, 9 and 10 nodes. The test 1-WL
+    distinguishes all trees.
 
     >>> len(trees(7))
     11
@@ -56,11 +56,12 @@ def trees(num_nodes: int) -> list[Graph]:
 
 
 def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
-    """Return a cycle with `num_nodes` nodes, and two disjoint cycles with half each.
+    """Return one cycle with `num_nodes` nodes, and two disjoint cycles of half length.
 
     Both graphs are 2-regular, so 1-WL does not distinguish them; 3-WL does, since it
-    detects connectivity. Subgraph-1-WL* does if an egonet contains the whole of a
-    shorter cycle, that is if `num_hops` is at least floor(length of the cycle / 2).
+    detects connectivity. Subgraph-1-WL* distinguishes them if an egonet contains a
+    whole shorter cycle, that is if `num_hops` is at least half the length of the
+    shorter cycle, rounded down.
 
     >>> (_, n), (two, _) = cycle_and_two(7)
     >>> n, two.max().item()
@@ -86,7 +87,7 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
         seed: Seed of the samples.
 
     Raises:
-        OptionError: If all of 30 samples were isomorphic.
+        OptionError: If all of 30 sampled graphs were isomorphic.
     """
     check_count("degree", degree, least=3)
     found: list[Graph] = []

@@ -22,5 +22,5 @@ def unlike(graphs: Sequence[Graph]) -> list[Graph]:
 
 
 def classes(graphs: Sequence[Graph]) -> list[int]:
-    """Return the isomorphism class of every graph, as a number."""
+    """Return a number for every graph, equal for two graphs iff they are isomorphic."""
     return isomorphism_classes(read_union(graphs)).tolist()
