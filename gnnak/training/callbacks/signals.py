@@ -1,4 +1,4 @@
-"""Restore the signal handler that Lightning replaces."""
+"""Restore the handler of SIGTERM, which Lightning replaces by its own."""
 
 import signal
 import threading
@@ -7,10 +7,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class RestoreSignals(Callback):
-    """Restores the handler of SIGTERM that was installed when this was created.
+    """Callback that restores the handler of SIGTERM, which Lightning replaces.
 
-    Lightning's handler first broadcasts to all processes of the run; if one of them is
-    busy with something else, the program hangs.
+    It restores the handler that was installed when the callback was created.
+    Lightning's handler first broadcasts to all processes of the run; if one of them
+    does not take part in the broadcast, the program hangs.
     """
 
     def __init__(self) -> None:
