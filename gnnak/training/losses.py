@@ -94,9 +94,10 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Cross entropy; targets of a class have the weight 1 - share of that class.
+    """Cross entropy in which a target weighs 1 minus the share of its class.
 
-    The share is the fraction of the targets of the batch, over all processes.
+    The share of a class is the fraction of the batch's targets that belong to it,
+    counted over all processes.
     """
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)

@@ -205,7 +205,7 @@ def build_network(
 
 
 def _as_float32(outputs: Tensor) -> Tensor:
-    """Convert half precision to float32, for loss and metric; leave float64."""
+    """Convert half precision to float32, for loss and metric; float64 stays."""
     return outputs if outputs.dtype == torch.double else outputs.float()
 
 

@@ -49,7 +49,7 @@ class RunHistory(Callback):
 
     @property
     def epochs(self) -> int:
-        """Number of finished epochs."""
+        """Number of finished epochs, those before a resume included."""
         return len(self.curves["validation"])
 
     @property

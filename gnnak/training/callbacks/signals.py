@@ -18,11 +18,11 @@ class RestoreSignals(Callback):
         self.terminate = signal.getsignal(signal.SIGTERM)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler before training."""
+        """Restore the handler of SIGTERM when training starts."""
         self._restore()
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler before the test."""
+        """Restore the handler of SIGTERM when the test starts."""
         self._restore()
 
     def _restore(self) -> None:

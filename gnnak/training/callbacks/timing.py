@@ -20,7 +20,7 @@ Phase = Literal["data", "train", "evaluation"]
 
 
 class Clock:
-    """Sums up the seconds of each phase, and records peak memory.
+    """Sums up the seconds of each phase of a run, and records peak memory.
 
     Phases may nest: the time of an inner phase does not count for the outer phase.
     `seconds` has the sums by phase, `megabytes` the peak memory of the phases that were
@@ -78,21 +78,21 @@ class Timing(Callback):
         self._phase = ExitStack()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start the phase `train`."""
+        """Start to measure the phase `train`."""
         self._enter("train")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """End the phase `train` and start the phase `evaluation`."""
+        """Stop measuring the phase `train`, start to measure `evaluation`."""
         self._enter("evaluation")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """End the phase `evaluation`."""
+        """Stop measuring the phase `evaluation`."""
         self._phase.close()
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """End the current phase after an error."""
+        """Stop measuring the current phase after an error."""
         self._phase.close()
 
     def _enter(self, phase: Phase) -> None:

@@ -197,8 +197,8 @@ def _short_run(
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
     """Return the part of the graphs that a benchmark uses.
 
-    It has the first `options.graphs` training graphs, and the same fraction of the
-    validation graphs, but at least one.
+    This part has the first `options.graphs` training graphs. Of the validation graphs,
+    it has the same fraction as of the training graphs, but at least one graph.
 
     Args:
         whole: All graphs of the data set.
@@ -206,7 +206,7 @@ def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
         name: The name of the data set, for error messages.
 
     Raises:
-        OptionError: If there are not that many training graphs.
+        OptionError: If there are fewer training graphs than `options.graphs`.
     """
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs

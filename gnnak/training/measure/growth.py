@@ -98,8 +98,9 @@ def check_growing(what: Growing, config: RunConfig) -> None:
     """Check that the quantity `what` can be varied for the model of a run.
 
     Raises:
-        OptionError: If `what` is "hops" and the model uses no ego nets, or if `what` is
-            "coverage" and the model does not sample by SubgraphDrop.
+        OptionError: If `what` is "hops" and the model uses no ego nets (k-hop
+            subgraphs), or if `what` is "coverage" and the model does not use
+            SubgraphDrop.
     """
     name, extractor = config.model.name, config.model.extractor
     form = parse_name(name)

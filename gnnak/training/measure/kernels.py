@@ -99,7 +99,8 @@ def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
     """Return the GPU kernels of a profile, the one with the longest time first.
 
     Args:
-        events: The result of `profile.key_averages()`; other events are ignored.
+        events: The result of `profile.key_averages()`. Events other than GPU
+            kernels are ignored.
         steps: Number of profiled training steps, to compute means per step.
     """
     calls: dict[str, float] = defaultdict(float)

@@ -75,7 +75,7 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the run is on GPUs."""
+        """Whether the run uses GPUs: there is one, and `accelerator` is not `cpu`."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
     @property

@@ -48,7 +48,7 @@ def six_digits(value: float) -> float:
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record to a file, as one line.
+    """Append a record to a file, as one line of JSON.
 
     The line is written by a single system call, so that the lines of parallel runs do
     not mix.
