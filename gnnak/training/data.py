@@ -24,24 +24,26 @@ from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.protocols import Parts
 
 EVALUATION_FACTOR = 4
-"""Factor by which batches are larger in evaluation than in training, on a GPU."""
+"""On a GPU, evaluation batches have this many times the graphs of training batches."""
 
 
 class GraphData(LightningDataModule):
     """Batches for training, validation and test, assembled on the device.
 
-    The whole store of graphs is moved to the device once.
+    All graphs of the data set are moved to the device once, before training.
 
     Args:
         dataset: The graphs.
         parts: Which graphs are for training, validation and test.
-        train: Batch size, seed and precision.
+        train: Batch size, seed, precision and number of epochs.
         clock: Times the assembly of training batches.
-        extractor: Extracts rooted subgraphs, for models that need them. Deterministic
-            ones are extracted once and cached on the device, if they fit.
-        drop: SubgraphDrop, which samples subgraphs in training; None = all are used.
-        padded: Whether training batches are padded to a few shapes; ignored in runs of
-            several processes.
+        extractor: Extracts rooted subgraphs; None for models without subgraphs. If they
+            are not random and fit into memory, they are extracted only once and cached
+            on the device.
+        drop: SubgraphDrop, which samples some of the rooted subgraphs in training;
+            None = all rooted subgraphs are used.
+        padded: Whether training batches are padded to a few shapes, as captured steps
+            (CUDA graphs) need. Ignored in runs of several processes.
     """
 
     def __init__(
@@ -65,7 +67,11 @@ class GraphData(LightningDataModule):
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
-        """Move the store to the device and cache its subgraphs; `stage` is ignored."""
+        """Move the graphs to the device and cache their rooted subgraphs, if they fit.
+
+        Lightning calls this before training and before the test; only the first call
+        has an effect. `stage` is ignored.
+        """
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
         if self.store.device != device:
@@ -77,7 +83,7 @@ class GraphData(LightningDataModule):
                     self.plans = cache_plans(self.cached, self.drop)
 
     def train_dataloader(self) -> Loader:
-        """Return the training batches, in a new order each epoch."""
+        """Return the loader of the training batches, in a new order each epoch."""
         assert self.trainer is not None
         self._close()
         seed, rank = self.train.seed, self.trainer.global_rank
@@ -105,19 +111,20 @@ class GraphData(LightningDataModule):
     def _epoch(self) -> int:
         """Return the number of the epoch whose batches are needed next.
 
-        `trainer.current_epoch` counts completed epochs; a resumed run loads its first
-        batches when the last epoch is counted as processed, but not yet as completed.
+        `trainer.current_epoch` would be wrong in a resumed run: it counts completed
+        epochs, and when the first batches are loaded, the last epoch of the checkpoint
+        is counted as processed but not yet as completed.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current
         return progress.processed
 
     def teardown(self, stage: str) -> None:
-        """Stop prefetching; `stage` is ignored."""
+        """Stop prefetching batches after training or test; `stage` is ignored."""
         self._close()
 
     def on_exception(self, exception: BaseException) -> None:
-        """Stop prefetching."""
+        """Stop prefetching batches after an error."""
         self._close()
 
     def _close(self) -> None:
@@ -125,21 +132,21 @@ class GraphData(LightningDataModule):
             self._training.close()
 
     def val_dataloader(self) -> Loader:
-        """Return the validation batches."""
+        """Return the loader of the validation batches."""
         return self._evaluation_loader(self.parts.validation)
 
     def test_dataloader(self) -> Loader:
-        """Return the test batches."""
+        """Return the loader of the test batches."""
         return self._evaluation_loader(self.parts.test)
 
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
     ) -> Item:
-        """Return the batch as it is: it was assembled on the device."""
+        """Return the batch unchanged: it was assembled on the device."""
         return batch
 
     def _evaluation_loader(self, positions: Tensor) -> Loader:
-        # No clock: the assembly of these batches is timed as part of the evaluation.
+        # No clock here: the assembly of evaluation batches counts as evaluation time.
         single = self.extractor is not None and self.cached is None
         size = self.train.batch_size
         on_gpu = self.store.device.type == "cuda"
@@ -168,7 +175,7 @@ class GraphData(LightningDataModule):
 
 
 def in_double(store: GraphStore) -> GraphStore:
-    """Return the store with all floating-point fields in float64."""
+    """Return the graphs with floating-point features and targets in float64."""
     fields = {
         name: value.double()
         for name in ("x", "edge_attr", "y")
@@ -178,7 +185,15 @@ def in_double(store: GraphStore) -> GraphStore:
 
 
 def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """Count the nodes of these graphs by in-degree, from 0 up."""
+    """Count the nodes of some graphs by in-degree.
+
+    Args:
+        store: The graphs of a data set.
+        positions: The positions in the store of the graphs to count, [g].
+
+    Returns:
+        Entry d is the number of nodes of in-degree d.
+    """
     batch = store[positions]
     degree = torch.bincount(batch.edge_index[1], minlength=batch.num_nodes)
     return tuple(torch.bincount(degree).tolist())

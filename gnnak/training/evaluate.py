@@ -30,16 +30,17 @@ def evaluate(
     """Score a trained network on one part of a data set.
 
     Args:
-        checkpoint: The trained network.
-        dataset: The graphs; features and task must be those of the training.
-        part: The part of the data set: `train`, `validation` or `test`.
-        machine: The device; the first GPU, or the CPU, if not given.
+        checkpoint: The weights and the config of the trained network.
+        dataset: The graphs. Their features and task must be the same as in training.
+        part: The part of the data set to score: `train`, `validation` or `test`.
+        machine: The device; None = the first GPU, or the CPU if there is no GPU.
 
     Returns:
         The score, by the metric of the data set.
 
     Raises:
-        CheckpointError: If the network was trained for other features or another task.
+        CheckpointError: If the network was trained for other features or another task
+            than those of `dataset`.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)

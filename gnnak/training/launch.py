@@ -1,4 +1,8 @@
-"""Run all configs and folds of an experiment and append their records."""
+"""Run all configs and folds of an experiment.
+
+The record of each run (options, scores and times, as one line of JSON) is appended to
+`runs.jsonl`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,29 +29,35 @@ from gnnak.training.run import run
 
 @dataclass(frozen=True)
 class Places:
-    """The folders that data are read from and results are written to."""
+    """The folders from which data are read and to which results are written."""
 
     data: Path | None = None
-    """Folder of the data sets; None = that of GNNAK_DATA, then the cache."""
+    """Folder of the data sets; None = search the folder named by the environment
+    variable GNNAK_DATA, then the cache folder."""
     runs: Path = Path("runs")
-    """Parent of the folders of runs, which have config, curves and checkpoints."""
+    """Parent folder: each run has a subfolder for its config, learning curves and
+    checkpoints."""
     results: Path = Path("results")
-    """Folder of the records, `runs.jsonl`."""
+    """Folder of `runs.jsonl`, the file with the records of all runs."""
 
     def of(self, config: RunConfig, experiment: str) -> Path:
-        """Return the folder of one run."""
+        """Return the folder of one run, a subfolder of `runs`.
+
+        Its name consists of the experiment, the target, the model and a hash of the
+        config.
+        """
         model = config.model.name.replace("*", "star")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
 
     @property
     def records(self) -> Path:
-        """The file that records of runs are appended to."""
+        """The path of `runs.jsonl`, to which the records of runs are appended."""
         return self.results / "runs.jsonl"
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
-    """Load the data set of a run."""
+    """Load the data set that a config names."""
     data = config.data
     return load_dataset(
         data.name, target=data.target, seed=data.seed, data_dir=places.data
@@ -55,9 +65,9 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold of the protocol.
+    """Return one config per fold of the data set, under the protocol of the config.
 
-    If the config names its fold, or the protocol has no folds, return only the config.
+    If `data.fold` is given, or the protocol has no folds, the list has only `config`.
     """
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
@@ -73,19 +83,21 @@ def run_experiment(
     resume: bool = False,
     console: Console | None = None,
 ) -> list[Record]:
-    """Run configs of one data set, one after the other, and append their records.
+    """Run configs one after the other, and append the record of each run to a file.
 
     Args:
-        configs: The options of the runs; those without a fold are run in all folds.
-        experiment: The name of the experiment, written to the records.
-        places: The folders of data, runs and results.
-        machine: Devices and processes.
-        resume: Whether to continue unfinished runs; finished runs, which have a
-            record, are then not repeated.
+        configs: The options of the runs. A config without a fold is run once per fold,
+            if its protocol has folds.
+        experiment: The name of the experiment, which is written to the records.
+        places: The folders of data, runs and results; None = the default folders.
+        machine: Devices and processes; None = one device.
+        resume: Whether to continue unfinished runs and skip finished ones, which have a
+            record. False = train every run from the start, and raise `TrainingError`
+            if the folder of a run has an unfinished run.
         console: The console that shows progress; None = no progress is shown.
 
     Returns:
-        The records of all runs, in every process.
+        The records of all runs, those skipped included; every process returns them.
     """
     places = places or Places()
     check_appendable(places.records)
@@ -106,7 +118,10 @@ def run_experiment(
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """Return the newest record of each finished run, by the hash of its config."""
+    """Return the newest record of each finished run of an experiment.
+
+    Keys are the hashes of the configs, `path` is the file of the records.
+    """
     return {
         record["hash"]: record
         for record in read_records(path)
@@ -116,7 +131,7 @@ def _finished(path: Path, experiment: str) -> dict[str, Record]:
 
 @rank_zero_only
 def _append(record: Record, path: Path, last: Path) -> None:
-    """Append the record of a finished run, then remove its `last.ckpt`."""
+    """Append the record of a finished run to `path`, then remove its `last.ckpt`."""
     try:
         append_record(path, record)
     except FileFormatError as error:

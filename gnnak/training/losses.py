@@ -1,8 +1,9 @@
 """Loss functions: the weighted mean of one term per target.
 
-By hand: PyTorch's losses divide by the weights of one process; here all processes, each
-with a part of the batch, divide by the weights of the whole batch. The gradient is then
-the same as with a single process. Padded rows have weight 0.
+Written by hand because PyTorch's losses divide by the sum of the weights in one
+process. Here each process has a part of the batch and divides by the sum over the whole
+batch, so that the gradient is the same as with a single process. Padding rows have
+weight 0.
 """
 
 from collections.abc import Callable
@@ -17,29 +18,32 @@ from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""The term of every target, and its weight, in tensors of one shape."""
+"""Two tensors of the same shape, which have one entry per target: the unweighted loss
+of that target, and its weight in the mean."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
     "multilabel": "bce",
 }
-"""The loss of each task if none is given."""
+"""The loss of each kind of task if the config names no loss."""
 FOR: dict[Task, tuple[Loss, ...]] = {
     "regression": ("l1", "mse"),
     "classification": ("cross-entropy", "weighted-cross-entropy"),
     "multilabel": ("bce",),
 }
-"""All losses of each task."""
+"""The losses that can be used for each kind of task."""
 
 
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
-    """Return the loss as a function of outputs, targets and the number of real rows.
+    """Return the loss function for a data set.
 
-    Rows after the real ones are padding and are ignored; None = all rows are real.
+    The returned function takes the outputs of the network, the targets and the number
+    of real rows (a tensor with one entry), and returns the mean loss. It ignores the
+    rows after the real ones, which are padding; None = all rows are real.
 
     Args:
         info: The data set; its task decides which losses are possible.
-        name: The loss; None = the default of the task.
+        name: The name of the loss; None = the default of the task, see `DEFAULT`.
 
     Raises:
         OptionError: If the loss does not fit the task.
@@ -56,7 +60,7 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
         counts = torch.ones_like(outputs[:, 0], dtype=torch.bool)
         if real is not None:
             counts = torch.arange(len(outputs), device=outputs.device) < real
-        # Replace padded rows, which may be infinite: 0 times infinity is NaN.
+        # Padding rows may be infinite; weight 0 times infinity is NaN: set them to 0.
         outputs = torch.where(counts[:, None], outputs, 0)
         terms, weights = terms_of(outputs, targets, counts)
         weights = weights * counts.view(-1, *[1] * (terms.dim() - 1))
@@ -65,7 +69,8 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
             processes = dist.get_world_size()
             dist.all_reduce(weight)
         total = (terms * weights).sum()
-        # DDP averages the gradients over processes; the factor makes it a sum.
+        # DDP (distributed data parallel) averages gradients over processes; multiplied
+        # by their number, the average is the sum.
         return total / weight.clamp(min=1e-12) * processes
 
     return loss
@@ -89,9 +94,10 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Cross entropy where a class weighs 1 minus its share of the batch.
+    """Cross entropy in which a target weighs 1 minus the share of its class.
 
-    The share is counted over all processes.
+    The share of a class is the fraction of the batch's targets that belong to it,
+    counted over all processes.
     """
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)

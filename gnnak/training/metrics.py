@@ -1,6 +1,7 @@
 """The metrics of data sets, from torchmetrics, over all processes.
 
-By hand: torchmetrics counts a column with one class only as 0 or 1; OGB leaves it out.
+`ColumnMean` is written by hand because torchmetrics gives a column (target) whose
+values are all of one class the score 0 or 1, while OGB leaves such a column out.
 """
 
 from collections.abc import Callable
@@ -19,10 +20,10 @@ from gnnak.datasets.record import DatasetInfo
 
 
 class LogSquared(MeanSquaredError):  # noqa: N818, no exception
-    """log10 of the mean squared error."""
+    """Metric: log10 of the mean squared error."""
 
     def compute(self) -> Tensor:
-        """Return the logarithm of the mean over all batches."""
+        """Return log10 of the mean squared error over all batches added so far."""
         return super().compute().log10()
 
 
@@ -33,7 +34,7 @@ class ColumnMean(Metric):
     are all 0 or all 1.
 
     Args:
-        figure: The metric of one column: a function of probabilities and targets.
+        figure: Computes the metric of one column from its probabilities and targets.
     """
 
     full_state_update = False
@@ -47,7 +48,7 @@ class ColumnMean(Metric):
         self.add_state("answers", [], dist_reduce_fx="cat")
 
     def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Add a batch: logits [g, columns] and targets [g, columns]."""
+        """Add a batch of logits and targets, both [graphs, columns]."""
         self.scores.append(scores.detach())
         self.answers.append(answers)
 
@@ -59,7 +60,7 @@ class ColumnMean(Metric):
             known = ~answer.isnan()
             score, yes = score[known], answer[known].long()
             if 0 < int(yes.sum()) < yes.numel():
-                # In float32 the sigmoid of large logits is 1, which makes them ties.
+                # In float32 the sigmoid of all large logits is 1: they would be tied.
                 figures.append(self.figure(score.double().sigmoid(), yes))
         if not figures:
             return torch.tensor(torch.nan)
@@ -67,10 +68,10 @@ class ColumnMean(Metric):
 
 
 def make_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of a data set; add batches by `update(outputs, targets)`.
+    """Build the metric of a data set, to which `update(outputs, targets)` adds batches.
 
-    Outputs and targets both have the shape [rows, columns]; for classification, outputs
-    have [rows, classes] and targets have [rows].
+    A row is a graph, or a node if the task has node targets. Outputs and targets are
+    [rows, columns]; for classification, outputs are [rows, classes] and targets [rows].
     """
     classes = info.num_outputs
     if info.metric == "mae":

@@ -1,7 +1,7 @@
 """The Lightning module: network, loss, metric and training step.
 
-By hand: the learning rate is computed from the epoch; a scheduler of PyTorch would be
-saved one step behind, since checkpoints are written before Lightning advances it.
+The learning rate is computed by hand because Lightning writes checkpoints before it
+advances a PyTorch scheduler: a resumed run would repeat one step of the schedule.
 """
 
 from collections.abc import Iterator
@@ -29,19 +29,22 @@ from gnnak.training.step import Step, make_captured, make_step
 
 
 class GraphTask(LightningModule):
-    """A network with the loss, the optimiser and the metric of its run.
+    """The Lightning module of a run: network, loss, optimiser and metric.
 
-    The random numbers of an epoch depend on the seed, the epoch and the process only,
-    and so does the learning rate: a resumed run continues as if it had never stopped.
+    The random numbers of an epoch depend only on the seed of the run, the number of the
+    epoch and the rank of the process; the learning rate depends only on the epoch. A
+    resumed run therefore continues as if it had never stopped.
 
     Args:
         config: The options of the run.
         info: Task, metric and feature sizes of the data set.
         network: The network that is trained.
-        batch_statistics: Whether norms use batch statistics in evaluation, too.
+        batch_statistics: Whether batch norms use the statistics of the batch in
+            evaluation, too, instead of running statistics.
         capture: Whether training steps on padded batches are captured (as CUDA graphs)
             and replayed.
-        backend: The backend of the network; None = the default one.
+        backend: Chooses fused kernels or plain PyTorch for the network; None = the
+            default backend.
     """
 
     def __init__(
@@ -69,13 +72,13 @@ class GraphTask(LightningModule):
         self.generator: torch.Generator | None = None
 
     def configure_optimizers(self) -> Optimizer:
-        """Build Adam."""
+        """Build Adam for the weights of the network (called by Lightning)."""
         return make_optimizer(self.network.parameters(), self.config.train)
 
     def on_train_start(self) -> None:
-        """Move the optimiser state to the device and build the captured step.
+        """Prepare the optimiser for the device; build the captured step if wanted.
 
-        The state may come from a checkpoint of another device.
+        The optimiser state may come from a checkpoint of another device.
         """
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
@@ -84,12 +87,12 @@ class GraphTask(LightningModule):
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
-        """Free the captured step and the gradients."""
+        """Free the CUDA graphs of the captured step, and the gradients."""
         self.captured = None
         self.zero_grad(set_to_none=True)
 
     def on_train_epoch_start(self) -> None:
-        """Set random seeds and learning rate, which depend on the epoch."""
+        """Set the random seeds and the learning rate of this epoch."""
         train, epoch = self.config.train, self.current_epoch
         seed = epoch_seed(train.seed, epoch, self.global_rank)
         torch.manual_seed(seed)
@@ -99,9 +102,11 @@ class GraphTask(LightningModule):
         self.losses = []
 
     def training_step(self, item: Item, _: int) -> Tensor | None:
-        """Return the loss of a batch; Lightning then runs backward pass and optimiser.
+        """Train on one batch.
 
-        A captured step runs them itself; then return None and count the step.
+        Returns:
+            The loss, with which Lightning runs backward pass and optimiser. None if the
+            step is captured: it has then run both itself, and is counted here.
         """
         if self.captured is None:
             loss = self.loss_of(item)
@@ -114,7 +119,7 @@ class GraphTask(LightningModule):
         return None
 
     def loss_of(self, item: Item) -> Tensor:
-        """Return the loss of one batch; padded rows are ignored."""
+        """Return the loss of one batch, without its padding nodes and graphs."""
         batch, real = item.batch, item.batch.real
         with use_backend(self.backend):
             outputs = self.network(
@@ -127,7 +132,7 @@ class GraphTask(LightningModule):
         return self.loss(outputs, targets, rows)
 
     def validation_step(self, item: Item, _: int) -> None:
-        """Add one batch to the metric."""
+        """Score the outputs for one batch: add them to the metric."""
         batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
@@ -142,24 +147,24 @@ class GraphTask(LightningModule):
     test_step = validation_step
 
     def on_validation_epoch_end(self) -> None:
-        """Compute and store the validation score."""
+        """Store the score of all validation batches in `scores`, and log it."""
         self.scores["validation"] = self._score()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
     def on_test_epoch_end(self) -> None:
-        """Compute and store the test score."""
+        """Store the score of all test batches in `scores`."""
         self.scores["test"] = self._score()
 
     @property
     def extractor(self) -> Extractor | None:
-        """The extractor of the network's rooted subgraphs; None if it needs none."""
+        """Extracts rooted subgraphs for the network; None if it uses no subgraphs."""
         shared = self.network.shared
         return None if shared is None else shared.extractor
 
     def train_loss(self) -> float:
-        """Return the mean loss of the epoch's batches.
+        """Return the mean loss of this epoch's batches, averaged over processes.
 
-        Averages over processes: all of them must call it.
+        All processes must call this method, since they communicate.
         """
         mean = torch.stack(self.losses).mean()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
@@ -179,7 +184,14 @@ class GraphTask(LightningModule):
 def build_network(
     config: RunConfig, info: DatasetInfo, degrees: tuple[int, ...] | None = None
 ) -> Network:
-    """Build the network of a run, with new random weights in its precision."""
+    """Build the network of a run, with new random weights.
+
+    Args:
+        config: The options of the run; with `train.precision` 64, weights are float64.
+        info: Task and feature sizes of the data set.
+        degrees: Entry d is the number of nodes of in-degree d in the training graphs;
+            needed only if the base GNN is `pna`.
+    """
     network = build_model(
         config.model.name,
         info.node_features,
@@ -193,13 +205,20 @@ def build_network(
 
 
 def _as_float32(outputs: Tensor) -> Tensor:
-    """Convert half precision to float32, for losses and scores; keep float64."""
+    """Convert half precision to float32, for loss and metric; float64 stays."""
     return outputs if outputs.dtype == torch.double else outputs.float()
 
 
 @contextmanager
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
-    """Inside, batch norms use batch statistics and do not update the running ones."""
+    """Context manager: batch norms use the statistics of the batch, as in training.
+
+    Their running statistics are not updated.
+
+    Args:
+        network: The network with the batch norms.
+        wanted: False = change nothing.
+    """
     if not wanted:
         yield
         return

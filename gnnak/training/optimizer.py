@@ -1,4 +1,4 @@
-"""Adam and its learning rate, with and without captured steps (CUDA graphs)."""
+"""Adam and its learning rate, for steps that are captured as CUDA graphs or not."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,27 +12,29 @@ from gnnak.training.config.run_config import TrainConfig
 
 
 def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:
-    """Build Adam with the options of a run."""
+    """Build Adam with the learning rate and the weight decay of a run."""
     rate, decay = train.learning_rate, train.weight_decay
     return Adam(weights, lr=rate, weight_decay=decay)
 
 
 @operation
 def take_step(optimizer: Optimizer, device: torch.device) -> None:
-    """Run one step of the optimiser; `device` is that of its weights."""
+    """Update the weights by one step of the optimiser; they are on `device`."""
     optimizer.step()
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Set the options and move the state of an optimiser for its device, in place.
+    """Prepare Adam for captured or ordinary steps on a device, in place.
 
-    The state may be new or from a checkpoint, written on any device.
+    Sets its options and moves its step counters: to the device for captured steps on a
+    GPU, otherwise to the CPU. Its state may be new, or come from a checkpoint that was
+    written on another device.
 
     Args:
         optimizer: Adam.
-        device: The device of its weights.
-        captured: Whether its steps are captured as CUDA graphs: the learning rate is
-            then a tensor with a fixed address, and steps are counted on the device.
+        device: The device of the weights.
+        captured: Whether training steps are captured as CUDA graphs. If so, and on a
+            GPU, the learning rate becomes a tensor with a fixed address.
     """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
@@ -47,7 +49,11 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate; if it is a tensor, change it in place."""
+    """Set the learning rate.
+
+    A learning rate that is a tensor is changed in place, since captured CUDA graphs
+    read it from its address.
+    """
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

@@ -15,16 +15,17 @@ from gnnak.training.protocols import Parts
 
 
 class Prepared(NamedTuple):
-    """The parts of a run before training starts."""
+    """What `prepare` returns: all that training needs before it starts."""
 
     task: GraphTask
-    """The network, with new random weights, and its loss."""
+    """The Lightning module: the network, with new random weights, and its loss."""
     data: GraphData
-    """The batches."""
+    """The Lightning data module: batches for training, validation and test."""
     captured: bool
-    """Whether training steps are captured (CUDA graphs)."""
+    """Whether training steps are captured as CUDA graphs and replayed."""
     degrees: tuple[int, ...] | None
-    """Number of training nodes of each in-degree, for networks that need it."""
+    """Entry d is the number of nodes of in-degree d in the training graphs; None if the
+    base GNN is not `pna`, the only one that needs these counts."""
 
 
 def prepare(
@@ -32,7 +33,7 @@ def prepare(
 ) -> Prepared:
     """Build the network of a run and the batches it is trained on.
 
-    Sets the global seed of PyTorch to that of the run.
+    Also calls `torch.manual_seed` with the seed of the run.
     """
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
@@ -56,7 +57,10 @@ def prepare(
 def is_captured(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine
 ) -> bool:
-    """Return whether `prepare` would capture the training steps of a run."""
+    """Return whether `prepare` would capture training steps as CUDA graphs.
+
+    Builds the network to find out, but leaves the random state on the CPU unchanged.
+    """
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
         network = build_network(config, dataset.info, degrees)
@@ -66,7 +70,12 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Count the in-degrees of the training graphs, for networks that need them."""
+    """Count the nodes of the training graphs by in-degree, if the network needs it.
+
+    Returns:
+        Entry d is the number of nodes of in-degree d; None if the base GNN of the run
+        is not `pna`, the only one that needs these counts.
+    """
     if not parse_name(config.model.name).needs_degrees:
         return None
     return degree_counts(dataset.store, parts.train)

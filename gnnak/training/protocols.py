@@ -1,4 +1,4 @@
-"""Protocols: which graphs are for training, validation and test."""
+"""Protocols: how a data set is split into training, validation and test graphs."""
 
 from dataclasses import dataclass
 
@@ -11,23 +11,24 @@ from gnnak.errors import OptionError
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The indices of the graphs of each part of a data set."""
+    """Which graphs of a data set are for training, validation and test."""
 
     train: Tensor
-    """Graphs for training."""
+    """Indices of the training graphs."""
     validation: Tensor
-    """Graphs scored after each epoch, to choose the weights of the best epoch."""
+    """Indices of the graphs scored after each epoch, to choose the best epoch."""
     test: Tensor
-    """Graphs scored once, with these weights."""
+    """Indices of the graphs scored once, with the weights of the best epoch."""
     batch_statistics: bool = False
-    """Whether norms use batch statistics in evaluation, as in training."""
+    """Whether batch norms use the statistics of the batch in evaluation, as in
+    training; False = running statistics."""
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
-    """Return the number of folds of a protocol; 0 if it has none.
+    """Return the number of folds of a data set under a protocol; 0 = no folds.
 
-    `published` has folds only if the published results do; those on EXP, for example,
-    are trained and scored on all graphs.
+    The protocol `published` has folds only if the published results use folds. The
+    published results on EXP, for example, were trained and scored on all graphs.
     """
     published_whole = protocol == "published" and not dataset.info.published_in_folds
     if protocol == "split" or published_whole:
@@ -38,23 +39,25 @@ def num_folds(dataset: Dataset, protocol: Protocol) -> int:
 def choose_parts(
     dataset: Dataset, protocol: Protocol, fold: int | None = None
 ) -> Parts:
-    """Split a data set as its protocol says.
+    """Split a data set into training, validation and test graphs, by its protocol.
 
-    - `split`: the split of the data set.
+    - `split`: the split that comes with the data set.
     - `published`, with folds (the GIN protocol): one fold is both validation and test,
       the others are for training.
     - `published`, without folds: all graphs are for training, validation and test.
-    - `held-out`, with folds: one fold is the test, the next one the validation, the
-      others are for training. Without folds: as `published`, but norms do not use
-      batch statistics in evaluation.
+    - `held-out`, with folds: one fold is for test, the next fold for validation, the
+      others are for training.
+    - `held-out`, without folds: as `published`, but in evaluation batch norms use
+      running statistics, never the statistics of the batch.
 
     Args:
         dataset: The graphs.
-        protocol: A protocol of the data set.
-        fold: The number of the fold, for protocols with folds.
+        protocol: One of the protocols that the data set supports.
+        fold: The number of the fold, from 0; None for protocols without folds.
 
     Raises:
-        OptionError: If the data set has no such protocol or fold.
+        OptionError: If the data set lacks this protocol, its split or this fold, or if
+            `fold` is None although the protocol has folds.
     """
     info = dataset.info
     if protocol not in info.protocols:

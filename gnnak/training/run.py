@@ -1,4 +1,8 @@
-"""Train and test one network: from a config and a data set to a record."""
+"""Train and test one network.
+
+The input is a config and a data set, the output a record: a dict with options, scores
+and times of the run, which can be stored as JSON.
+"""
 
 from pathlib import Path
 
@@ -36,25 +40,26 @@ def run(
     resume: bool = False,
     console: Console | None = None,
 ) -> Record:
-    """Train a network and test the weights of its best validation epoch.
+    """Train a network, then test it with the weights of its best validation epoch.
 
-    Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. The
-    run can be resumed from `last.ckpt`; the caller should remove this file after
-    storing the record.
+    Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. A
+    stopped run can be resumed from `last.ckpt`. The caller should remove this file
+    after storing the returned record, which marks the run as finished.
 
     Args:
         config: The options of the run.
         dataset: The data set.
-        folder: The folder for checkpoints and curves.
-        machine: Devices and processes; one device if not given.
+        folder: The folder for config, checkpoints and learning curves of this run.
+        machine: Devices and processes; None = one device.
         resume: Whether to continue from `last.ckpt`, if there is one.
         console: The console that shows progress; None = no progress is shown.
 
     Returns:
-        The record of the run, in every process.
+        The record of the run, a dict of plain values; every process returns it.
 
     Raises:
-        TrainingError: If `folder` has an unfinished run and `resume` is False.
+        TrainingError: If `folder` has an unfinished run and `resume` is False, if a
+            part of the data set has too few graphs, or if the loss is not finite.
         CheckpointError: If `resume` is True and `last.ckpt` is damaged.
     """
     machine = machine or Machine()
@@ -81,7 +86,7 @@ def run(
 
 
 def run_title(config: RunConfig) -> str:
-    """Return the title of a run on the screen, such as `zinc gin-ak+ seed 0`."""
+    """Return the title of a run for the progress display: `zinc gin-ak+ seed 0`."""
     data = config.data
     words = [data.name, data.target, config.model.name, f"seed {config.train.seed}"]
     if data.fold is not None:
@@ -97,7 +102,7 @@ def _finish(
     history: RunHistory,
     degrees: tuple[int, ...] | None,
 ) -> Record:
-    """Write curves and best checkpoint, and return the record."""
+    """Write `metrics.csv` and `best.ckpt` of a finished run, and return its record."""
     scores = {"validation": history.best, "test": task.scores["test"]}
     if trainer.is_global_zero:
         history.write_curves()
@@ -129,7 +134,10 @@ def _finish(
 
 
 def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
-    """Raise `TrainingError` if a part of the data set has too few graphs."""
+    """Raise `TrainingError` if there are too few graphs for a run.
+
+    Validation and test need one graph each, training two graphs per process.
+    """
     for part in ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(
@@ -144,7 +152,12 @@ def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
 
 
 def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
-    """Return the checkpoint to resume from, after checking it; None = a new run."""
+    """Return the path of `last.ckpt`, to resume from; None if there is no such file.
+
+    Raises:
+        TrainingError: If the file exists but `resume` is False.
+        CheckpointError: If the file is not a checkpoint of a run.
+    """
     last = folder / "last.ckpt"
     if not last.exists():
         return None

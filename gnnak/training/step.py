@@ -13,19 +13,20 @@ from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.optimizer import take_step
 
 Step = Callable[[Item], Tensor]
-"""Trains on one batch and returns the detached loss."""
+"""A function that trains on one batch and returns the detached loss."""
 
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
     """Return whether training steps can be captured as CUDA graphs and replayed.
 
-    The implementation in plain PyTorch returns False.
+    This is the implementation in plain PyTorch, which captures nothing and returns
+    False.
 
     Args:
         network: The network, in training mode.
-        device: The device it is trained on.
-        precision: The precision it is trained in.
+        device: The device that the network is trained on.
+        precision: The precision of the training, as in `TrainConfig.precision`.
     """
     return False
 
@@ -34,14 +35,15 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return a step that is captured as a CUDA graph per batch shape, then replayed.
+    """Return a step that captures one CUDA graph per batch shape and replays it.
 
-    The implementation in plain PyTorch returns the step as it is.
+    This is the implementation in plain PyTorch, which returns `step` unchanged.
 
     Args:
-        step: Trains on an item and returns the detached loss.
-        device: The device it runs on.
-        release: Called to free the memory that a step leaves allocated, the gradients.
+        step: Trains on an item (a batch and its rooted subgraphs) and returns the
+            detached loss.
+        device: The device that the step runs on.
+        release: Called to free the gradients, which a step leaves allocated.
     """
     return step
 
@@ -52,24 +54,26 @@ def make_step(
     train: TrainConfig,
     device: torch.device,
 ) -> Step:
-    """Build the training step of a run, which never synchronises with the device.
+    """Build the training step of a run: loss, backward pass, clipping, optimiser.
+
+    The step never synchronises with the device, so that it can be captured.
 
     Args:
-        loss_of: Returns the loss of an item (a batch and its subgraphs).
+        loss_of: Returns the loss of an item (a batch and its rooted subgraphs).
         optimizer: Updates the weights.
-        train: Precision and clipping; precision `16` is not supported: it needs a
-            gradient scaler.
+        train: Precision and gradient clipping. Precision `16` is not supported, since
+            it needs a gradient scaler.
         device: The device of the weights.
 
     Returns:
-        A function that trains on an item and returns its detached loss.
+        A function that trains on an item and returns the detached loss.
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     narrow = train.precision == "bf16"
 
     def step(item: Item) -> Tensor:
-        # Each captured graph needs its own gradients, and must not read the weights
-        # that autocast cached for another one.
+        # Each captured CUDA graph needs its own gradients, and must not read weights
+        # that autocast has cached while another CUDA graph was captured.
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, enabled=False):
             with torch.autocast(
@@ -86,10 +90,10 @@ def make_step(
 
 
 def backward(loss: Tensor) -> None:
-    """Run the backward pass in this thread.
+    """Run the backward pass in the calling thread.
 
-    PyTorch by default runs it on a GPU in another thread, with other cuBLAS workspaces
-    than those that were captured.
+    For a GPU, PyTorch by default runs the backward pass in another thread, which would
+    use other cuBLAS workspaces than the captured CUDA graphs.
     """
     with torch.autograd.set_multithreading_enabled(False):
         loss.backward()

@@ -1,1 +1,1 @@
-"""Lightning callbacks: history, progress bar, timing, signals."""
+"""Lightning callbacks: learning curves, progress bar, timing, signal handlers."""

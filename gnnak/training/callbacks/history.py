@@ -1,8 +1,9 @@
 """Learning curves, best weights, early stopping and checkpoints of a run.
 
-By hand: Lightning's `ModelCheckpoint` writes every best epoch to disk, while here the
-best weights stay on the device until the run ends; its `EarlyStopping` trains on when a
-stopped run is resumed.
+Written by hand for two reasons. Lightning's `ModelCheckpoint` writes every new best
+epoch to disk, while here the best weights stay on the device until the run ends. And
+with Lightning's `EarlyStopping`, a run that has stopped early trains on when it is
+resumed.
 """
 
 import csv
@@ -22,16 +23,21 @@ from gnnak.training.callbacks.timing import Clock
 from gnnak.training.module import GraphTask
 
 SAVE_SECONDS = 20.0
-"""Least number of seconds between two checkpoints, written at the end of epochs."""
+"""Least number of seconds between two checkpoints. They are written only at the end of
+an epoch."""
 
 
 class RunHistory(Callback):
-    """Records curves and best weights of a run, stops it early, writes checkpoints.
+    """Callback that records the history of a run.
+
+    It records learning curves and the best weights, stops the run early and writes
+    checkpoints.
 
     Args:
         folder: The folder of `last.ckpt` and `metrics.csv`.
-        clock: The clock of the run; its sums are part of the checkpoint.
-        early_stop: Stop after this many epochs without a better score; None = never.
+        clock: The clock of the run; the seconds it has summed are saved in checkpoints.
+        early_stop: Stop after this many epochs without a better validation score;
+            None = never.
     """
 
     def __init__(self, folder: Path, clock: Clock, early_stop: int | None) -> None:
@@ -43,7 +49,7 @@ class RunHistory(Callback):
 
     @property
     def epochs(self) -> int:
-        """Number of finished epochs."""
+        """Number of finished epochs, those before a resume included."""
         return len(self.curves["validation"])
 
     @property
@@ -53,7 +59,10 @@ class RunHistory(Callback):
 
     @property
     def state_key(self) -> str:
-        """The key of this state in `last.ckpt`; older checkpoints have the same."""
+        """The key of this callback's state in `last.ckpt`.
+
+        It is not the class name because older checkpoints have this key.
+        """
         return "Keeper"
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -61,7 +70,11 @@ class RunHistory(Callback):
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record loss and score; copy the weights if the score is the best so far."""
+        """Record the training loss and the validation score of the epoch.
+
+        Also copy the weights if the score is the best so far, stop early if due, and
+        write a checkpoint if due.
+        """
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
         loss = module.train_loss()
@@ -77,7 +90,7 @@ class RunHistory(Callback):
         self._save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs."""
+        """Return the curves, best weights and times that a resumed run needs."""
         return {
             "curves": self.curves,
             "best_epoch": self.best_epoch,
@@ -87,7 +100,7 @@ class RunHistory(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of the run that is resumed."""
+        """Restore what `state_dict` returned, when a run is resumed."""
         self.curves = state["curves"]
         self.best_epoch = state["best_epoch"]
         self.best_weights = state["best_weights"]
@@ -99,11 +112,15 @@ class RunHistory(Callback):
             trainer.should_stop = True
 
     def _save(self, trainer: Trainer) -> None:
-        """Write `last.ckpt` and `metrics.csv` if `SAVE_SECONDS` have passed."""
+        """Write `last.ckpt` and `metrics.csv`.
+
+        Does nothing if they were written less than `SAVE_SECONDS` ago.
+        """
         due = time.monotonic() - self._saved >= SAVE_SECONDS
         if not trainer.strategy.broadcast(due):
             return
-        # Write to another file first: a full disk or a kill leaves the old one intact.
+        # Write to a new file first: if the disk is full or the process is killed, the
+        # old checkpoint stays intact.
         fresh, last = self.folder / "last.ckpt.new", self.folder / "last.ckpt"
         try:
             trainer.save_checkpoint(fresh)
@@ -120,7 +137,7 @@ class RunHistory(Callback):
         self._saved = time.monotonic()
 
     def write_curves(self) -> None:
-        """Write `metrics.csv`, one line per epoch."""
+        """Write the learning curves to `metrics.csv`, one line per epoch."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["epoch", *self.curves])

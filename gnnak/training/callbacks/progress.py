@@ -1,6 +1,7 @@
-"""The progress of a run on the screen, in two lines.
+"""The progress of a run on the screen: a bar, and a line of text below it.
 
-By hand: Lightning's `RichProgressBar` shows one bar per epoch, not one for the run.
+Written by hand because Lightning's `RichProgressBar` shows one bar per epoch, not one
+bar for the whole run.
 """
 
 from collections.abc import Iterable
@@ -22,12 +23,12 @@ from gnnak.training.callbacks.history import RunHistory
 
 
 class ProgressLines(Callback):
-    """Shows a bar over all epochs of the run, and below it loss and scores.
+    """Callback that shows a bar for the whole run, and loss and scores below the bar.
 
     Args:
-        console: The console to write to; only the first process of a run writes.
-        title: The title of the run, left of the bar.
-        history: Has the loss and the scores.
+        console: The console to write to; only the main process of a run writes.
+        title: The title of the run, shown left of the bar.
+        history: Records the loss and the scores that are shown.
     """
 
     def __init__(self, console: Console, title: str, history: RunHistory) -> None:
@@ -44,24 +45,24 @@ class ProgressLines(Callback):
         self.shown = False
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show the bar."""
+        """Show the bar when training starts."""
         self.progress.update(self.task, total=trainer.max_epochs)
         self.shown = trainer.is_global_zero
         if self.shown:
             self.progress.start()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Set the bar to the finished epochs; a resumed run does not start at 0."""
+        """Set the bar to the number of finished epochs, above 0 in a resumed run."""
         self.progress.update(self.task, completed=trainer.current_epoch)
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Advance the bar by one step."""
+        """Advance the bar by one training step, a fraction of an epoch."""
         self.progress.advance(self.task, 1 / trainer.num_training_batches)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show loss and scores."""
+        """Show the training loss and the validation scores of the epoch."""
         history = self.history
         if not history.epochs:
             return
@@ -73,13 +74,13 @@ class ProgressLines(Callback):
         self.progress.update(self.task, completed=history.epochs)
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop updating; the last state stays on the screen."""
+        """Stop updating the bar, which stays on the screen."""
         self._stop()
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Stop updating, so that the error message is not overwritten."""
+        """Stop updating the bar, so that it does not overwrite the error message."""
         self._stop()
 
     def _stop(self) -> None:

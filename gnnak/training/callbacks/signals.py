@@ -1,4 +1,4 @@
-"""Restore the signal handler that Lightning replaces."""
+"""Restore the handler of SIGTERM, which Lightning replaces by its own."""
 
 import signal
 import threading
@@ -7,21 +7,22 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class RestoreSignals(Callback):
-    """Restores the handler of SIGTERM that was installed when this was created.
+    """Callback that restores the handler of SIGTERM, which Lightning replaces.
 
-    Lightning's handler first broadcasts to all processes of the run; if one of them is
-    busy with something else, the program hangs.
+    It restores the handler that was installed when the callback was created.
+    Lightning's handler first broadcasts to all processes of the run; if one of them
+    does not take part in the broadcast, the program hangs.
     """
 
     def __init__(self) -> None:
         self.terminate = signal.getsignal(signal.SIGTERM)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler before training."""
+        """Restore the handler of SIGTERM when training starts."""
         self._restore()
 
     def on_test_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Restore the handler before the test."""
+        """Restore the handler of SIGTERM when the test starts."""
         self._restore()
 
     def _restore(self) -> None:

@@ -1,6 +1,7 @@
 """Seconds and peak memory of the phases of a run: data, training, evaluation.
 
-By hand: Lightning's `Timer` neither synchronises with the device nor measures memory.
+Written by hand because Lightning's `Timer` neither synchronises with the device nor
+measures memory.
 """
 
 import time
@@ -15,15 +16,18 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from gnnak.memory import peak_megabytes, reset_peak
 
 Phase = Literal["data", "train", "evaluation"]
+"""A phase of a run; `data` is the assembly of training batches."""
 
 
 class Clock:
-    """Sums the seconds of each phase; also has the peak memory of measured phases.
+    """Sums up the seconds of each phase of a run, and records peak memory.
 
-    Phases may nest: the time of an inner phase does not count for the outer one.
+    Phases may nest: the time of an inner phase does not count for the outer phase.
+    `seconds` has the sums by phase, `megabytes` the peak memory of the phases that were
+    timed by `measure`.
 
     Args:
-        device: The device that does the work.
+        device: The device on which training and evaluation run.
     """
 
     def __init__(self, device: torch.device | str = "cpu") -> None:
@@ -34,7 +38,7 @@ class Clock:
 
     @contextmanager
     def time(self, phase: Phase) -> Iterator[None]:
-        """Add the seconds spent inside the `with` block to a phase."""
+        """Context manager: add the seconds spent in the `with` block to a phase."""
         begin, outer = time.perf_counter(), self._inner
         self._inner = 0.0
         try:
@@ -46,7 +50,10 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: Phase) -> Iterator[None]:
-        """Like `time`, but synchronise with the device and record the peak memory."""
+        """Context manager: like `time`, but also measure the peak memory of the device.
+
+        Synchronises with the device at the end of the `with` block.
+        """
         reset_peak(self.device)
         with self.time(phase):
             try:
@@ -60,10 +67,10 @@ class Clock:
 
 
 class Timing(Callback):
-    """Measures the training and the evaluation of every epoch with a clock.
+    """Callback that measures the training and the evaluation of every epoch.
 
     Args:
-        clock: The clock that sums them up.
+        clock: Sums up the seconds of both phases and records their peak memory.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -71,21 +78,21 @@ class Timing(Callback):
         self._phase = ExitStack()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start to measure training."""
+        """Start to measure the phase `train`."""
         self._enter("train")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring training, start to measure evaluation."""
+        """Stop measuring the phase `train`, start to measure `evaluation`."""
         self._enter("evaluation")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring evaluation."""
+        """Stop measuring the phase `evaluation`."""
         self._phase.close()
 
     def on_exception(
         self, trainer: Trainer, module: LightningModule, exception: BaseException
     ) -> None:
-        """Stop measuring."""
+        """Stop measuring the current phase after an error."""
         self._phase.close()
 
     def _enter(self, phase: Phase) -> None:

@@ -1,1 +1,1 @@
-"""The options of a run: records, YAML experiments, changes by name."""
+"""The options of a run: dataclasses, YAML files, and changes of options by name."""

@@ -1,4 +1,7 @@
-"""Experiments: YAML files with the options that differ from the defaults."""
+"""Experiments: YAML files with the options of the runs on one data set.
+
+A file has only the options that differ from the defaults of `RunConfig`.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +19,26 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.typing import check_count, check_known
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-"""The folder of the experiments that are part of the package."""
+"""The folder of the YAML files that are installed with the package."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """The options of the runs on one data set, as in the paper, and their number."""
+    """The options of the runs on one data set, and the number of seeds."""
 
     name: str
-    """Its name: the name of its file, without the suffix."""
+    """The name of its YAML file, without the suffix."""
     config: RunConfig = field(default_factory=RunConfig)
-    """The options that all its runs share."""
+    """The options that all runs of the experiment share."""
     runs: int = 1
-    """Number of seeds (0, 1, ...) that a table cell averages over."""
+    """Number of seeds (0, 1, ...); results are averaged over one run per seed."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
 
 
 def experiment_names() -> list[str]:
-    """Return the names of the experiments that are part of the package.
+    """Return the names of the experiments that are installed with the package.
 
     >>> "zinc" in experiment_names()
     True
@@ -44,14 +47,15 @@ def experiment_names() -> list[str]:
 
 
 def load_experiment(name: str) -> Experiment:
-    """Read an experiment.
+    """Read the YAML file of an experiment.
 
     Args:
         name: One of `experiment_names`, or the path of a YAML file.
 
     Raises:
-        OptionError: For an unknown name or option, with the most similar known one.
-        FileFormatError: If the file is not a YAML mapping.
+        OptionError: If the experiment or one of its options is unknown. The message
+            names the most similar known one.
+        FileFormatError: If the content of the file is not a YAML mapping.
     """
     path = CONFIGS / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")):
@@ -70,7 +74,7 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     """Read a YAML file whose content is a mapping.
 
     Raises:
-        FileFormatError: If its content is anything else.
+        FileFormatError: If the file is not YAML, or its content is not a mapping.
     """
     text = read_bytes(path)
     try:

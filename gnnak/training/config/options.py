@@ -1,6 +1,7 @@
 """Change options of frozen dataclasses by name, from dicts or `key=value` texts.
 
-By hand: none of the dependencies fills nested frozen dataclasses with type checks.
+Written by hand because no library that this project depends on can fill nested frozen
+dataclasses and check the types of their fields.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import yaml
 from gnnak.errors import OptionError
 
 Record = TypeVar("Record")
+"""Any frozen dataclass, such as `RunConfig`."""
 
 
 def change(record: Record, options: Mapping[str, Any]) -> Record:
@@ -24,12 +26,13 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
 
     Args:
         record: The dataclass; it is not modified.
-        options: New values by name; nested dataclasses are reached by dots
-            (`{"train.epochs": 3}`) or by nested mappings (`{"train": {"epochs": 3}}`).
+        options: The new values by name. Options of nested dataclasses are named with
+            dots, `{"train.epochs": 3}`, or by nested mappings,
+            `{"train": {"epochs": 3}}`.
 
     Raises:
-        OptionError: For an unknown name, with the most similar known one, and for a
-            value of the wrong type.
+        OptionError: If an option is unknown, or a value has the wrong type. For an
+            unknown option, the message names the most similar known one.
 
     >>> from gnnak.training.config.run_config import RunConfig
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
@@ -41,7 +44,12 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """Parse the arguments of `--set`: `key=value`, where the value is YAML.
+    """Parse arguments of the command-line option `--set`.
+
+    Each argument is a text `key=value`, where the value is YAML.
+
+    Raises:
+        OptionError: If an argument has no key or no "=", or its value is not YAML.
 
     >>> parse_settings(["train.epochs=3", "model.encodings=[centroid, context]"])
     {'train.epochs': 3, 'model.encodings': ['centroid', 'context']}
@@ -63,7 +71,14 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
-    """Change one option; `path` is its name split at dots, `name` is for errors."""
+    """Return a copy of a frozen dataclass with one option changed.
+
+    Args:
+        record: The dataclass.
+        path: The name of the option, split at the dots.
+        value: The new value.
+        name: The full name of the option, for error messages.
+    """
     hints = _hints(record.__class__)
     head, *rest = path
     if head not in hints:
@@ -88,13 +103,21 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of the fields of a dataclass, by name."""
+    """Return the type hints of the fields of a dataclass, by field name."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
-    """Return the error message for an unknown option, with the most similar one."""
+    """Return the error message for an unknown option.
+
+    The message names the most similar known option, or else all options.
+
+    Args:
+        name: The full name of the option, with dots.
+        head: The part of the name that is unknown.
+        record: The dataclass that lacks an option of this name.
+    """
     prefix = name[: name.rfind(head)]
     known = _hints(record.__class__)
     near = difflib.get_close_matches(head, known, n=1, cutoff=0.5)
@@ -104,7 +127,16 @@ def _unknown(name: str, head: str, record: Any) -> str:
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:
-    """Convert a value to the type of its option, or raise an error that names both."""
+    """Convert the new value of an option to the type of the option.
+
+    Args:
+        name: The full name of the option, for error messages.
+        value: The new value, as read from YAML.
+        hint: The type hint of the option; a union allows several types.
+
+    Raises:
+        OptionError: If the value fits none of the allowed types.
+    """
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:
         fitting, converted = _fit(value, kind)
@@ -115,7 +147,10 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
-    """Return whether a value has a type, and the value converted to it."""
+    """Return whether a value can be converted to a type, and the converted value.
+
+    If it cannot be converted, the second result has no meaning.
+    """
     if kind is type(None):
         return value is None, None
     if get_origin(kind) is Literal:
@@ -128,7 +163,7 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
         items = [_fit(item, inner) for item in value]
         return all(fits for fits, _ in items), tuple(item for _, item in items)
     if kind is float:
-        # YAML reads 1e-3 as a string; only 1.0e-3 is a number to it.
+        # YAML reads 1e-3 as a string and only 1.0e-3 as a number.
         try:
             return not isinstance(value, bool), float(value)
         except (TypeError, ValueError):
@@ -139,7 +174,7 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
 
 
 def _shown(kind: Any) -> str:
-    """Return a type in words, for error messages."""
+    """Describe a type in words, for error messages."""
     if kind is type(None):
         return "null"
     if get_origin(kind) is Literal:

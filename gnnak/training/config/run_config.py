@@ -1,4 +1,4 @@
-"""The options of a run, as frozen dataclasses: all that its results depend on."""
+"""The options on which the results of a run depend, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from gnnak.typing import check_choice, check_count
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
-"""Options that differ between the runs of one table cell, which shows their mean."""
+"""Options in which the runs of one table cell (one model on one task) differ; the cell
+shows the mean over these runs."""
 SEEDS = 2**63
-"""Seeds must be below this, as PyTorch demands."""
+"""Seeds must be below this number: PyTorch accepts no larger ones."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,14 @@ class DataConfig:
     name: str = "zinc"
     """The name of the data set."""
     target: str | None = None
-    """The target to predict, for data sets that have several; None = the first one."""
+    """The target to predict, if the data set has several; None = the first target."""
     protocol: Protocol = "split"
     """How the graphs are split and scored, see `choose_parts`."""
     fold: int | None = None
-    """The number of the fold, from 0, for protocols that have folds."""
+    """The number of the fold, from 0. None if the protocol has no folds, or to let
+    `run_experiment` run all folds."""
     seed: int = 0
-    """Seed of generated data sets; independent of `train.seed`."""
+    """Seed for data sets that are generated at random; independent of `train.seed`."""
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
@@ -45,29 +47,30 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Options of the training."""
+    """Options of the training: epochs, optimiser, loss, precision and seed."""
 
     epochs: int = 310
-    """Passes over the training graphs."""
+    """Number of passes over the training graphs."""
     batch_size: int = 128
-    """Graphs per step, summed over all processes."""
+    """Graphs per training step, summed over all processes."""
     learning_rate: float = 1e-3
     """Initial learning rate of Adam."""
     weight_decay: float = 0.0
-    """Weight decay of Adam (L2 penalty)."""
+    """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
     step: int = 50
     """The learning rate is halved after every `step` epochs."""
     loss: Loss | None = None
-    """Loss; None = L1 for regression, cross entropy for classification, binary cross
-    entropy (BCE) for multilabel tasks."""
+    """The loss; None = L1 for regression, cross entropy for classification, binary
+    cross entropy (BCE) for multilabel tasks."""
     clip: float | None = None
     """Largest norm of the gradient; larger ones are clipped. None = no clipping."""
     early_stop: int | None = None
     """Stop after this many epochs without a better validation score; None = never."""
     precision: Precision = "32"
-    """Floating-point format; `bf16` and `16` are automatic mixed precision."""
+    """Floating-point format: `32` and `64` bits, or automatic mixed precision with
+    `bf16` (bfloat16) or `16` (float16)."""
     seed: int = 0
-    """Seed of initial weights, order of graphs, dropout and SubgraphDrop."""
+    """Seed of the initial weights, order of graphs, dropout and SubgraphDrop."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "step"):
@@ -89,7 +92,7 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All options of one run; the defaults are those for ZINC-12K.
+    """All options of one run; the defaults are the options for ZINC-12K.
 
     >>> RunConfig().model.subgraphs.num_hops
     3
@@ -98,30 +101,32 @@ class RunConfig:
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    """Options of the data."""
+    """Options of the data: which graphs, and how they are split."""
     model: ModelOptions = field(default_factory=ModelOptions)
-    """Options of the network."""
+    """Options of the network: model name, layers, channels, subgraphs."""
     train: TrainConfig = field(default_factory=TrainConfig)
-    """Options of the training."""
+    """Options of the training: epochs, optimiser, loss, precision and seed."""
 
     def __post_init__(self) -> None:
         parse_name(self.model.name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Convert to nested dicts, lists and numbers, as JSON and YAML have them."""
+        """Return the options as nested dicts of plain values, for JSON and YAML."""
         return json.loads(json.dumps(asdict(self)))
 
     def hash(self) -> str:
-        """Return a hash of all options: 12 hexadecimal digits."""
+        """Return a hash of all options (12 hexadecimal digits), to identify the run."""
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash of the options that the runs of one table cell share.
+        """Return a hash that is the same for all runs of one table cell.
 
-        Seed and fold (`PER_RUN`) are left out.
+        A table cell shows one model on one task; its runs differ only in seed and fold
+        (`PER_RUN`). The hash is therefore computed from all other options.
 
         Args:
-            also_without: Further options to leave out, such as `train.epochs`.
+            also_without: Further options that do not enter the hash, such as
+                `train.epochs`.
         """
         return self._digest(PER_RUN + also_without)
 

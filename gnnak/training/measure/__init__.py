@@ -1,1 +1,4 @@
-"""Benchmarks of training: seconds by phase, memory, GPU kernels, and their growth."""
+"""Benchmarks of training: seconds by phase, peak memory and GPU kernels.
+
+`growth.py` benchmarks how the cost grows with the size of graphs or networks.
+"""

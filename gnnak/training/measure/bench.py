@@ -1,4 +1,7 @@
-"""Benchmark the epochs of a run: seconds by phase, peak memory, GPU kernels."""
+"""Benchmark the training epochs of a run: seconds by phase, peak memory, GPU kernels.
+
+The results are returned as a record: a dict of plain values that can be stored as JSON.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -23,22 +26,24 @@ from gnnak.training.run import run_title
 from gnnak.typing import check_count
 
 WARM_BATCHES = 48
-"""Batches after which steps were captured for almost all shapes of batches."""
+"""Number of batches to train on before timing, if steps are captured. By then a CUDA
+graph was captured for almost every batch shape."""
 
 
 @dataclass(frozen=True)
 class BenchOptions:
-    """Options of a benchmark."""
+    """Options of a benchmark: how much to train, and what to measure."""
 
     graphs: int | None = None
-    """Number of training graphs; None = all. Seconds are scaled up to all graphs."""
+    """Number of training graphs to use; None = all. Measured seconds are scaled up to
+    an epoch with all training graphs."""
     epochs: int = 3
     """Number of timed epochs; the result is their median."""
     warm_up: int = 1
-    """Least number of epochs before the timed ones, since the first steps are slow. If
-    steps are captured, small epochs need more of them."""
+    """Least number of untimed epochs at the start, since the first steps are slow. More
+    are run if steps are captured as CUDA graphs and an epoch has few batches."""
     profile: bool = False
-    """Whether to list the GPU kernels and their share of the time."""
+    """Whether to also profile the GPU kernels and their share of the time."""
     evaluation: bool = False
     """Whether to also time the evaluation on the validation graphs."""
 
@@ -58,21 +63,22 @@ def bench(
 ) -> Record:
     """Train for a few epochs and measure time and memory.
 
-    Kernels are profiled afterwards, in a separate short run: once PyTorch's profiler
-    was started, kernel launches are slower for the rest of the process.
+    If `options.profile`, GPU kernels are profiled afterwards in a separate short run:
+    once PyTorch's profiler was started, kernel launches are slower for the rest of the
+    process.
 
     Args:
         config: The options of the run; `train.epochs` is ignored.
         dataset: The data set.
-        machine: Device and memory; the first GPU, or the CPU, if not given.
-        options: Number of graphs and epochs, and further measurements.
+        machine: Device and memory; None = the first GPU, or the CPU if there is no GPU.
+        options: Number of graphs and epochs, and what to measure; None = the defaults.
         notify: Called with a text such as "epoch 2 of 4"; None = not called.
 
     Returns:
-        A record of kind "bench".
+        The record of the benchmark, of kind "bench".
 
     Raises:
-        OptionError: If `options.graphs` is more than the training graphs.
+        OptionError: If `options.graphs` exceeds the number of training graphs.
         TrainingError: If the run needs more memory than the GPU has.
     """
     machine, options = machine or Machine(), options or BenchOptions()
@@ -89,13 +95,14 @@ def bench_both(
     options: BenchOptions | None = None,
     notify: Notify | None = None,
 ) -> list[Record]:
-    """Benchmark the fast backend, then plain PyTorch; arguments as of `bench`.
+    """Benchmark the fast backend, then plain PyTorch; arguments as in `bench`.
 
-    The kernels of both are profiled last.
+    If `options.profile`, GPU kernels are profiled after both were timed.
 
     Returns:
-        Both records; `ratio` of the first is the seconds of plain PyTorch divided by
-        those of the fast backend.
+        The record of the fast backend, then that of plain PyTorch. The entry `ratio` of
+        the first record is the seconds of plain PyTorch divided by the seconds of the
+        fast backend.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
@@ -118,16 +125,16 @@ def with_kernels(
     options: BenchOptions,
     notify: Notify | None = None,
 ) -> Record:
-    """Profile the GPU kernels of a run and add them to its record.
+    """Profile GPU kernels and return the record of a benchmark with the results added.
 
-    On a CPU, the record is returned as it is.
+    On a CPU, the record is returned unchanged.
 
     Args:
-        record: The record of `bench` with the arguments below.
+        record: The record that `bench` returned for the arguments below.
         config: The options of the run.
         dataset: The data set.
         machine: Device and memory.
-        options: Number of graphs, and least number of epochs before profiling.
+        options: Number of graphs, and least number of epochs to train before profiling.
         notify: Called with a text such as "epoch 2 of 4"; None = not called.
     """
     if not machine.is_gpu:
@@ -149,7 +156,7 @@ def _timed(
     options: BenchOptions,
     notify: Notify | None,
 ) -> Record:
-    """Return the record of `bench`, without kernels."""
+    """Time a run and return the record of `bench`, without GPU kernels."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
     warm_up = _warm_up(config, dataset, machine, options, parts)
@@ -177,7 +184,7 @@ def _short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Call `short_run`; turn out-of-memory errors into a `TrainingError`."""
+    """Call `short_run`; raise `TrainingError` if the GPU runs out of memory."""
     try:
         return short_run(config, dataset, parts, machine, meters, evaluate)
     except torch.OutOfMemoryError as error:
@@ -188,7 +195,19 @@ def _short_run(
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """Return the first training graphs, and the same share of the validation graphs."""
+    """Return the part of the graphs that a benchmark uses.
+
+    This part has the first `options.graphs` training graphs. Of the validation graphs,
+    it has the same fraction as of the training graphs, but at least one graph.
+
+    Args:
+        whole: All graphs of the data set.
+        options: Number of training graphs to use.
+        name: The name of the data set, for error messages.
+
+    Raises:
+        OptionError: If there are fewer training graphs than `options.graphs`.
+    """
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
     if not 2 <= graphs <= total:
@@ -207,11 +226,15 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of epochs before the timed ones."""
+    """Return the number of untimed epochs at the start.
+
+    At least `options.warm_up`. If steps are captured as CUDA graphs, also enough for
+    `WARM_BATCHES` batches that can be captured.
+    """
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
-    # Batches of more than `size` graphs are not captured, and smaller ones only if
-    # there are batches of `size`.
+    # Batches of more than `size` graphs are not captured. Smaller batches are captured
+    # only if there are also batches of exactly `size` graphs.
     if size not in sizes or not is_captured(config, dataset, parts, machine):
         return options.warm_up
     captured = sum(graphs <= size for graphs in sizes)
@@ -219,7 +242,7 @@ def _warm_up(
 
 
 def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
-    """Return the part of the record that was measured."""
+    """Return the measured entries of the record: sizes, seconds and peak memory."""
     watch = meters.watch
     graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
     module = trainer.lightning_module
@@ -240,7 +263,14 @@ def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return the seconds of an epoch and of its phases, scaled up to all graphs."""
+    """Return the seconds of an epoch and of its phases, scaled up to all graphs.
+
+    Args:
+        watch: The times of epochs, after the run.
+        phases: The times of phases, after the run.
+        whole: All graphs of the data set.
+        parts: The graphs that the benchmark used.
+    """
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds
     scaled = {name: six_digits(value * scale) for name, value in seconds.items()}

@@ -1,4 +1,8 @@
-"""Benchmark how cost grows with nodes per graph, hops, channels or coverage."""
+"""Benchmark how the cost of training grows.
+
+One quantity is varied: nodes per graph, hops of the rooted subgraphs, channels, or the
+coverage of SubgraphDrop (in how many sampled subgraphs each node must be).
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -21,22 +25,25 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
-"""The quantity that grows; coverage is `min_coverage` of SubgraphDrop."""
+"""The quantity to vary. `hops` is the radius of the rooted subgraphs, `coverage` is
+`min_coverage` of SubgraphDrop."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
     "channels": (32, 64, 128, 256),
     "coverage": (1, 2, 3, 4, 5),
 }
-"""The default values of each quantity."""
+"""The default values of each quantity to vary."""
 SETTINGS: dict[Growing, str] = {
     "hops": "model.subgraphs.num_hops",
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""The config option of each quantity; nodes depend on the data set."""
+"""The config option that sets each quantity. `nodes` has no option: other graphs are
+generated instead."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
-"""Generated data sets: neighbours per node, distinct graphs, graphs in total."""
+"""Sizes of generated data sets: neighbours of each node, number of distinct graphs,
+number of graphs."""
 
 
 def grow(
@@ -48,20 +55,23 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark a run for several values of one quantity.
+    """Benchmark a run for several values of one quantity, such as the hops.
 
     Args:
-        what: The quantity that grows.
-        config: The options of the run; that of the quantity is replaced.
+        what: The quantity to vary.
+        config: The options of the run; the option that sets `what` is replaced.
         load: Loads the data set. Not called if `what` is "nodes": then random regular
             graphs are generated.
-        machine: Device and memory.
-        options: Options of each benchmark.
+        machine: Device and memory; None = the first GPU, or the CPU if there is no GPU.
+        options: Options of each benchmark; None = the defaults.
         notify: Called with a text such as "hops 2, epoch 1 of 4"; None = not called.
-        values: The values of the quantity; those of `RANGES` if not given.
+        values: The values of `what`; if empty, those of `RANGES`.
 
     Yields:
-        One record of kind "growth" per value.
+        One record (a dict of results, of kind "growth") per value.
+
+    Raises:
+        OptionError: If the model has no hops or no coverage to vary.
     """
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
@@ -85,7 +95,13 @@ def _prefixed(notify: Notify, start: str) -> Notify:
 
 
 def check_growing(what: Growing, config: RunConfig) -> None:
-    """Raise `OptionError` if the model of the run does not have the quantity."""
+    """Check that the quantity `what` can be varied for the model of a run.
+
+    Raises:
+        OptionError: If `what` is "hops" and the model uses no ego nets (k-hop
+            subgraphs), or if `what` is "coverage" and the model does not use
+            SubgraphDrop.
+    """
     name, extractor = config.model.name, config.model.extractor
     form = parse_name(name)
     if what == "hops" and not (form.uplifted and isinstance(extractor, EgoNets)):
@@ -100,9 +116,9 @@ def check_growing(what: Growing, config: RunConfig) -> None:
 
 
 def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
-    """Generate a data set of random 4-regular graphs, all of one size.
+    """Generate a data set of random 4-regular graphs that all have the same size.
 
-    At most 32 graphs are distinct; they are repeated.
+    Only the first 32 graphs are generated; further graphs repeat them.
 
     Args:
         num_nodes: Number of nodes per graph.
@@ -128,7 +144,7 @@ def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
         edge_features=None,
         source="generated",
     )
-    # Validation and test have one graph each.
+    # The last two graphs are for validation and test, all others for training.
     split = torch.zeros(num_graphs, dtype=torch.long)
     split[-2:] = torch.tensor([1, 2])
     return Dataset(info, store, split)

@@ -1,6 +1,7 @@
 """Profile the GPU kernels of training steps.
 
-By hand: Lightning's `PyTorchProfiler` stays on for the whole run and slows it down.
+Written by hand because Lightning's `PyTorchProfiler` stays on for the whole run and
+slows it down.
 """
 
 import re
@@ -17,52 +18,54 @@ from gnnak.loading.prefetch import prefetching_paused
 from gnnak.training.measure.stopwatch import synchronised_time
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Number of profiled steps, of listed kernels, and of characters of their names."""
+"""Number of training steps to profile, largest number of kernels in a record, and
+largest number of characters of a kernel's name."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """Launches and time of one GPU kernel in a training step."""
+    """How often one GPU kernel runs in a training step, and how long."""
 
     name: str
-    """Its name, shortened."""
+    """The name of the kernel, shortened by `short_name`."""
     calls: float
-    """Launches per step."""
+    """Mean number of launches per training step."""
     microseconds: float
-    """Time per step, summed over its launches."""
+    """Mean microseconds per training step, summed over all launches in the step."""
 
 
 class KernelTimes(Callback):
-    """Profiles the first steps of one epoch, then stops the training.
+    """Callback that profiles the first steps of one epoch, then stops the training.
 
-    Prefetching is paused while the profiler starts and stops: the process has crashed
-    when another thread used the GPU at that time.
+    Prefetching of batches is paused while the profiler starts and stops, because the
+    process may crash if another thread uses the GPU at that time.
 
     Args:
-        epoch: The number of the epoch, from 0.
+        epoch: The number of the epoch to profile, from 0.
     """
 
     def __init__(self, epoch: int) -> None:
         self.epoch, self.steps = epoch, 0
         self.kernels: list[KernelTime] = []
-        """All kernels, by time, longest first."""
+        """All kernels of a step, the one with the longest time first."""
         self._profile: Any = None
 
     @property
     def microseconds(self) -> float:
-        """Time of all kernels per step."""
+        """Mean time of all kernels per training step, in microseconds."""
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler once.
+        """Start and stop the profiler once, before any step is captured.
 
-        CUDA graphs that were captured before its first start are not profiled.
+        The profiler does not see the kernels of CUDA graphs that were captured before
+        its first start.
         """
         with prefetching_paused(), profile(acc_events=True):
             pass
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start the profiler, if this is the epoch."""
+        """Start the profiler if this is the epoch to profile."""
         if trainer.current_epoch == self.epoch:
             synchronised_time(trainer.strategy.root_device)
             with prefetching_paused():
@@ -71,7 +74,7 @@ class KernelTimes(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Count the step; stop profiler and training after the last one."""
+        """Count profiled steps; stop profiler and training after `STEPS` of them."""
         if self._profile is not None:
             self.steps += 1
             if self.steps == STEPS:
@@ -79,12 +82,12 @@ class KernelTimes(Callback):
                 self._end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop the profiler if the epoch had fewer steps."""
+        """Stop the profiler if the epoch had fewer than `STEPS` steps."""
         if self._profile is not None:
             self._end(trainer)
 
     def _end(self, trainer: Trainer) -> None:
-        """Stop the profiler and read its kernels."""
+        """Stop the profiler and store the times of the kernels in `kernels`."""
         synchronised_time(trainer.strategy.root_device)
         with prefetching_paused():
             self._profile.__exit__(None, None, None)
@@ -93,11 +96,12 @@ class KernelTimes(Callback):
 
 
 def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
-    """Return the kernels among the events of a profile, by time, longest first.
+    """Return the GPU kernels of a profile, the one with the longest time first.
 
     Args:
-        events: The result of `profile.key_averages()`.
-        steps: Number of profiled steps.
+        events: The result of `profile.key_averages()`. Events other than GPU
+            kernels are ignored.
+        steps: Number of profiled training steps, to compute means per step.
     """
     calls: dict[str, float] = defaultdict(float)
     taken: dict[str, float] = defaultdict(float)
@@ -125,11 +129,14 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return the share of a step's time in which kernels run, and the longest ones.
+    """Return the results of profiling, as an entry of the record of a benchmark.
+
+    `share` is the fraction of a training step in which GPU kernels run; `top` lists the
+    kernels with the longest times.
 
     Args:
         found: The profiled kernels.
-        step_seconds: Seconds per step without the profiler.
+        step_seconds: Seconds of a training step, measured without the profiler.
     """
     return {
         "share": found.microseconds / 1e6 / step_seconds,

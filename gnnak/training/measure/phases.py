@@ -1,6 +1,7 @@
 """Seconds of the phases of a training step: data, forward, backward, optimiser.
 
-By hand: Lightning's profilers do not synchronise with the device between phases.
+Written by hand because Lightning's profilers do not synchronise with the device between
+phases.
 """
 
 from collections.abc import Iterator
@@ -17,23 +18,26 @@ from gnnak.training.module import GraphTask
 from gnnak.training.step import backward
 
 PHASES = ("data", "forward", "backward", "optimiser")
+"""The phases of a training step, in order; `data` is the assembly of the batch."""
 WARM_UP, MOST = 2, 20
-"""Number of steps before the timed ones, and largest number of timed steps."""
+"""Number of untimed steps at the start, and largest number of timed steps."""
 
 
 class PhaseTimes(Callback):
-    """After training, runs some more steps and synchronises after every phase.
+    """Callback that times the phases of training steps.
 
-    These steps are never captured. Where those of the training are, the phases together
-    take longer than a training step; then only their ratios are meaningful.
+    After training, it runs some further steps and synchronises after every phase. These
+    steps are never captured as CUDA graphs. If the steps of the training were captured,
+    the phases together take longer than a training step; then only the ratios between
+    the phases are meaningful.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        """Seconds per epoch, by phase."""
+        """Seconds per epoch of each phase; empty before the end of the training."""
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Run the steps."""
+        """Run the further steps and compute `seconds` from their times."""
         assert isinstance(module, GraphTask)
         module.train()
         timed = list(_steps(trainer, module))[WARM_UP:]
@@ -44,7 +48,10 @@ class PhaseTimes(Callback):
 
 
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
-    """Run steps and yield the seconds of their phases; short epochs are repeated."""
+    """Run training steps, and yield the seconds of each phase after every step.
+
+    If an epoch has too few batches, its batches are used several times.
+    """
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)
     device = trainer.strategy.root_device

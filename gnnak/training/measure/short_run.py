@@ -1,4 +1,4 @@
-"""Train for a few epochs to measure them."""
+"""Train for a few epochs to measure their time and memory."""
 
 import gc
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ from gnnak.training.protocols import Parts
 
 @dataclass(frozen=True)
 class Meters:
-    """The callbacks that measure a short run; they have the results afterwards."""
+    """The callbacks that measure a short run, and afterwards contain the results."""
 
     watch: Stopwatch
-    """Measures epochs."""
+    """Measures the seconds and the peak memory of training epochs."""
     phases: PhaseTimes
-    """Measures the phases of a step."""
+    """Measures the seconds of each phase of a training step: forward, backward, ..."""
     kernels: KernelTimes | None = None
-    """Profiles GPU kernels; None = no profiling."""
+    """Profiles GPU kernels in one further epoch; None = no profiling."""
 
 
 def short_run(
@@ -46,18 +46,21 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train like `run`, for as many epochs as the meters need; write no files.
+    """Train like `gnnak.training.run.run`, but only as long as the callbacks need.
+
+    No files are written, and there is no test.
 
     Args:
         config: The options of the run; `train.epochs` is ignored.
         dataset: The data set.
         parts: Which graphs are for training and validation.
         machine: Device and memory.
-        meters: The callbacks that measure; they have the results afterwards.
-        evaluate: Whether to run the validation after every epoch.
+        meters: The callbacks that measure, and afterwards contain the results. They
+            also define the number of epochs.
+        evaluate: Whether to score the validation graphs after every epoch.
 
     Returns:
-        The trainer, after training.
+        The Lightning trainer, after training.
     """
     _free_memory()
     watch, kernels = meters.watch, meters.kernels
@@ -82,7 +85,7 @@ def short_run(
 
 
 def _free_memory() -> None:
-    """Free the memory that earlier runs have left allocated."""
+    """Free memory of earlier runs: collect garbage and empty PyTorch's CUDA cache."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,6 +1,7 @@
 """Seconds and peak memory of training epochs.
 
-By hand: Lightning's `Timer` sums over all epochs and does not synchronise.
+Written by hand because Lightning's `Timer` sums over all epochs and does not
+synchronise with the device.
 """
 
 import time
@@ -13,26 +14,28 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from gnnak.memory import peak_megabytes, reset_peak
 
 Notify = Callable[[str], None]
-"""Called with a short text about the progress."""
+"""A function that is called with a short text about the progress of a benchmark."""
 
 
 def synchronised_time(device: torch.device) -> float:
-    """Synchronise with the device and return the time in seconds."""
+    """Synchronise with the device, then return the time of `time.perf_counter()`."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
 
 
 class Stopwatch(Callback):
-    """Times each epoch from the end of the previous one to its own end.
+    """Callback that measures the seconds and the peak memory of training epochs.
 
-    This includes everything that an epoch needs, such as the creation of loaders; the
-    evaluation is timed separately.
+    The time of an epoch starts at the end of the previous epoch, so that it includes
+    everything an epoch needs, such as the creation of loaders. Evaluation is timed
+    separately.
 
     Args:
-        warm_up: Number of epochs before the timed ones.
-        epochs: Number of timed epochs.
-        notify: Called with the number of each epoch; None = not called.
+        warm_up: Number of untimed epochs at the start.
+        epochs: Number of timed epochs after them.
+        notify: Called at the start of each epoch with a text such as "epoch 2 of 4";
+            None = not called.
     """
 
     def __init__(self, warm_up: int, epochs: int, notify: Notify | None = None) -> None:
@@ -44,15 +47,15 @@ class Stopwatch(Callback):
 
     @property
     def seconds(self) -> float:
-        """Median seconds of the training of an epoch."""
+        """Median seconds of the timed training epochs, without evaluation."""
         return median(self.training)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start the time of the first epoch."""
+        """Start timing the first epoch."""
         self._since = synchronised_time(trainer.strategy.root_device)
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Reset the peak memory and report the epoch."""
+        """Reset the peak memory, and call `notify` with the number of the epoch."""
         reset_peak(trainer.strategy.root_device)
         if self.notify is not None:
             epoch, total = trainer.current_epoch + 1, trainer.max_epochs
@@ -60,23 +63,27 @@ class Stopwatch(Callback):
             self.notify(f"epoch {epoch} of {total}{kind}")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the training of the epoch and start the time of its evaluation."""
+        """Record the training time of the epoch and start timing its evaluation."""
         self._end_training(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the evaluation of the epoch."""
+        """Record the evaluation time of the epoch."""
         now = synchronised_time(trainer.strategy.root_device)
         if self._is_timed(trainer) and self._since is not None:
             self.evaluation.append(now - self._since)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the epoch if it had no evaluation; start the time of the next one."""
+        """Start timing the next epoch.
+
+        If there was no evaluation, first record the training time of this epoch;
+        otherwise `on_validation_start` has already recorded it.
+        """
         if len(self.training) <= trainer.current_epoch - self.warm_up:
             self._end_training(trainer)
         self._since = synchronised_time(trainer.strategy.root_device)
 
     def _end_training(self, trainer: Trainer) -> None:
-        """Record seconds and peak memory of the training of the epoch."""
+        """Record seconds and peak memory of the epoch's training, if it is timed."""
         device = trainer.strategy.root_device
         now = synchronised_time(device)
         if self._is_timed(trainer) and self._since is not None:

@@ -1,1 +1,1 @@
-"""Devices, worker processes and signals."""
+"""Devices, worker processes, and the signals that stop a run."""

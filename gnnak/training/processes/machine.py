@@ -1,4 +1,4 @@
-"""The devices and processes of a run, and Lightning's trainer for them."""
+"""The devices and processes of a run, and the Lightning trainer that uses them."""
 
 import logging
 import warnings
@@ -21,37 +21,43 @@ from gnnak.training.step import can_capture
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]
+"""Where a run computes; `auto` uses a GPU if there is one."""
 PRECISIONS: dict[Precision, str] = {
     "32": "32-true",
     "64": "32-true",  # the network has float64 weights
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
+"""The precision that Lightning is given for each value of `train.precision`."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Devices, processes and memory; they change the results only by rounding."""
+    """How a run is executed: devices, processes, memory and kernels.
+
+    None of these options changes the results, except for rounding.
+    """
 
     accelerator: Accelerator = "auto"
-    """`auto` uses a GPU if there is one."""
+    """The kind of device; `auto` uses a GPU if there is one."""
     devices: int = 1
-    """Number of GPUs, or of processes on the CPU, per machine."""
+    """Number of GPUs per machine; on the CPU, number of processes per machine."""
     num_nodes: int = 1
     """Number of machines."""
     deterministic: bool = False
-    """Whether repeated runs are bitwise equal, which makes them slower."""
+    """Whether repeated runs give bitwise equal results; runs are then slower."""
     tf32: bool = True
     """Whether matrix products on a GPU may round their inputs to TF32."""
     tensorboard: bool = False
-    """Whether to log for TensorBoard."""
+    """Whether to write the validation scores to a TensorBoard log."""
     recompute: bool = False
     """Whether the backward pass recomputes activations, to save memory."""
     max_copies: int | None = None
-    """In evaluation, about how many node copies are processed at once; None = all."""
+    """In evaluation, about how many node copies (a node as seen in one rooted subgraph)
+    a GNN-AK layer computes at a time; None = all node copies of a batch at once."""
     fast: bool = True
-    """Whether to use fused kernels and captured steps (CUDA graphs) on a GPU; the
-    results are the same up to rounding."""
+    """Whether a GPU uses fused kernels and captured training steps (CUDA graphs);
+    False = plain PyTorch."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
@@ -69,29 +75,30 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the run is on GPUs."""
+        """Whether the run uses GPUs: there is one, and `accelerator` is not `cpu`."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
     @property
     def is_single_process(self) -> bool:
-        """Whether the run has a single process."""
+        """Whether the run has only one process: one device on one machine."""
         return self.devices * self.num_nodes == 1
 
     @property
     def device(self) -> torch.device:
-        """The type of device of the run."""
+        """`cuda` or `cpu`, without a device index."""
         return torch.device("cuda" if self.is_gpu else "cpu")
 
     @property
     def backend(self) -> Backend | None:
-        """The backend: None (the default one) if `fast`, else plain PyTorch."""
+        """The network's backend: None (the default) if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:
-        """Return whether the training steps of a network are captured (CUDA graphs).
+        """Return whether training steps of a network are captured as CUDA graphs.
 
-        With `recompute` they are not: its backward pass restores the state of the
-        random number generator, which synchronises with the device.
+        Only single-process runs with `fast` capture steps. Runs with `recompute` do
+        not: their backward pass restores the state of the random number generator,
+        which synchronises with the device.
         """
         if not self.fast or not self.is_single_process or self.recompute:
             return False
@@ -111,8 +118,13 @@ def make_trainer(
         config: The options of the run.
         machine: Devices and processes.
         callbacks: The callbacks of the trainer.
-        folder: The folder of TensorBoard logs.
-        captured: Whether steps are captured; they clip gradients themselves.
+        folder: The parent folder of the TensorBoard log.
+        captured: Whether training steps are captured as CUDA graphs. A captured step
+            clips the gradients itself, so the trainer then does not clip them.
+
+    Raises:
+        OptionError: If `train.precision` is `16` and the run is not on a GPU.
+        MissingPackageError: If the log is wanted, but TensorBoard is not installed.
     """
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
@@ -153,7 +165,10 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
 
 @contextmanager
 def matmul_precision(machine: Machine) -> Iterator[None]:
-    """Inside, matrix products on a GPU use TF32 if `machine.tf32` allows it."""
+    """Context manager: float32 matrix products on a GPU use TF32, if `machine.tf32`.
+
+    Changes PyTorch's global setting within the `with` block only.
+    """
     if not (machine.is_gpu and machine.tf32):
         yield
         return
@@ -167,7 +182,7 @@ def matmul_precision(machine: Machine) -> Iterator[None]:
 
 @contextmanager
 def quiet_lightning() -> Iterator[None]:
-    """Inside, Lightning and torchmetrics print no hints and no warnings."""
+    """Context manager: suppress hints and warnings of Lightning and torchmetrics."""
     loggers = [logging.getLogger(f"lightning.{part}") for part in ("pytorch", "fabric")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

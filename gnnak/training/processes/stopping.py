@@ -12,18 +12,19 @@ from typing import Any
 from gnnak.training.processes.workers import is_worker
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""The signals that stop the program."""
 RESEND_SECONDS = 0.05
-"""Seconds after which a signal is sent again if its exception was discarded."""
+"""Seconds until a signal is sent again, if Python discarded the exception it raised."""
 
 
 class Stopped(BaseException):
     """Raised when a signal asks the program to stop.
 
-    Not an `Exception`, so that code which handles failures does not catch it.
+    It is not a subclass of `Exception`, so that `except Exception` does not catch it.
 
     Args:
         number: The number of the signal.
-        advice: How the user can continue, the end of the message.
+        advice: Tells the user how to continue; the message ends with it.
     """
 
     def __init__(self, number: int, advice: str = "") -> None:
@@ -35,13 +36,14 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable(advice: str = "") -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM raise `Stopped`; a second signal ends the process.
+    """Context manager: SIGINT and SIGTERM raise `Stopped`.
 
-    Does nothing in worker processes, which end with the main process, and in threads
-    other than the main one, where Python allows no signal handlers.
+    A second signal ends the process at once. The context manager has no effect in
+    worker processes, which end with the main process, and in threads other than the
+    main thread, where Python allows no signal handlers.
 
     Args:
-        advice: How the user can continue, the end of the message.
+        advice: Tells the user how to continue; the message ends with it.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -56,7 +58,10 @@ def stoppable(advice: str = "") -> Iterator[None]:
         before = sys.unraisablehook
 
         def resend(lost: Any) -> None:
-            """Send the signal again if a finaliser (`__del__`) discarded `Stopped`."""
+            """Send the signal again if Python discarded `Stopped`.
+
+            Python discards exceptions that are raised in a finaliser (`__del__`).
+            """
             if not isinstance(lost.exc_value, Stopped):
                 before(lost)
                 return
@@ -73,10 +78,10 @@ def stoppable(advice: str = "") -> Iterator[None]:
 
 @contextmanager
 def stoppable_at_once() -> Iterator[None]:
-    """Inside, SIGINT and SIGTERM print the message and end the process at once.
+    """Context manager: SIGINT and SIGTERM print a message and end the process at once.
 
-    For the import of large libraries, before any result could be lost: native code
-    that calls back into Python crashes on an exception or ignores it.
+    Used while large libraries are imported, when no results could be lost. Raising an
+    exception is unsafe there: native code that calls Python ignores it or crashes.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -91,10 +96,11 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Install a handler of both signals inside; restore the earlier ones afterwards.
+    """Context manager: install a handler of `SIGNALS`, then restore the earlier ones.
 
     Yields:
-        Whether it was installed: not in worker processes, nor in other threads.
+        Whether the handler was installed. It is not installed in worker processes, nor
+        in threads other than the main thread.
     """
     if threading.current_thread() is not threading.main_thread() or is_worker():
         yield False

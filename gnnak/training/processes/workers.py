@@ -1,7 +1,8 @@
-"""Worker processes of a run (DDP ranks), which end when the main process ends.
+"""Worker processes of a run, which end when the main process ends.
 
-By hand: Lightning ends its worker processes on SIGTERM, but not if the main one is
-killed.
+With several devices, the main process starts one worker process per further device, for
+distributed data parallel training (DDP). Written by hand because Lightning does not end
+its worker processes if the main process is killed.
 """
 
 import os
@@ -10,25 +11,34 @@ import threading
 import time
 
 MAIN = "GNNAK_MAIN_PROCESS"
-"""The environment variable with the process id of the main process."""
+"""The environment variable that tells workers the process id of the main process."""
 POLL_SECONDS = 0.2
-"""Seconds between two checks whether the main process is alive."""
+"""Seconds between two checks of a worker whether the main process is still alive."""
 WATCHER = "gnnak-watch-main"
-"""The name of the thread that checks, one per worker."""
+"""The name of a worker's thread that checks whether the main process is alive."""
 
 
 def become_main() -> None:
-    """Make all processes that this one starts from now on its workers."""
+    """Declare this process the main process of a run.
+
+    Its process id is stored in the environment variable `MAIN`. Processes that it
+    starts later inherit the variable and are workers. In a worker, this function does
+    nothing.
+    """
     os.environ.setdefault(MAIN, str(os.getpid()))
 
 
 def is_worker() -> bool:
-    """Return whether this process is a worker of another one."""
+    """Return whether this process is a worker, that is, not the main process."""
     return os.environ.get(MAIN, str(os.getpid())) != str(os.getpid())
 
 
 def main_is_gone(seconds: float = 0.0) -> bool:
-    """Return whether the main process has ended, or ends within `seconds`."""
+    """Return whether the main process has ended; called in a worker.
+
+    Args:
+        seconds: If the main process is alive, wait up to this long for its end.
+    """
     deadline = time.monotonic() + seconds
     while os.environ.get(MAIN) == str(os.getppid()):
         if time.monotonic() >= deadline:
@@ -38,10 +48,11 @@ def main_is_gone(seconds: float = 0.0) -> bool:
 
 
 def follow_main() -> None:
-    """Make this worker end when the main process ends; ignore SIGINT and SIGTERM.
+    """Make this worker end when the main process ends, and ignore SIGINT and SIGTERM.
 
-    Ctrl-C reaches all processes of a terminal. The main process handles it and prints
-    a message; a worker that ended first would break its communication.
+    Ctrl-C sends SIGINT to all processes of a terminal. Only the main process handles
+    the signal and prints a message. If a worker ended first, the main process would
+    fail with a communication error instead.
     """
     if any(thread.name == WATCHER for thread in threading.enumerate()):
         return
@@ -51,7 +62,7 @@ def follow_main() -> None:
 
 
 def _watch() -> None:
-    """End this process soon after the main process has ended."""
+    """Wait until the main process has ended, then end this process."""
     while not main_is_gone():
         time.sleep(POLL_SECONDS)
     time.sleep(POLL_SECONDS)

@@ -1,1 +1,1 @@
-"""Records of runs, their summaries, and checkpoints."""
+"""Records (one JSON line per run), summaries over several runs, and checkpoints."""

@@ -1,6 +1,7 @@
-"""The file `best.ckpt`: the best weights of a run and the options to rebuild it.
+"""The file `best.ckpt`: the best weights of a run and the options of its network.
 
-By hand: a Lightning checkpoint has the optimiser state, but no config and data info.
+Written by hand because a Lightning checkpoint lacks the config and the feature sizes of
+the data set, without which the network cannot be built.
 """
 
 import io
@@ -23,6 +24,7 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
 
 FORMAT = "gnnak checkpoint"
+"""Written to the file, to recognise checkpoints of this class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,18 +32,19 @@ class Checkpoint:
     """The weights of a trained network, with the config and data set of its run."""
 
     config: RunConfig
-    """The config of the run."""
+    """All options of the run."""
     info: DatasetInfo
-    """Task, metric and feature sizes of the data set it was trained on."""
+    """Task, metric and feature sizes of the data set of the run."""
     weights: Mapping[str, Tensor]
     """The `state_dict` of the network."""
     scores: Mapping[str, float]
-    """Its scores, by part of the data set: `validation` and `test`."""
+    """Scores of the network; the keys are `validation` and `test`."""
     degrees: tuple[int, ...] | None = None
-    """Number of training nodes of each in-degree, from 0 up; only for `pna` models."""
+    """Entry d is the number of nodes of in-degree d in the training graphs; None if
+    the base GNN is not `pna`."""
 
     def network(self) -> Network:
-        """Build the network and load the weights; it is in evaluation mode.
+        """Build the network in evaluation mode and load its weights.
 
         Raises:
             CheckpointError: If the weights do not fit the model of the config.
@@ -57,7 +60,7 @@ class Checkpoint:
         return network.eval()
 
     def save(self, path: Path) -> None:
-        """Write the checkpoint to a file, atomically."""
+        """Write the checkpoint to a file atomically (completely or not at all)."""
         content = {
             "format": FORMAT,
             "version": __version__,
@@ -73,10 +76,11 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint; no code in the file is executed.
+    """Read the `best.ckpt` of a run. No code in the file is executed.
 
     Raises:
-        CheckpointError: If the file is damaged or not a checkpoint of this class.
+        CheckpointError: If the file is damaged, not written by `Checkpoint.save`, or
+            written by a version with other options.
     """
     content = read_tensors(path)
     if content.get("format") != FORMAT:
@@ -104,10 +108,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """Read a dict of tensors and plain Python values from a file of `torch.save`.
+    """Read a file that `torch.save` wrote: a dict of tensors and plain Python values.
 
     Raises:
-        CheckpointError: If the file is damaged or has any other content.
+        CheckpointError: If the file is damaged, or its content is anything else.
     """
     file = io.BytesIO(read_bytes(path))
     try:
@@ -124,7 +128,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def _plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert the info of a data set to plain Python values."""
+    """Convert a `DatasetInfo` to plain Python values, for the file."""
     plain = asdict(info)
     for name in ("node_features", "edge_features"):
         plain[name] = _plain_features(getattr(info, name))
@@ -132,7 +136,11 @@ def _plain_info(info: DatasetInfo) -> dict[str, Any]:
 
 
 def _plain_features(features: Features | None) -> list[int] | int | None:
-    """Convert categorical features to a list of sizes, others to a column count."""
+    """Convert a feature description to plain values.
+
+    Categorical features become the list of their numbers of values, continuous features
+    become their number of columns.
+    """
     if features is None:
         return None
     if isinstance(features, Categorical):
@@ -141,7 +149,7 @@ def _plain_features(features: Features | None) -> list[int] | int | None:
 
 
 def _info(plain: dict[str, Any]) -> DatasetInfo:
-    """Convert the output of `_plain_info` back."""
+    """Convert the output of `_plain_info` back to a `DatasetInfo`."""
     features: dict[str, Features | None] = {}
     for name in ("node_features", "edge_features"):
         value = plain[name]

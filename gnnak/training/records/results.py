@@ -1,4 +1,7 @@
-"""Records of runs and benchmarks: files of JSON lines that are only appended to."""
+"""Records of runs and benchmarks, stored in a file with one line of JSON per record.
+
+Records are only appended; existing lines are never changed.
+"""
 
 import errno
 import json
@@ -18,11 +21,11 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import make_folder
 
 Record = dict[str, Any]
-"""The content of one line: config, results and environment of a run."""
+"""One line of the file: config, results and environment of a run or a benchmark."""
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
-    """Describe the environment of a run: device, versions, commit and time."""
+    """Return the environment of a run: device, versions, commit and time."""
     device = torch.device(device)
     name = platform.processor() or platform.machine()
     if device.type == "cuda":
@@ -40,17 +43,18 @@ def environment(device: torch.device | str = "cpu") -> Record:
 
 
 def six_digits(value: float) -> float:
-    """Round to six significant digits, to make records small."""
+    """Round a number to six significant digits, to make records small."""
     return float(f"{value:.6g}")
 
 
 def append_record(path: Path, record: Record) -> None:
-    """Append a record to a file, as one line.
+    """Append a record to a file, as one line of JSON.
 
-    A single write call does it, so that the lines of parallel runs do not mix.
+    The line is written by a single system call, so that the lines of parallel runs do
+    not mix.
 
     Raises:
-        FileFormatError: If the file cannot be written; it is then unchanged.
+        FileFormatError: If the file cannot be written; it then stays unchanged.
     """
     line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
     check_appendable(path)
@@ -63,7 +67,7 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def check_appendable(path: Path) -> None:
-    """Check that records can be appended to a file, before a long run starts.
+    """Check before a long run that its record can be appended to a file.
 
     Raises:
         FileFormatError: If the file cannot be written.
@@ -83,7 +87,11 @@ def _unwritable(path: Path, error: OSError) -> str:
 
 
 def _write_whole(file: FileIO, line: bytes) -> None:
-    """Write all bytes or none: `write` on a full disk may write only a part."""
+    """Append a line completely or not at all.
+
+    If the disk is full, `write` may write only a part of the line. That part is then
+    removed, and `OSError` is raised.
+    """
     written = file.write(line)
     if written < len(line):
         file.truncate(file.tell() - written)
@@ -91,7 +99,11 @@ def _write_whole(file: FileIO, line: bytes) -> None:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Read all records of a file, oldest first; none if there is no file."""
+    """Read all records of a file, oldest first; return [] if the file does not exist.
+
+    Raises:
+        FileFormatError: If a line is not JSON.
+    """
     if not path.exists():
         return []
     records = []
@@ -107,16 +119,17 @@ def read_records(path: Path) -> list[Record]:
 
 
 def _commit() -> str | None:
-    """Return the commit of the source tree, with a plus if files have changed since.
+    """Return the git commit of the source tree; None if there is no git history.
 
-    The variable GNNAK_COMMIT overrides it, for copies of the source tree without git
-    history.
+    A suffix "+" says that files have changed since this commit. The environment
+    variable GNNAK_COMMIT overrides the result, for copies of the source tree without
+    git history.
     """
     if told := os.environ.get("GNNAK_COMMIT"):
         return told
     here = Path(__file__).parent
     if not (here.parents[2] / ".git").exists():
-        return None  # installed: a repository around it is not this project's
+        return None  # installed package: any surrounding repository is another one
     try:
         answer = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],

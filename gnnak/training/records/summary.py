@@ -1,4 +1,8 @@
-"""Summarise runs: mean and standard deviation over seeds and folds."""
+"""Summarise runs: mean and standard deviation over seeds and folds.
+
+A record is the dict of one run, as read from `runs.jsonl`. A table cell shows one model
+on one task; its runs differ only in seed and fold.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,23 @@ from gnnak.errors import OptionError
 from gnnak.training.records.results import Record
 
 Measure = Literal["score", "seconds", "memory"]
-"""The value read from a record: the score, the seconds of a training epoch including
-its data, or the peak memory of training in MB."""
+"""The value to read from the record of a run: `score`, `seconds` (of a training epoch,
+with the assembly of its batches) or `memory` (peak memory of training, in MB)."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and deviation over the runs of one table cell."""
+    """Mean and standard deviation over the runs of one table cell (model and task)."""
 
     mean: float
     """The mean over the runs."""
     deviation: float | None
     """The sample standard deviation over the runs; None for a single run."""
     runs: int
-    """Number of runs."""
+    """Number of runs in the mean."""
     note: str = ""
-    """Missing seeds, folds or epochs, in words; empty if the cell is complete."""
+    """Says in words which seeds, folds or epochs are missing, or that the runs used
+    graphs from several sources; empty if neither is the case."""
 
 
 def summarise(
@@ -40,16 +45,17 @@ def summarise(
     """Summarise runs that differ only in seed and fold.
 
     Of several records with the same seed and fold, the last one is used. The score of a
-    run is its test score at its best validation epoch. Folds of the published protocol
-    have no test graphs; there the validation curves are averaged over all runs, and
-    mean and deviation are taken at the epoch with the best average (GIN protocol).
+    run is its test score at its best validation epoch. Exception: folds of the
+    published protocol (that of the GIN paper) have no separate test graphs. Their
+    validation curves are averaged over all runs, and mean and standard deviation are
+    taken at the epoch with the best average.
 
     Args:
         records: Records of kind "run", oldest first.
-        measure: The value to read from them.
+        measure: The value to read from the records.
         seeds: Expected number of seeds; None = not checked.
         folds: Expected number of folds per seed; None = not checked.
-        epochs: Expected number of epochs; None = not checked.
+        epochs: Expected number of epochs per run; None = not checked.
 
     Raises:
         OptionError: If `records` is empty.
@@ -75,7 +81,12 @@ def summarise(
 def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) -> int:
     """Return the epoch, counted from 0, at which the mean of the curves is best.
 
-    The first one if several are equal. Curves are cut to the length of the shortest.
+    If several epochs are equally good, return the first of them. Curves are cut to the
+    length of the shortest curve.
+
+    Args:
+        curves: One validation curve per run, with one score per epoch.
+        lower_is_better: Whether the best mean is the smallest one.
 
     >>> best_mean_epoch([[0.9, 0.5, 0.6], [0.1, 0.8, 0.6]], lower_is_better=False)
     1
@@ -85,13 +96,13 @@ def best_mean_epoch(curves: Sequence[Sequence[float]], lower_is_better: bool) ->
 
 
 def _several_sources(records: Sequence[Record]) -> str:
-    """Return a note if the runs used graphs from different sources, else ""."""
+    """Return a note if the runs used graphs from different sources, otherwise ""."""
     sources = sorted({str(record.get("source")) for record in records})
     return f"on graphs from {' and '.join(sources)}" if len(sources) > 1 else ""
 
 
 def _order(key: tuple[int, int | None]) -> tuple[int, int]:
-    """Return a sort key of seed and fold, where the fold may be None."""
+    """Return a sort key for (seed, fold), where the fold may be None."""
     return key[0], -1 if key[1] is None else key[1]
 
 
@@ -115,7 +126,10 @@ def _scores(records: Sequence[Record]) -> list[float]:
 
 
 def _missing_epochs(records: Sequence[Record], expected: int | None) -> str:
-    """Return a note if runs had fewer epochs, without early stopping, else ""."""
+    """Return a note if a run had fewer epochs than expected, otherwise "".
+
+    Runs with early stopping are not checked.
+    """
     trained = min(record["epochs"] for record in records)
     stopped = any(_stops_early(record) for record in records)
     if expected is None or trained == expected or stopped:
@@ -130,7 +144,7 @@ def _stops_early(record: Record) -> bool:
 def _missing_runs(
     records: Sequence[Record], seeds: int | None, folds: int | None
 ) -> str:
-    """Return a note if there are fewer seeds, folds or runs, else ""."""
+    """Return a note if there are fewer seeds, folds or runs than expected, else ""."""
     ran_seeds = len({record["seed"] for record in records})
     ran_folds = len({record.get("fold") for record in records})
     notes = []
