@@ -118,7 +118,7 @@ def _draw(
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
-    # `there`: this lane has a node. `able`: the subgraph of that node can be sampled.
+    # `there`: this lane has a node. `able`: that node's subgraph is not yet sampled.
     able = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
     there = able
     node = tl.load(order + begin + place, mask=there, other=0)
@@ -131,7 +131,7 @@ def _draw(
     points = tl.where(able, luck, -1)
     best = tl.max(points, axis=0)
     while best >= 0:
-        # Ranks differ, so exactly one lane has the best points.
+        # All ranks differ, so `points` is equal to `best` in exactly one lane.
         picked = points == best
         tl.store(kept + subgraph, 1, mask=picked)
         able = able & (points != best)

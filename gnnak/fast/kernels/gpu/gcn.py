@@ -40,8 +40,9 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    This is GCN's forward pass or, with source and target swapped, its gradient. One
-    program computes the sums of a few node copies i, so no atomic additions are needed.
+    This computes GCN's forward pass or, with source and target of the edge copies
+    swapped, the gradient of `h` (see `plain.gcn_sum`). One program computes the sums of
+    a few node copies i, so no atomic additions are needed.
 
     Args:
         h: One row per node copy, [m, w].

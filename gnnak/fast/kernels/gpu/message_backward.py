@@ -7,7 +7,7 @@ state c_j of node copy j is
 grad_c_j = more_j + (1 + eps) g_j + sum over edges j -> i of g_i [c_j + e_ji > 0]
 
 where more_j is a gradient from other uses of c_j. The gradient of an edge's state is
-the sum of g_i [c_j + e_ji > 0] over the copies j -> i of that edge. One program (a
+the sum of g_i [c_j + e_ji > 0] over all edge copies j -> i of that edge. One program (a
 single warp) computes all terms of one sum, so no atomic additions are needed. No tensor
 with one row per edge copy is written.
 """

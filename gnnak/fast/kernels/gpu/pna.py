@@ -72,9 +72,9 @@ def pna_pool_backward(
 ) -> Tensor:
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
-    If several rows of a group attain the minimum (or maximum), its gradient is divided
-    equally among them. One program handles all rows of a few groups, so it can count
-    these rows itself.
+    If several rows of a group attain the minimum (or maximum), the gradient of that
+    minimum (or maximum) is divided equally among them. One program handles all rows of
+    a few groups, so it can count the rows that attain it.
 
     Args:
         grad: Gradient of the result of `pna_pool`, [k, 4c].

@@ -94,8 +94,8 @@ def _grad_rows(
     rows, width = h.shape
     count, steps = cut_rows(rows, TILE.rows)
     grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
-    # The product sums over the rows of `matrix`. Transposing it makes the summed axis
-    # contiguous, so that it loads faster.
+    # The product sums over the rows of `matrix`. A transposed copy has the summed axis
+    # contiguous in memory, which loads faster.
     matrix = matrix.t().contiguous()
     added = (grad, grad, grad) if more is None else more
     _product_to_rows[(triton.cdiv(width, TILE.columns), count)](

@@ -199,8 +199,9 @@ def _combine(
     on; then the lanes are merged. If more than one row is not padding, the running
     statistics are updated. `out` [4, width] receives scale, shift, mean and rstd.
 
-    `partial` has the statistics of `count` blocks of `rows_a_part` rows; `half` is its
-    stride between means and sums of squared deviations, `stride` that between blocks.
+    `partial` [2, count, width] has means and sums of squared deviations of `count`
+    blocks of `rows_a_part` rows; `half` and `stride` are the strides of its first and
+    second axis.
     `weight`, `bias`, `running_mean`, `running_var`, `tracked` (the number of batches
     tracked), `EPS` and `MOMENTUM` belong to the batch norm. `PADDED`: `real` is given.
     """
@@ -208,7 +209,7 @@ def _combine(
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
-    # Load these before the loop, so that their latency overlaps with its loads.
+    # Load these values before the loop: the latencies overlap with the loop's loads.
     old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
     old_var = tl.load(running_var + column, mask=inside, other=1.0)
     weight_ = tl.load(weight + column, mask=inside, other=0.0)

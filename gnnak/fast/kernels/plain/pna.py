@@ -69,8 +69,9 @@ def pna_pool_backward(
 ) -> Tensor:
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
-    If several rows of a group attain the minimum (or maximum), its gradient is divided
-    equally among them. The gradient of padding rows is zero.
+    If several rows of a group attain the minimum (or maximum), the gradient of that
+    minimum (or maximum) is divided equally among them. The gradient of padding rows is
+    zero.
 
     Args:
         grad: Gradient of the result of `pna_pool`, [k, 4c].
