@@ -1,8 +1,9 @@
-"""Pad the rows of many batches at once, with one Triton kernel per field.
+"""Pad tensors of many batches at once, with one Triton kernel per tensor.
 
-The functions, their arguments and results are those of `gnnak.loading.padding`. There
-every field takes several PyTorch operations; here it is one pass over the output. In
-all kernels, a program writes `BLOCK` consecutive values of one batch.
+All functions take the arguments and return the results of the functions of the same
+names in `gnnak.loading.padding`, which use several PyTorch operations per tensor. The
+kernels here write each output once. In every kernel, one program writes `BLOCK`
+consecutive values of one batch.
 """
 
 from math import prod
@@ -14,15 +15,20 @@ from torch import Tensor
 from gnnak.loading.padding import Span
 
 BLOCK = 1024
-"""Values that one program writes."""
+"""Number of consecutive output values that one Triton program writes."""
 
 
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return the rows of each batch, padded at the end to `size` rows, [b, size, ...].
+    """Return the rows of each of b batches, padded at the end, [b, size, ...].
 
-    Arguments as in `gnnak.loading.padding.pad_rows`.
+    Args:
+        value: Rows of all batches, one batch after the other, [r, ...].
+        first: The first row of each batch, [b].
+        count: Number of rows of each batch before padding, [b].
+        size: Number of rows of each batch after padding.
+        padding: Value of the padding rows.
     """
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
@@ -33,10 +39,18 @@ def pad_rows(
 
 
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """Return the indices of each batch, counted from its own first row and padded.
+    """Make index tensors relative to the first row of each batch, and pad them.
 
-    Arguments and result as of `gnnak.loading.padding.pad_numbers`: padding indices
-    refer to padding rows.
+    Padding indices refer to padding rows only. `gnnak.loading.padding.pad_numbers`
+    describes the layout of the result.
+
+    Args:
+        values: Index tensors over all batches, such as the sources of all edges, [r]
+            each.
+        rows: The axis of which the index tensors have one entry per row, such as edges.
+        named: The axis whose rows the indices refer to, such as nodes.
+        to_last: Whether all padding indices refer to the last row of `named`. If False,
+            they are spread evenly over the padding rows.
     """
     batches = rows.first.numel()
     out = values[0].new_empty(batches, len(values) * rows.most)
@@ -61,9 +75,16 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
 def pad_pointers(
     value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
 ) -> Tensor:
-    """Return the row pointers of each batch, padded with empty groups, [b, size + 1].
+    """Return the CSR row pointers of each of b batches, padded, [b, size + 1].
 
-    Arguments as in `gnnak.loading.padding.pad_pointers`.
+    The padding describes groups without rows.
+
+    Args:
+        value: Row pointers of all batches: where the rows of each group start, [k + 1].
+        first: The first group of each batch, [b].
+        end: One more than the last group of each batch, [b].
+        size: Number of groups of each batch after padding.
+        rows_first: The first row of each batch, subtracted from its pointers, [b].
     """
     out = value.new_empty(first.numel(), size + 1)
     grid = (first.numel(), triton.cdiv(size + 1, BLOCK))
@@ -72,7 +93,9 @@ def pad_pointers(
 
 
 FIELDS = ["value", "first", "count", "out"]
-"""Pointer arguments that may be slices: do not compile a version per alignment."""
+"""Names of kernel arguments that point to tensors which may be slices of others.
+
+Slices differ in alignment; Triton is told not to compile one version per alignment."""
 
 
 @triton.jit(
@@ -80,7 +103,11 @@ FIELDS = ["value", "first", "count", "out"]
     do_not_specialize_on_alignment=FIELDS,
 )
 def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexpr):
-    """Copy values of one batch, whose rows have `width` values, and pad after them."""
+    """Write `BLOCK` values of the output of `pad_rows` for one batch.
+
+    Arguments as in `pad_rows`; `out` is the output, `width` the number of values per
+    row.
+    """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside, real = place < size * width, place < tl.load(count + batch) * width
@@ -115,9 +142,12 @@ def _pad_numbers(
     TO_LAST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Write indices of one batch, of index tensor `number`, relative to its first row.
+    """Write `BLOCK` entries of one index tensor for one batch, for `pad_numbers`.
 
-    Index tensor `number` starts after the `number * padded` entries of those before it.
+    Arguments: `value` is the index tensor and `number` its position in the list
+    `values`; `first`, `count` and `size` are the fields of `rows`, and the `named_`
+    arguments are the fields of `named`. In each row of the output `out` (row stride
+    `stride`), the entries of this tensor follow those of the tensors before it.
     """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -139,7 +169,11 @@ def _pad_numbers(
     do_not_specialize_on_alignment=["value", "first", "end", "rows_first", "out"],
 )
 def _pad_pointers(value, first, end, rows_first, out, size, BLOCK: tl.constexpr):
-    """Write row pointers of one batch; padding repeats the end of the last key."""
+    """Write `BLOCK` row pointers of one batch, for `pad_pointers`.
+
+    Arguments as in `pad_pointers`, but `size` is the number of pointers to write.
+    Padding repeats the end of the last group, so the padding groups are empty.
+    """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = place < size

@@ -1,8 +1,9 @@
-"""Kernels of the fused layers: in Triton for a GPU, with a plain PyTorch reference.
+"""Kernels of the fused layers: in Triton for a GPU, and in PyTorch as a reference.
 
-`kernels_for(tensor)` returns the package to call, `gpu` or `plain`. Both export the
-same functions, which compute values and gradients without autograd; the layers in
-`gnnak.fast.layers` combine them into `torch.autograd.Function`s.
+`kernels_for(tensor)` returns the package to call: `gpu` (Triton) or `plain` (PyTorch).
+Both packages export functions of the same names and arguments. These functions compute
+values and gradients without autograd; the layers in `gnnak.fast.layers` combine them
+into `torch.autograd.Function`s.
 """
 
 from types import ModuleType
@@ -15,10 +16,11 @@ from gnnak.optional import has_triton, interprets_triton
 
 
 def kernels_for(values: Tensor) -> ModuleType:
-    """Return the kernels for tensors with the device and dtype of `values`.
+    """Return the package of kernels for the device and dtype of `values`.
 
-    These are the Triton kernels, `gnnak.fast.kernels.gpu`, where they can run, and else
-    `gnnak.fast.kernels.plain`; both modules have the same functions.
+    This is `gnnak.fast.kernels.gpu` if the Triton kernels can run on `values` (see
+    `has_fast_kernels`), otherwise the PyTorch reference `gnnak.fast.kernels.plain`.
+    Functions of the same name in the two packages take the same arguments.
     """
     if has_fast_kernels(values):
         from gnnak.fast.kernels import gpu
@@ -30,9 +32,9 @@ def kernels_for(values: Tensor) -> ModuleType:
 def has_fast_kernels(values: Tensor) -> bool:
     """Whether the Triton kernels can run on `values`.
 
-    They need Triton, float32 tensors on a CUDA device, and code that `torch.compile` is
-    not tracing. Under Triton's interpreter (`TRITON_INTERPRET=1`, for tests) they take
-    any tensor.
+    True if Triton is installed, `torch.compile` is not tracing the calling code, and
+    `values` is a float32 tensor on a CUDA device. With Triton's interpreter
+    (`TRITON_INTERPRET=1`, for tests), tensors of any device and dtype are supported.
     """
     if torch.compiler.is_compiling() or not has_triton():
         return False

@@ -1,4 +1,9 @@
-"""Records of tensors that the kernels take as arguments."""
+"""Named tuples of tensors that the fused kernels take as arguments.
+
+A *node copy* is a node as seen in one rooted subgraph, and an *edge copy* is an edge as
+seen in one rooted subgraph. Letters in shapes: m node copies, f edge copies, s rooted
+subgraphs, e edges of the graph, w and c columns.
+"""
 
 from typing import NamedTuple
 
@@ -9,56 +14,61 @@ from gnnak.subgraphs.groups import Groups
 
 
 class Edges(NamedTuple):
-    """The edge copies of all rooted subgraphs, grouped in three ways for segment sums.
+    """The f edge copies of all rooted subgraphs, grouped three ways for segment sums.
 
-    An edge copy is an edge of the graph seen in one rooted subgraph; it joins two node
-    copies. In this record, *copy* means node copy.
+    An edge copy is an edge of the graph as seen in one rooted subgraph. It joins two
+    node copies: two nodes as seen in that subgraph.
     """
 
     source: Tensor
-    """[f]: the source copy of each edge copy."""
+    """[f]: index of the node copy at which each edge copy starts."""
     target: Tensor
-    """[f]: the target copy of each edge copy; sorted."""
+    """[f]: index of the node copy at which each edge copy ends; in ascending order."""
     edge: Tensor
-    """[f]: the edge of the graph that each edge copy stands for."""
+    """[f]: index of the graph's edge of which each edge copy is a copy."""
     by_target: Groups
-    """Edge copies by target copy; already sorted so, hence without a permutation."""
+    """The edge copies grouped by target, in CSR form (compressed sparse rows). Its
+    `order` is None, since the edge copies are already sorted by target."""
     by_source: Groups
-    """Edge copies by source copy."""
+    """The edge copies grouped by source, in CSR form."""
     by_edge: Groups
-    """Edge copies by edge of the graph."""
+    """The edge copies grouped by the graph's edge, in CSR form."""
 
 
 class EdgeStates(NamedTuple):
-    """States of edges, [e, w], in one of two forms.
+    """Feature vectors of e edges with w columns each, stored in one of two forms.
 
-    *Rows*: `values` holds every state. *Affine*: the state of an edge is
-    ReLU(slope * number + offset), a ReLU of an affine function of one number per edge;
-    only the numbers, the slope and the offset are stored.
+    - Row form: `values` holds the state of every edge, [e, w], and `number` is None.
+    - Affine form: the state of an edge is ReLU(slope * number + offset), with one
+      number per edge. `values` holds slope and offset, [2, w]; `number` is [e].
     """
 
     values: Tensor
-    """Rows: the states, [e, w]. Affine: slope and offset, [2, w]."""
+    """Row form: the state of every edge, [e, w]. Affine form: slope and offset, [2, w],
+    which all edges share."""
     number: Tensor | None = None
-    """Affine: the number of each edge, [e]. None in the other form."""
+    """Affine form: one number per edge, [e]. Row form: None."""
 
     @classmethod
     def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":
-        """Wrap a tensor of states, [e, w]; return an `EdgeStates` unchanged."""
+        """Convert to `EdgeStates`: wrap a tensor [e, w], or return an `EdgeStates`."""
         return cls(states) if isinstance(states, Tensor) else states
 
     def rows(self) -> Tensor:
-        """Return all states as one tensor, [e, w]."""
+        """Return the states of all edges as one tensor, [e, w], whatever the form."""
         if self.number is None:
             return self.values
         return torch.relu(self.number[:, None] * self.values[0] + self.values[1])
 
     def at(self, edge: Tensor) -> "EdgeStates":
-        """Prepare the states for the edge copies of the edges `edge` [f].
+        """Return the states in the form that the kernels read them, for f edge copies.
 
-        The affine form gathers one number per edge copy, [f], for the kernels to read
-        in order. Rows are returned unchanged: kernels look them up by `edge`, as
-        gathering them would cost a tensor [f, w].
+        In the affine form, this gathers one number per edge copy, [f]. In the row form,
+        it returns the states unchanged: the kernels look up each edge's row themselves,
+        because gathering the rows would need a large tensor, [f, w].
+
+        Args:
+            edge: The graph's edge of each edge copy, [f].
         """
         if self.number is None:
             return self
@@ -66,64 +76,72 @@ class EdgeStates(NamedTuple):
 
     @property
     def of_each(self) -> Tensor:
-        """The tensor with one entry per edge: the rows [e, w] or the numbers [e]."""
+        """The field with one entry per edge.
+
+        This is `values` [e, w] in the row form and `number` [e] in the affine form.
+        """
         return self.values if self.number is None else self.number
 
 
 class Moments(NamedTuple):
-    """Column statistics of a tensor [m, c], one set per block of consecutive rows.
+    """Column statistics of a tensor [m, c], for each block of consecutive rows.
 
-    The kernel that computes a matrix product also computes these, so that a batch norm
-    after it need not read the product again.
+    The kernel that computes a matrix product also computes the statistics of the
+    product, so that a following batch norm need not read the product again.
     """
 
     partial: Tensor
-    """[2, p, c]: for each of p blocks, the mean of every column and the sum of squared
-    deviations from that mean."""
+    """[2, p, c]: for each of p blocks of rows, the mean of every column (index 0) and
+    the sum of squared deviations from that mean (index 1)."""
     rows: int
-    """Rows per block; the last blocks may have fewer, or none."""
+    """Rows per block. The last blocks may have fewer rows, or none."""
 
     def chunk(self, count: int) -> "list[Moments]":
-        """Split the columns into `count` equal parts, like `Tensor.chunk(dim=1)`."""
+        """Split the c columns into `count` equal parts.
+
+        Part i holds the statistics of part i of `tensor.chunk(count, dim=1)`.
+        """
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
 
 BIAS_COLUMN = (1.0, 0.0, 0.0, 0.0)
-"""Appended to rows x so that one product computes W x + b: the matrix [W, b, ...] is
-multiplied with [x, 1, 0, 0, 0]. The zeros keep rows aligned to 16 bytes, which matrix
-products need to be fast."""
+"""Four values appended to every row x, so that one matrix product computes W x + b.
+
+The product multiplies the matrix [W, b, ...] with the row [x, 1, 0, 0, 0]. The three
+zeros keep rows aligned to 16 bytes, which fast matrix products need."""
 
 
 class CentroidRows(NamedTuple):
-    """One row per rooted subgraph, to be added to the row of its centroid.
+    """Rows to add to the rows of root nodes, in a tensor [m, w] of m node copies.
 
-    The centroid is the copy of the root in its own subgraph.
+    There is one row for each of s rooted subgraphs. It is added to the row of the node
+    copy that is the root of this subgraph (its centroid).
     """
 
     values: Tensor
-    """[s, w]: the rows to add."""
+    """[s, w]: the row to add for each subgraph."""
     centroid: Tensor
-    """[s]: the copy that is the centroid of each subgraph."""
+    """[s]: index of the node copy that is the root of each subgraph."""
     subgraph: Tensor
-    """[m]: the subgraph of each copy."""
+    """[m]: index of the subgraph that each node copy belongs to."""
 
 
 class NormConstants(NamedTuple):
-    """A batch norm as an affine function of each column: `scale * h + shift`.
+    """A batch norm with known statistics, as the affine function `scale * h + shift`.
 
-    scale = weight * rstd and shift = bias - mean * scale.
+    scale = weight * rstd and shift = bias - mean * scale, for each of c columns.
     """
 
     scale: Tensor
-    """[c]: factor."""
+    """[c]: the factor of each column."""
     shift: Tensor
-    """[c]: summand."""
+    """[c]: what is added to each column after scaling."""
     mean: Tensor
-    """[c]: mean that the norm subtracts."""
+    """[c]: the mean that the norm subtracts from each column."""
     rstd: Tensor
     """[c]: reciprocal standard deviation, 1 / sqrt(variance + eps)."""
     of_batch: bool
-    """Whether mean and rstd are statistics of the batch, through which gradients flow;
-    otherwise they are running statistics."""
+    """True if `mean` and `rstd` were computed from the batch, so that gradients flow
+    through them; False if they are the norm's running statistics, as in evaluation."""
     real: Tensor | None
-    """Number of rows that are not padding, a scalar; None = all."""
+    """Number of rows that are not padding, a scalar; None if there is no padding."""

@@ -1,4 +1,7 @@
-"""SubgraphDrop as Triton kernels, with one program per connected component."""
+"""SubgraphDrop (random sampling of rooted subgraphs in training) as Triton kernels.
+
+Each Triton program handles one connected component of a batch of graphs.
+"""
 
 import torch
 
@@ -6,20 +9,37 @@ from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.plan import Plan
 
 FAST_NODES = 256
-"""Largest number of nodes in a component that the kernels support."""
+"""Largest number of nodes of a connected component that the kernels support."""
 MIN_BLOCK = 64
-"""Smallest block size that the kernels are compiled for. Block sizes are powers of two,
-and a larger component than before means a new compilation in the middle of an epoch;
-this minimum makes that rare."""
+"""Smallest block size (nodes per program) for which the kernels are compiled.
+
+The block size is a power of two that fits the largest component of a batch. A batch
+that needs a new block size triggers a compilation in the middle of an epoch; this
+minimum makes such compilations rare."""
 
 
 def can_sample(plan: Plan) -> bool:
-    """Return whether the Triton kernels can sample roots in this plan's batch."""
+    """Return whether the Triton kernels can sample roots in a batch of graphs.
+
+    True if Triton is installed, `torch.compile` is not tracing, every connected
+    component has at most `FAST_NODES` nodes, and the batch is on a CUDA device (or
+    Triton's interpreter is on).
+
+    Args:
+        plan: The sampling plan: what SubgraphDrop precomputes for the batch.
+    """
     if torch.compiler.is_compiling() or plan.largest > FAST_NODES or not has_triton():
         return False
     return plan.held.is_cuda or interprets_triton()
 
 
 def block_of(plan: Plan) -> int:
-    """Return the block size of the kernels: the largest component, padded."""
+    """Return the block size of the kernels: how many nodes one program can handle.
+
+    This is the number of nodes of the batch's largest connected component, rounded up
+    to a power of two, and at least `MIN_BLOCK`.
+
+    Args:
+        plan: The sampling plan: what SubgraphDrop precomputes for the batch.
+    """
     return max(2 ** (plan.largest - 1).bit_length(), MIN_BLOCK)

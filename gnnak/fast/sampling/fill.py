@@ -1,9 +1,11 @@
-"""Weights that spread values of sampled roots to all nodes, as one Triton kernel.
+"""Weights for estimating the encodings of dropped roots, computed by a Triton kernel.
 
-Only sampled roots have a value; any other node takes a weighted sum of theirs. A node
-at distance d from the sampled roots takes the mean over its neighbours at distance d -
-1, so the weights are computed distance by distance. One program does this for a whole
-connected component; the PyTorch version (`plan_filling`) launches kernels per distance.
+SubgraphDrop encodes only the sampled rooted subgraphs. It estimates the encoding of any
+other root as a weighted sum of the computed encodings: a node at distance d from the
+nearest sampled root takes the mean over its neighbours at distance d - 1. So the
+weights are computed for d = 1, 2, and so on. One Triton program does this for a whole
+connected component; the PyTorch version (`plan_filling`) launches several kernels per
+distance.
 """
 
 from dataclasses import replace
@@ -23,16 +25,19 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """Compute the sparse weight matrix of `plan_filling`, sorted by component.
+    """Compute the sparse matrix that estimates encodings of dropped from sampled roots.
 
-    The kernel fills a dense table per component, [nodes, sampled roots]; its nonzero
-    entries are then selected.
+    The matrix is that of `plan_filling`, with its entries sorted by connected
+    component. The kernel computes a dense matrix per component, [nodes, sampled roots],
+    of which the nonzero entries are then selected.
 
     Args:
-        subgraphs: The rooted subgraphs, one per node.
-        plan: The part of sampling that is the same for every sample of this batch.
-        kept: A boolean mask of the sampled subgraphs, [s]; at least one per component.
-        number: For each sampled subgraph its index among the sampled ones, [s].
+        subgraphs: All s rooted subgraphs of the batch, one per node.
+        plan: The sampling plan: what SubgraphDrop precomputes for the batch.
+        kept: Boolean mask of the sampled subgraphs, [s]; True for at least one subgraph
+            of every connected component.
+        number: For each sampled subgraph, its index among the sampled subgraphs; other
+            entries are ignored, [s].
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
@@ -97,10 +102,17 @@ def _fill(
     weight,
     BLOCK: tl.constexpr,
 ):
-    """Fill the table of one component, of at most `BLOCK` nodes; a lane holds a node.
+    """Compute the dense weights of one connected component of at most `BLOCK` nodes.
 
-    `layer` is the distance of the node to the nearest sampled root, -1 while unknown.
-    Iteration `distance` finds the nodes at that distance and computes their table rows.
+    Each lane (element of the program's block) handles one node. `layer` is the distance
+    of this node from the nearest sampled root, -1 while unknown. Iteration `distance`
+    finds the nodes at that distance and computes their rows of weights.
+
+    Arguments: `component_ptr` and `order` group the nodes by component; `rooted_at` is
+    the subgraph of each node; `kept` and `number` are as in `fast_filling`; the `near`
+    arguments list the neighbours of each node; `first` is where each component's
+    weights begin in the outputs; `layers` is a buffer through which lanes exchange
+    distances; the last three are the outputs.
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
@@ -141,10 +153,15 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Initialise the table of a component, [nodes, width], column by column.
+    """Initialise the dense matrix of one component, [nodes, width], column by column.
 
-    Writes the node and the sampled subgraph of every entry, and the weights at distance
-    0: one where the node is the root of that subgraph, zero elsewhere.
+    There is one column per sampled root. This writes, for every entry, its node, its
+    sampled subgraph and its first weight: 1 if the node is the root of that subgraph,
+    else 0.
+
+    Arguments: three output pointers; then per lane the start of its matrix row, its
+    column (-1 if the node is not a sampled root), its node, the index of its subgraph
+    among the sampled ones, and whether the lane has a node; then the number of columns.
     """
     j = 0
     while j < width:
@@ -158,7 +175,15 @@ def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width
 
 @triton.jit
 def _nearer(layers, near, start, count, distance):
-    """Count the neighbours of each node that are at distance `distance - 1`."""
+    """Count the neighbours of each node at distance `distance - 1` from sampled roots.
+
+    Args:
+        layers: Pointer to the distance of each node from the nearest sampled root.
+        near: Pointer to the lists of neighbours.
+        start: Where the neighbour list of each lane's node starts in `near`.
+        count: Number of neighbours of each lane's node.
+        distance: The distance that the calling loop is at.
+    """
     nearer = tl.zeros_like(count)
     longest = tl.max(count, axis=0)
     k = 0
@@ -172,9 +197,11 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Return the mean of a table column over the neighbours at `distance - 1`.
+    """Return, for each lane's node, the mean of one column of weights over neighbours.
 
-    `share` is one over the number of these neighbours.
+    The mean is over the neighbours at distance `distance - 1` from sampled roots.
+    `column` points to the column in a matrix of `width` columns; `share` is one over
+    the number of these neighbours. Other arguments as in `_nearer`.
     """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)

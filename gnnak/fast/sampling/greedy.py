@@ -1,8 +1,9 @@
-"""Greedy sampling of roots as one Triton kernel, one program per connected component.
+"""Greedy sampling of roots for SubgraphDrop, as one Triton kernel.
 
-The PyTorch version launches many kernels per sampled root and synchronises with the
-host to know when to stop. Here a program samples all roots of its component in a loop
-on the device: each of its lanes holds one node, and the subgraph rooted at that node.
+The PyTorch version launches many kernels per sampled root, and synchronises with the
+host to know when to stop. Here one Triton program per connected component samples all
+roots of the component in a loop on the device. Each lane (element of the program's
+block) handles one node and the subgraph rooted at that node.
 """
 
 import torch
@@ -22,22 +23,23 @@ def sample_greedily(
     rank: Tensor,
     farthest: bool,
 ) -> Tensor:
-    """Sample subgraphs greedily until every node is covered often enough.
+    """Sample subgraphs greedily until enough sampled subgraphs contain every node.
 
-    The result is exactly that of `gnnak.sampling.greedy.sample_greedily` with the score
-    of farthest sampling or of minimum set cover.
+    Each step samples the subgraph with the highest score. The result equals that of the
+    PyTorch function `gnnak.sampling.greedy.sample_greedily` with the same score.
 
     Args:
-        subgraphs: The rooted subgraphs, one per node; all nodes of a subgraph are in
-        the
-            connected component of its root.
-        plan: The part of sampling that is the same for every sample of this batch.
-        min_coverage: Number of sampled subgraphs that must contain each node, or all of
-            those that contain it if there are fewer.
-        rank: A random permutation, [s]; of equal scores the higher rank wins.
-        farthest: Whether the score of a subgraph is the distance of its root to the
-            nearest sampled root (farthest sampling). Otherwise it is the number of
-            least-covered nodes that the subgraph contains (minimum set cover).
+        subgraphs: All s rooted subgraphs of the batch, one per node. All nodes of a
+            subgraph must be in the connected component of its root.
+        plan: The sampling plan: what SubgraphDrop precomputes for the batch.
+        min_coverage: Number of sampled subgraphs that must contain each node. A node
+            that fewer subgraphs contain needs all of these.
+        rank: A random permutation, [s]; of subgraphs with equal scores, the one with
+            the higher rank is sampled.
+        farthest: If True, the score of a subgraph is the distance of its root from the
+            nearest sampled root (farthest sampling). If False, it is the number of
+            nodes in the subgraph that the fewest sampled subgraphs contain so far
+            (minimum set cover).
 
     Returns:
         A boolean mask of the sampled subgraphs, [s].
@@ -102,15 +104,21 @@ def _draw(
     FARTHEST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sample the roots of one component, of at most `BLOCK` nodes.
+    """Sample the roots of one connected component of at most `BLOCK` nodes.
 
-    Each iteration samples the subgraph with the largest `score * s + rank`, counts it
-    as coverage for its nodes, and computes the scores anew. It stops when no node lacks
-    coverage.
+    Each iteration samples the subgraph with the largest `score * s + rank`, adds 1 to
+    the coverage of its nodes (the number of sampled subgraphs that contain them), and
+    recomputes the scores. The loop ends when every node has enough coverage.
+
+    Arguments: `component_ptr` and `order` group the nodes by component; `rooted_at` is
+    the subgraph of each node; `held` is the number of subgraphs that contain each node;
+    `copy_ptr` and `member` list the nodes of each subgraph. With `FARTHEST`, `table`
+    and `row` hold distances between nodes; otherwise `table` is a buffer for `_total`.
+    `kept` is the output mask, and s the number of subgraphs.
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
-    # `there`: the lane has a node; `able`: its subgraph is not sampled yet.
+    # `there`: this lane has a node. `able`: that node's subgraph is not yet sampled.
     able = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
     there = able
     node = tl.load(order + begin + place, mask=there, other=0)
@@ -123,7 +131,7 @@ def _draw(
     points = tl.where(able, luck, -1)
     best = tl.max(points, axis=0)
     while best >= 0:
-        # Ranks differ, so exactly one lane has the best points.
+        # All ranks differ, so `points` is equal to `best` in exactly one lane.
         picked = points == best
         tl.store(kept + subgraph, 1, mask=picked)
         able = able & (points != best)
@@ -146,9 +154,11 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return whether the subgraph `chosen` contains the node of each lane.
+    """Return, for each lane, whether the subgraph `chosen` contains the lane's node.
 
-    Each lane searches its node in the subgraph's sorted nodes, by bisection.
+    Each lane searches its node in the sorted list of the subgraph's nodes, by binary
+    search. `copy_ptr` and `member` are these lists in CSR form (compressed sparse
+    rows).
     """
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
@@ -162,10 +172,11 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """Return how many of the marked nodes the subgraph of each lane contains.
+    """Return, for each lane, how many marked nodes the lane's subgraph contains.
 
-    The marks are exchanged between lanes through the buffer `marks` in global memory,
-    with a barrier before and after the write.
+    Each lane knows only whether its own node is marked (`marked`). So the lanes write
+    their marks to the buffer `marks` in global memory, with a barrier before and after,
+    and then read the marks of all nodes of their subgraph (`copy_ptr` and `member`).
     """
     tl.debug_barrier()
     tl.store(marks + node, marked.to(tl.int32), mask=there)

@@ -1,21 +1,30 @@
-"""The kernels of `gnnak.fast.kernels.plain` as Triton kernels for a GPU.
+"""The functions of `gnnak.fast.kernels.plain`, implemented as Triton kernels for a GPU.
 
-They are faster than separate PyTorch operations for three reasons:
+The docstrings in `plain` explain the arguments of the public functions. A node copy is
+a node as seen in one rooted subgraph; an edge copy is an edge as seen in one rooted
+subgraph. The kernels are faster than separate PyTorch operations for two reasons:
 
-- Fusion: values such as normed rows, messages and gated rows stay in registers; no
-  tensor with one row per copy or edge copy is written for them.
-- Segment sums without atomics: rows are grouped in CSR form beforehand, one program
-  sums all rows of a group, and it writes the result once.
-- Sums over all rows (column statistics, weight gradients) are computed in two steps,
-  partial sums per block of rows and then their total (`sums.add_up`), in a fixed order.
-  So results are the same bits in every run.
+- Fusion: intermediate values such as messages and the outputs of norms stay in
+  registers. No tensor with one row per node copy or edge copy is written for them.
+- Segment sums without atomics: rows are grouped in CSR form (compressed sparse rows)
+  beforehand; one program sums all rows of a group and writes the result once.
 
-Names that the kernels share: a program computes a tile of `BLOCK` rows and `C` columns;
-`row` and `column` are its indices; `there`, `inside` and `shown` are the masks of
-existing rows, columns and elements; `back` is an incoming gradient; `m2` is a sum of
-squared deviations from a mean; a name with an underscore, as `scale_`, is the loaded
-value of the pointer `scale`. A flag in capitals is a compile-time constant: Triton
-compiles one version of the kernel for each of its values.
+Results are bitwise reproducible: sums over all rows (column statistics, weight
+gradients) are computed as partial sums per block of rows, which `sums.add_up` then adds
+in a fixed order.
+
+Names that the kernels share:
+
+- A program computes a tile of `BLOCK` rows and `C` columns, with the indices `row` and
+  `column`. The masks `there`, `inside` and `shown` are true for rows, columns and
+  elements that exist in the tensor.
+- `stride` is the row stride of the tensor before it; `width` is a number of columns;
+  `m`, `rows` or `size` is a number of rows or groups.
+- `ptr` and `order` are the fields of `Groups`: rows grouped by key, in CSR form.
+- `back` is an incoming gradient; `m2` is a sum of squared deviations from a mean.
+- A trailing underscore marks a loaded value: `scale_` is loaded from pointer `scale`.
+- A name in capitals is a compile-time constant: Triton compiles one version of the
+  kernel per value.
 """
 
 from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum

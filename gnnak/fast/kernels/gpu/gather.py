@@ -1,4 +1,8 @@
-"""Gathers, and segment sums, which are their gradients, in Triton."""
+"""Gathers and their gradients, segment sums, in Triton.
+
+`plain.gather` has the PyTorch reference. A node copy is a node as seen in one rooted
+subgraph. `Groups` are rows grouped by key, in CSR form (compressed sparse rows).
+"""
 
 import triton
 import triton.language as tl
@@ -19,10 +23,20 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
-    """Gather and concatenate, `[x[node] || table[rows]]`, as [m, c + h].
+    """Gather and concatenate, `[x[node] || table[rows]]`, for m node copies.
 
-    Arguments as in `plain.lift`. One pass writes the result; the two gathered tensors
-    are never stored. A program writes a tile of rows and columns.
+    Every rooted subgraph gets its own copy of the state of each node that it contains,
+    with the embedding of the hop appended. The two gathered tensors are never stored
+    separately. A program writes a tile of the result.
+
+    Args:
+        x: States of the graph's nodes, [n, c].
+        table: Hop embeddings, [t, h] with few rows; None = gather `x` alone.
+        node: The row of `x` for each node copy, [m].
+        rows: The row of `table` for each node copy, [m].
+
+    Returns:
+        The states of the node copies, [m, c + h].
     """
     first = x.size(1)
     width = first + (0 if table is None else table.size(1))
@@ -43,10 +57,10 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
-    """Return the segment sum of the rows of `values` [m, c], as [k, c] for k groups.
+    """Sum the rows of each group: a segment sum of `values` [m, c], as [k, c].
 
-    One program sums all rows of one group and writes one output row, so there are no
-    atomics.
+    One program sums all rows of one of the k groups and writes one output row, so no
+    atomic additions are needed.
     """
     return _sums(values, groups)
 
@@ -54,10 +68,17 @@ def sum_by(values: Tensor, groups: Groups) -> Tensor:
 def weighted_sum(
     values: Tensor, index: Tensor, weight: Tensor, groups: Groups
 ) -> Tensor:
-    """Return for each group the sum of `weight[q] * values[index[q]]`, as [k, c].
+    """Multiply a sparse matrix in CSR form with the dense matrix `values`.
 
-    Arguments as in `plain.weighted_sum`. The gathered and scaled rows are never stored;
-    one program sums all entries q of one group.
+    Row g of the result, [k, c], is the sum of `weight[i] * values[index[i]]` over the
+    nonzero entries i in row g of the sparse matrix. One program computes one row; the
+    gathered and scaled rows are never stored.
+
+    Args:
+        values: The dense matrix, [r, c].
+        index: The column of each of the q nonzero entries: a row of `values`, [q].
+        weight: The value of each nonzero entry, [q].
+        groups: The nonzero entries grouped by their row in the sparse matrix; k groups.
     """
     return _sums(values, groups, index, weight)
 
@@ -68,7 +89,7 @@ def _sums(
     index: Tensor | None = None,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Launch `_sum_by`, with weights or without."""
+    """Launch `_sum_by`: for `weighted_sum`, or for `sum_by` if `index` is None."""
     width = values.size(1)
     out = values.new_empty(len(groups), width)
     _sum_by[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
@@ -90,12 +111,18 @@ def _sums(
 
 
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Sum the rows of `values` [m, c] that belong to one table row, as [size, c].
+    """Return the gradient of `table` in `table[rows]`, [size, c].
 
-    Arguments as in `plain.table_sum`. A table has few rows and each receives thousands
-    of summands, so atomic additions would be serialised. Instead a program sums its
-    block of rows into a whole table, as the product of a one-hot matrix with the rows;
-    the tables of all programs are then added.
+    For each row of the table, this sums the gradients of all places that gathered it.
+    The table has few rows and each row receives thousands of summands, so atomic
+    additions would be slow. Instead, each program sums one block of `values` into a
+    whole table of its own, as the product of a one-hot matrix with `values`; the tables
+    of all programs are then added.
+
+    Args:
+        values: The gradient of the gathered rows `table[rows]`, [m, c].
+        rows: The row of the table that each of the m places gathered, [m].
+        size: Number of rows of the table.
     """
     width = values.size(1)
     count, steps = parts(rows.numel())
@@ -120,7 +147,11 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
 def _lift(
     x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
 ):
-    """Write a tile of `[x[node] || table[rows]]`; `first` is the width of `x`."""
+    """Write a tile of `[x[node] || table[rows]]`, for `lift`.
+
+    Arguments as in `lift`. `out` is the result, with m rows and `width` columns, of
+    which the first `first` columns come from `x`.
+    """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     there = row < m
@@ -156,8 +187,12 @@ def _sum_by(
 ):
     """Sum the rows of one group, in C columns, with one warp.
 
-    Each iteration loads two rows, and then the indices of the next two before it adds,
-    so that the latency of one load overlaps with the others.
+    Each iteration loads two rows, then the indices of the next two rows, and only then
+    adds, so that the latencies of the loads overlap.
+
+    Arguments as in `weighted_sum`. `ptr` and `order` are the fields of `groups`; `out`
+    is the result, with `size` rows (groups) and `width` columns. Without `WEIGHTED`,
+    `index` and `weight` are ignored; without `ORDERED`, `order` is.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -198,9 +233,11 @@ def _table_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum one block of rows into a partial table of `SIZE` rows and C columns.
+    """Sum one block of gradient rows into a table of `SIZE` rows, in C columns.
 
-    `SIZE` is the number of table rows `size`, rounded up to a power of two.
+    Arguments as in `table_sum`. `out` receives one table per block; a block has `steps`
+    tiles of `BLOCK` rows. `SIZE` is the number of table rows, `size`, rounded up to a
+    power of two.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -1,7 +1,8 @@
-"""GCN's normalised neighbour sum, in Triton.
+"""GCN's normalised neighbour sum in every rooted subgraph, in Triton.
 
-No tensor with one row per edge copy is written, and GCN's self loops are a term of the
-sum rather than edges that have to be inserted.
+A node copy is a node as seen in one rooted subgraph, and an edge copy is an edge as
+seen in one rooted subgraph. The kernels write no tensor with one row per edge copy.
+They compute GCN's self loops as a term of the sum instead of inserting edges.
 """
 
 import triton
@@ -14,15 +15,17 @@ from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
 COPIES = 128
-"""Copies whose degrees one program counts."""
+"""Number of node copies whose degrees one Triton program counts."""
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return d_i^(-1/2), [m], with d_i = 1 + number of edges j -> i with j != i.
+    """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
+
+    d_i = 1 + the number of edge copies j -> i with j != i.
 
     Args:
-        like: A tensor with the dtype and device of the result.
-        edges: The edge copies.
+        like: Any tensor; the result gets its dtype and device.
+        edges: The edge copies of all rooted subgraphs.
     """
     copies = len(edges.by_target)
     out = like.new_empty(copies)
@@ -37,8 +40,17 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    Arguments as in `plain.gcn_sum`. A program sums the neighbours of a few copies, each
-    in a row of its tile, so there are no atomics.
+    This computes GCN's forward pass or, with source and target of the edge copies
+    swapped, the gradient of `h` (see `plain.gcn_sum`). One program computes the sums of
+    a few node copies i, so no atomic additions are needed.
+
+    Args:
+        h: One row per node copy, [m, w].
+        scale: The result of `gcn_scale`, [m].
+        bias: Added to every row, [w]; None = no bias.
+        end: For each of f edge copies, the node copy j whose row is summed, [f].
+        groups: The edge copies grouped by the node copy i that receives the sum; m
+            groups.
     """
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
@@ -61,7 +73,11 @@ def gcn_sum(
 
 @for_all_sizes
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
-    """Count the edges into `COPIES` copies, one per lane; self loops do not count."""
+    """Compute d_i^(-1/2) for `COPIES` node copies i, one per lane, for `gcn_scale`.
+
+    `ptr` groups the edge copies by target, `source` is the source of each edge copy,
+    and `out` is the result, [m].
+    """
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m
     begin = tl.load(ptr + row, mask=there, other=0)
@@ -93,10 +109,13 @@ def _gcn_sum(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum the neighbours of `GROUPS` copies, in C columns.
+    """Compute the sums of `GROUPS` node copies, in C columns, for `gcn_sum`.
 
-    Iteration k adds neighbour k of every copy; the loop runs until the longest list of
-    neighbours ends, with shorter ones masked.
+    Iteration k adds the k-th neighbour of every node copy. The loop ends with the
+    longest list of neighbours; node copies with fewer neighbours are masked.
+
+    Arguments as in `gcn_sum`; `ptr` and `order` are the fields of `groups`, and `out`
+    is the result, with m rows and `width` columns.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]

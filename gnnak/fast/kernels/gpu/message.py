@@ -1,11 +1,13 @@
-"""GINE's messages, computed and summed in one Triton kernel.
+"""GINE's messages in every rooted subgraph, computed and summed in one Triton kernel.
 
-The messages ReLU(c_j + e_ji) stay in registers: no tensor [f, w] with one row per edge
-copy is written, and since one program sums all messages of a copy there are no atomics.
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph. The messages ReLU(c_j + e_ji) stay in registers, so no tensor with
+one row per edge copy is written. One program sums all messages to a node copy, so no
+atomic additions are needed.
 
-A program is one warp that handles a few node copies one after the other. Loop bounds
+A program is one warp, which handles a few node copies one after the other. Loop bounds
 and indices are the same for all threads of the warp, so no thread idles while another
-finishes a longer sum. Each iteration loads a row, then the indices of the next one, and
+finishes a longer sum. Each iteration loads a row, then the indices of the next row, and
 only then computes, so that the latencies of the loads overlap.
 """
 
@@ -21,8 +23,12 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
-    Arguments as in `plain.messages`. Edge copies are sorted by target, so the messages
-    to one copy are consecutive.
+    Args:
+        c: States of the m node copies, [m, w].
+        e: States of the graph's edges, as `EdgeStates.at` returns them: one row per
+            edge of the graph, or the affine form with one number per edge copy.
+        eps: GINE's learned scalar, [1].
+        edges: The edge copies j -> i of all rooted subgraphs, sorted by target i.
     """
     (rows, width), out = c.shape, c.new_empty(c.shape)
     count, each = parts(rows, 1, triton.cdiv(rows, EACH))
@@ -46,7 +52,15 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
 
 @triton.jit
 def load_affine(e, column, inside, width, AFFINE: tl.constexpr):
-    """Load slope and offset of affine edge states; zeros without `AFFINE`."""
+    """Load slope and offset of edge states ReLU(slope * number + offset).
+
+    Args:
+        e: Pointer to slope and offset, [2, width].
+        column: The columns to load.
+        inside: The mask of columns that exist.
+        width: Number of columns.
+        AFFINE: Whether the edge states have this form; if False, return zeros.
+    """
     asked = inside & AFFINE
     slope = tl.load(e + column, mask=asked, other=0.0)
     return slope, tl.load(e + width + column, mask=asked, other=0.0)
@@ -54,10 +68,11 @@ def load_affine(e, column, inside, width, AFFINE: tl.constexpr):
 
 @triton.jit
 def edge_state(e, of, column, inside, width, slope, offset, AFFINE: tl.constexpr):
-    """Return the state of one edge copy.
+    """Return the state of one edge copy, in the columns `column`.
 
-    `of` is the edge whose row to load, or with `AFFINE` its number, of which the state
-    is ReLU(slope * number + offset).
+    With `AFFINE`, the state is ReLU(slope * of + offset), and `of` is a number that
+    belongs to the edge. Otherwise the state is row `of` of `e`, and `of` is the index
+    of the graph's edge. Other arguments as in `load_affine`.
     """
     if AFFINE:
         return tl.maximum(of * slope + offset, 0.0)
@@ -79,9 +94,12 @@ def _messages(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum the messages to `each` consecutive copies, in C columns, with one warp.
+    """Sum the messages to `each` consecutive node copies, in C columns, with one warp.
 
-    `edge` holds the edge of each edge copy, or with `AFFINE` its number.
+    `c`, `e` and `eps` are as in `messages`. `ptr` groups the edge copies by target;
+    `source` is the source of each edge copy. `edge` is the graph's edge of each edge
+    copy or, with `AFFINE`, the number from which its state is computed. `out` is the
+    result, with m rows and `width` columns.
     """
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -1,12 +1,15 @@
 """The gradients of GINE's messages, in Triton.
 
-With g the gradient of the sums, a message j -> i passes g_i on where c_j + e_ji > 0:
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph. With g the gradient of the sums of messages, the gradient of the
+state c_j of node copy j is
 
 grad_c_j = more_j + (1 + eps) g_j + sum over edges j -> i of g_i [c_j + e_ji > 0]
 
-and the same terms summed by edge of the graph are the gradient of its state. One
-program sums all terms of a copy, or of an edge, so there are no atomics, and no tensor
-with one row per edge copy is written. A program is one warp, as in `message`.
+where more_j is a gradient from other uses of c_j. The gradient of an edge's state is
+the sum of g_i [c_j + e_ji > 0] over all edge copies j -> i of that edge. One program (a
+single warp) computes all terms of one sum, so no atomic additions are needed. No tensor
+with one row per edge copy is written.
 """
 
 import triton
@@ -20,7 +23,8 @@ from gnnak.fast.kernels.gpu.tiles import EACH, parts, wide_columns
 from gnnak.fast.kernels.records import Edges, EdgeStates
 
 PARTS = 4096
-"""Approximate upper limit of the partial sums for the gradient of slope and offset."""
+"""Approximate upper limit of the number of programs that compute partial sums of the
+gradients of slope and offset (affine edge states)."""
 
 
 def messages_backward(
@@ -28,12 +32,20 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `messages`.
 
-    Arguments as in `plain.messages_backward`. For affine edge states, the kernel for
-    the copies also sums the gradients of slope and offset, since it computes the
-    same terms anyway; for rows, a second kernel computes their gradients.
+    One kernel computes the gradient of `c`. If the edge states are affine, that kernel
+    also computes the gradients of slope and offset, which need the same terms. If the
+    edge states are rows, a second kernel computes their gradients.
+
+    Args:
+        grad: Gradient of the result of `messages`, [m, w].
+        c: States of the m node copies, [m, w].
+        e: Edge states, as in `messages`.
+        eps: GINE's learned scalar, [1].
+        edges: The edge copies, as in `messages`.
+        more: Gradient of `c` from other uses of `c`, added to the result, [m, w].
 
     Returns:
-        Gradients of `c` [m, w], of `e.values` and of `eps`.
+        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1].
     """
     (rows, width), is_affine = c.shape, e.number is not None
     count, each = parts(rows, 1, PARTS if is_affine else triton.cdiv(rows, EACH))
@@ -65,7 +77,10 @@ def messages_backward(
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
-    """Compute the gradient of edge states that are rows, [e, w]."""
+    """Compute the gradient of edge states `e` with one row per edge, [e, w].
+
+    Arguments as in `messages_backward`, except that `e` is the tensor of edge states.
+    """
     (size, width), grad_e = e.shape, c.new_empty(e.shape)
     _to_edges[(max(size, 1), triton.cdiv(width, wide_columns(width)))](
         grad,
@@ -104,11 +119,15 @@ def _to_copies(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute grad_c of `each` consecutive copies, and partial sums, in C columns.
+    """Compute the gradient of `c` for `each` consecutive node copies, in C columns.
 
-    The partial sums of a program are its part of the gradient of eps and, with
-    `AFFINE`, of slope and offset. `edge` holds the edge of each edge copy, or its
-    number.
+    The program also computes its part of the gradient of eps (`grad_eps`) and, with
+    `AFFINE`, its part of the gradients of slope and offset (`partial`).
+
+    `grad`, `c`, `e`, `eps` and `more` are as in `messages_backward`. `ptr` and `order`
+    group the edge copies by source; `target` is the target of each edge copy. `edge` is
+    the graph's edge of each edge copy or, with `AFFINE`, the number from which its
+    state is computed.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -170,7 +189,12 @@ def _to_edges(
     width,
     C: tl.constexpr,
 ):
-    """Compute the gradient of the state of one edge, in C columns, with one warp."""
+    """Compute the gradient of the state of one edge, in C columns, with one warp.
+
+    `grad`, `c` and `e` are as in `_grad_of_rows`. `ptr` and `order` group the edge
+    copies by the graph's edge; `source` and `target` are the ends of each edge copy.
+    `grad_e` is the result, with `size` rows (edges) and `width` columns.
+    """
     row = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = (column < width) & (row < size)

@@ -1,4 +1,7 @@
-"""Tiles of a matrix product, and the device function that multiplies one tile."""
+"""How a matrix product is divided into tiles, and the function that computes one tile.
+
+The product is `h @ matrix.T`; its *summed axis* is the columns of `h`.
+"""
 
 from __future__ import annotations
 
@@ -17,46 +20,48 @@ from gnnak.fast.kernels.gpu.tiles import parts
 WARPS = 4
 """Warps per program."""
 LEAST = 16
-"""Smallest number of columns of a tile: the least that tensor cores multiply."""
+"""Smallest number of columns of a tile; tensor cores cannot multiply narrower tiles."""
 PARTS = 2048
-"""Approximate upper limit of the number of blocks of rows with partial sums."""
+"""Approximate upper limit of the number of programs along the rows."""
 SHARED_MEMORY = 2**17
-"""Bytes of shared memory per program from which on a GPU has room for 4 stages."""
+"""A GPU with at least this many bytes of shared memory per program has room for 4
+pipeline stages."""
 
 
 class Tile(NamedTuple):
-    """Tile sizes of a matrix product, [rows, depth] times [depth, columns]."""
+    """Tile sizes of a matrix product: [rows, depth] times [depth, columns]."""
 
     rows: int
-    """Rows of the result per tile."""
+    """Rows of one tile of the result."""
     columns: int
-    """Largest number of columns of the result per tile."""
+    """Largest number of columns of one tile of the result."""
     depth: int
-    """Length of the slices of the summed axis that are loaded at a time."""
+    """Length of one slice of the summed axis. A program loads slices one by one."""
     stages: int
-    """Slices in the software pipeline: how many are being loaded at the same time."""
+    """Stages of the software pipeline: how many slices are loaded at the same time."""
 
 
 class Columns(NamedTuple):
-    """How programs divide the columns of a result: wide tiles and a narrow rest.
+    """How the columns of a result are divided among programs: wide and narrow tiles.
 
-    Tile widths must be powers of two. 144 columns become a tile of 128 and one of 16,
-    both computed by the same program: the left factor is read once, and less is
-    computed for columns that do not exist than in a tile of 256.
+    Tile widths must be powers of two. For example, 144 columns become a tile of 128 and
+    one of 16 columns. One program computes both tiles, so that it reads the left factor
+    only once. A single tile of 256 columns would waste work on 112 columns that do not
+    exist.
     """
 
     programs: int
     """Number of programs along the columns."""
     wide: int
-    """Columns of the wide tile that every program has."""
+    """Number of columns of the wide tile; every program computes one wide tile."""
     narrow: int
-    """Columns of the narrow tile that the last program may have in addition."""
+    """Number of columns of the narrow tile; used only if `has_narrow`."""
     has_narrow: bool
-    """Whether the last program has a narrow tile."""
+    """Whether the last program computes a narrow tile in addition to its wide one."""
 
 
 def cut_columns(width: int, most: int) -> Columns:
-    """Divide `width` columns into tiles of at most `most` columns.
+    """Divide `width` columns of a result into tiles of at most `most` columns.
 
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
@@ -72,17 +77,21 @@ def cut_columns(width: int, most: int) -> Columns:
 
 
 def cut_rows(rows: int, tile: int) -> tuple[int, int]:
-    """Divide `rows` among programs that each compute several tiles.
+    """Divide `rows` rows of a result among programs, each with one or several tiles.
+
+    Args:
+        rows: Number of rows.
+        tile: Rows per tile.
 
     Returns:
-        The number of programs, and the number of tiles, of `tile` rows, of each.
+        The number of programs, and the number of tiles per program.
     """
     return parts(rows, tile, PARTS)
 
 
 @cache
 def _most_stages(device: torch.device) -> int:
-    """Return the largest `Tile.stages` for which a GPU has enough shared memory."""
+    """Return the largest `Tile.stages` for which `device` has enough shared memory."""
     if device.type != "cuda":
         return 4
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -91,24 +100,30 @@ def _most_stages(device: torch.device) -> int:
 
 
 def launch_options(tile: Tile, device: torch.device) -> dict[str, int]:
-    """Return the keyword arguments of a kernel launch: warps and pipeline stages."""
+    """Return keyword arguments for a kernel launch: `num_warps` and `num_stages`.
+
+    The pipeline stages are those of `tile`, or fewer on a GPU with little shared
+    memory.
+    """
     stages = min(tile.stages, _most_stages(device))
     return {"num_warps": WARPS, "num_stages": stages}
 
 
 def is_exact(values: Tensor) -> bool:
-    """Whether products must be exact float32 on a GPU, without TF32 tensor cores.
+    """Whether a product with `values` runs on a GPU and must not use TF32.
 
-    PyTorch's matrix product (cuBLAS) is faster than a Triton kernel in that case.
+    If True, callers use PyTorch's matrix product (cuBLAS), which is faster than a
+    Triton kernel at full float32 precision.
     """
     return values.is_cuda and precision(values) == "ieee"
 
 
 def precision(values: Tensor) -> str:
-    """Return the `input_precision` of `tl.dot`, by PyTorch's own setting.
+    """Return the argument `input_precision` of `tl.dot` for a product with `values`.
 
-    "tf32" if `torch.backends.cuda.matmul.fp32_precision` allows it and the tensor is
-    float32, else "ieee" (no rounding of the inputs).
+    This is "tf32" if `values` is float32 and PyTorch's setting
+    `torch.backends.cuda.matmul.fp32_precision` is "tf32", else "ieee" (inputs are not
+    rounded).
     """
     single, asked = values.dtype == torch.float, torch.backends.cuda.matmul
     return "tf32" if single and asked.fp32_precision == "tf32" else "ieee"
@@ -136,31 +151,34 @@ def multiply(
     PRECISION: tl.constexpr,
     K: tl.constexpr,
 ):
-    """Multiply rows of `h`, normed as they are loaded, with columns of `matrix^T`.
+    """Compute a tile of `s @ matrix.T`, with s = ReLU(scale h + shift) or s = h.
+
+    The rows of s are computed while they are loaded; they are never stored.
 
     Args:
-        h: Pointer to the left factor, [rows, depth].
-        stride: Stride of its rows.
+        h: Pointer to the rows before norm and ReLU, [rows, depth].
+        stride: Row stride of `h`.
         scale: Pointer to the norm's scale, [depth].
         shift: Pointer to the norm's shift, [depth].
-        matrix: Pointer to the right factor before its transposition, [width, depth].
-        matrix_row: Stride of its rows.
-        matrix_column: Stride of its columns.
-        row: The rows of the tile.
-        wide: The columns of the wide tile.
-        narrow: The columns of the narrow tile.
-        last: Number of rows that are not padding, for `MASKED`.
-        rows: Number of rows.
-        depth: Length of the summed axis.
+        matrix: Pointer to the matrix that is transposed, [width, depth].
+        matrix_row: Row stride of `matrix`.
+        matrix_column: Column stride of `matrix`.
+        row: Row indices of the tile.
+        wide: Column indices of the wide tile.
+        narrow: Column indices of the narrow tile.
+        last: Number of rows that are not padding; used with `MASKED`.
+        rows: Number of rows of `h`.
+        depth: Length of the summed axis: number of columns of `h`.
         width: Number of columns of the result.
-        NORMED: Whether to norm `h`, as `normed_tile` does.
-        MASKED: Whether normed padding rows are zero.
-        HAS_NARROW: Whether there is a narrow tile.
-        PRECISION: The `input_precision` of `tl.dot`.
-        K: Length of the slices of the summed axis.
+        NORMED: Whether s = ReLU(scale h + shift); if False, s = h.
+        MASKED: Whether to set padding rows of s to zero.
+        HAS_NARROW: Whether to compute the narrow tile.
+        PRECISION: The argument `input_precision` of `tl.dot`.
+        K: Length of the slices of the summed axis that are loaded one by one.
 
     Returns:
-        The wide and the narrow tile of the product, in registers.
+        The wide and the narrow tile of the product; without `HAS_NARROW`, the narrow
+        tile is zero.
     """
     of_wide = tl.zeros([row.shape[0], wide.shape[0]], dtype=h.dtype.element_ty)
     of_narrow = tl.zeros([row.shape[0], narrow.shape[0]], dtype=h.dtype.element_ty)
@@ -202,10 +220,17 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """Return the columns of a program's wide and narrow tile.
+    """Return the column indices of the wide and the narrow tile of one program.
 
-    Only the last program has a narrow tile; the others get columns outside of the
-    tensor, which are masked.
+    Only the last program has a narrow tile. Other programs get indices outside of the
+    tensor for the narrow tile, which loads and stores mask.
+
+    Args:
+        program: Index of the program along the columns.
+        programs: Number of programs along the columns.
+        width: Number of columns of the result.
+        WIDE: Number of columns of a wide tile.
+        NARROW: Number of columns of a narrow tile.
     """
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)

@@ -1,4 +1,4 @@
-"""Norm, ReLU and residual in one Triton kernel."""
+"""Batch norm, ReLU and residual in one Triton kernel."""
 
 import triton.language as tl
 from torch import Tensor
@@ -14,8 +14,14 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c], in one pass over memory.
 
-    Arguments, and zeros in padding rows, as in `plain.norm_act`. A program computes a
-    tile of rows and columns.
+    If the norm uses batch statistics, padding rows of the ReLU's output are set to zero
+    before the residual is added. One program computes one tile of the result.
+
+    Args:
+        h: Rows before the norm, [m, c].
+        k: The norm's scale and shift, and the number of rows that are not padding.
+        relu: Whether to apply the ReLU; False = the norm's output is used directly.
+        residual: Added at the end, [m, c]; None = no residual.
     """
     rows, width = h.shape
     out = h.new_empty(rows, width)
@@ -56,7 +62,11 @@ def _norm_act(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile; `RELU`, `ADDS` and `PADDED` select the optional steps."""
+    """Compute one tile of the result of `norm_act`, written to `out`.
+
+    `scale`, `shift` and `real` are fields of the norm's constants. `RELU`: apply the
+    ReLU. `ADDS`: add `residual`. `PADDED`: set the rows from `real` on to zero.
+    """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

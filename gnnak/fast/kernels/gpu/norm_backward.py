@@ -1,7 +1,8 @@
-"""The gradient of norm and ReLU, in two passes over the rows.
+"""The gradients of batch norm and ReLU, in two Triton kernels.
 
-The gradient of every row needs two sums over all rows (see `normed.norm_correction`):
-the first pass computes the sums, the second one the gradients of the rows.
+The gradient of every row depends on two sums over all rows (see
+`normed.norm_correction`). The first kernel reads all rows to compute these sums; the
+second kernel reads all rows again to compute their gradients.
 """
 
 import triton
@@ -20,8 +21,14 @@ def norm_act_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
 
-    Arguments as in `plain.norm_act_backward`. The result of the ReLU is recomputed from
-    `h` in registers, so the forward pass need not save it.
+    The output of the ReLU is recomputed from `h` in registers, so the forward pass need
+    not save it.
+
+    Args:
+        grad: Gradient of the result of `norm_act`, [m, c].
+        h: Rows before the norm, [m, c].
+        k: The norm's constants.
+        relu: Whether `norm_act` applied the ReLU.
 
     Returns:
         Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
@@ -51,18 +58,18 @@ def norm_act_backward(
 def norm_act_and_grad(
     grad: Tensor, h: Tensor, k: NormConstants, sums: Tensor, into: Tensor
 ) -> Tensor:
-    """Recompute the result of `norm_act` and compute the gradient of `h`, in one pass.
+    """Compute the gradient of `h` in ReLU(scale h + shift), and recompute that value.
 
     Args:
-        grad: Gradient of the result of `norm_act`, [m, c].
-        h: As in `norm_act`.
-        k: As in `norm_act`.
+        grad: Gradient of ReLU(scale h + shift), [m, c].
+        h: Rows before the norm, [m, c].
+        k: The norm's constants.
         sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
             ReLU's input and x = (h - mean) * rstd.
-        into: Output buffer for the gradient of `h`, [m, c].
+        into: Buffer that receives the gradient of `h`, [m, c].
 
     Returns:
-        The recomputed result of `norm_act`, [m, c].
+        The recomputed ReLU(scale h + shift), [m, c].
     """
     s = h.new_empty(h.shape)
     norm_grad_rows(grad, h, k, sums, True, into, s)
@@ -78,17 +85,18 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Write the gradient of `h` into the buffer `into`, the second of the two passes.
+    """Compute the gradient of `h` in `norm_act`, once the sums over all rows are known.
 
     Args:
-        grad: As in `norm_act_and_grad`.
-        h: As in `norm_act_and_grad`.
-        k: As in `norm_act_and_grad`.
-        sums: As in `norm_act_and_grad`.
-        relu: Whether `norm_act` had a ReLU.
-        into: As in `norm_act_and_grad`.
-        s: Output buffer for the recomputed result of `norm_act`, [m, c]; None = do not
-            recompute it.
+        grad: Gradient of the result of `norm_act`, [m, c].
+        h: Rows before the norm, [m, c].
+        k: The norm's constants.
+        sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
+            norm's output and x = (h - mean) * rstd.
+        relu: Whether `norm_act` applied the ReLU.
+        into: Buffer that receives the gradient of `h`, [m, c].
+        s: Buffer that receives the recomputed ReLU(scale h + shift), [m, c]; None = do
+            not recompute it.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
@@ -129,10 +137,12 @@ def _norm_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum g and g * x over one block of rows, in C columns, the first pass.
+    """Sum g and g * x over one block of rows, in C columns.
 
-    g is the gradient, set to zero where the ReLU's input is negative, and x = (h -
-    mean) * rstd.
+    g is the gradient `grad`, set to zero where the ReLU's input is not positive, and
+    x = (h - mean) * rstd. `scale`, `shift`, `mean` and `rstd` are the norm's constants.
+    `partial` [blocks, 2, width] receives the sums; a block has `steps` tiles of `BLOCK`
+    rows.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -182,7 +192,13 @@ def _norm_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the gradient of a tile of rows; with `FORWARD` also `norm_act` of it."""
+    """Compute one tile of the gradient of `h`, for `norm_grad_rows`.
+
+    `grad`, `h`, `sums`, `into` and `s` are as in `norm_grad_rows`; `scale`, `shift`,
+    `mean`, `rstd`, `real` and `OF_BATCH` are fields of the norm's constants. `RELU`:
+    `norm_act` applied the ReLU. `PADDED`: `real` is given. `FORWARD`: also write a tile
+    of `s`.
+    """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

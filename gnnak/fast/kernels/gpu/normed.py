@@ -1,4 +1,8 @@
-"""Device functions that norm a tile as it is loaded, and a kernel for selected rows."""
+"""Apply batch norm and ReLU to tiles while they are loaded, in Triton.
+
+Functions with `triton.jit` are called by kernels. `norm_act_at` launches a kernel that
+computes selected rows only.
+"""
 
 import triton
 import triton.language as tl
@@ -12,10 +16,17 @@ from gnnak.fast.kernels.records import BIAS_COLUMN, NormConstants
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return the rows `index` of `norm_act(h, k, True, residual)`, [s, c].
+    """Return selected rows of `residual + ReLU(scale h + shift)`, [s, c].
 
-    Arguments as in `plain.norm_act_at`. Only the selected rows are read and computed;
-    with `ones`, the same pass appends `BIAS_COLUMN`.
+    Only the selected rows are read and computed.
+
+    Args:
+        h: Rows before the norm, [m, c].
+        k: The norm's constants.
+        residual: Added after the ReLU, [m, c]; None = no residual.
+        index: Indices of the s rows to return, [s].
+        ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
+            then [s, c + 4].
     """
     rows, width = h.shape
     masked = k.of_batch and k.real is not None
@@ -44,26 +55,33 @@ def norm_act_at(
 
 @triton.jit
 def load_columns(values, column, inside):
-    """Load one value per column of a tile, as [1, C] to broadcast over its rows."""
+    """Load one value per column of a tile, as [1, C], to broadcast over the rows.
+
+    Args:
+        values: Pointer to the values of all columns.
+        column: Indices of the C columns of the tile.
+        inside: The mask of columns that exist.
+    """
     return tl.load(values + column, mask=inside, other=0.0)[None, :]
 
 
 @triton.jit
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
-    """Compute (sum(g) + x * sum(g * x)) / N for a tile; x = (value - mean) * rstd.
+    """Return (sum(g) + x * sum(g * x)) / N for a tile, with x = (value - mean) * rstd.
 
-    The gradient of a batch norm's input is scale * (g - this): mean and rstd depend on
-    the N input rows, and this is the part of the gradient that passes through them.
+    Let g be the gradient of a batch norm's output. The gradient of its input is
+    scale * (g - correction), and this function returns the correction. It arises
+    because mean and rstd depend on all N input rows.
 
     Args:
-        value: A tile of the input rows.
+        value: A tile of the input rows of the norm.
         mean: Pointer to the mean of every column.
         rstd: Pointer to the reciprocal standard deviation of every column.
         sums: Pointer to sum(g) and sum(g * x) of every column, [2, width].
-        column: The columns of the tile.
+        column: Column indices of the tile.
         inside: The mask of columns that exist.
         width: Number of columns of the tensor.
-        last: Number of rows that are not padding, N.
+        last: N, the number of rows that are not padding.
     """
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
@@ -88,12 +106,25 @@ def normed_tile(
     ADDS: tl.constexpr,
     MASKED: tl.constexpr,
 ):
-    """Load a tile of `h` and return `residual + ReLU(scale h + shift)`.
+    """Load a tile of `h` and return `residual + ReLU(scale h + shift)` for it.
 
-    It is zero outside of the tensor, and with `MASKED` the norm is zero for padding
-    rows (`row >= last`). Without `NORMED` the tile of `h` is returned as it is, without
-    `ADDS` there is no residual. Kernels call this in place of a load, so the normed
-    rows are never stored.
+    Kernels call this instead of loading a stored ReLU output, so that output is never
+    written to memory. Elements outside of the tensor are zero.
+
+    Args:
+        h: Pointer to the rows before the norm, [rows, width].
+        stride: Row stride of `h`.
+        scale: Pointer to the norm's scale, [width].
+        shift: Pointer to the norm's shift, [width].
+        residual: Pointer to the residual, [rows, width].
+        row: Row indices of the tile.
+        column: Column indices of the tile.
+        last: Number of rows that are not padding.
+        rows: Number of rows of `h`.
+        width: Number of columns of `h`.
+        NORMED: Whether to apply norm and ReLU; if False, `h` itself is used.
+        ADDS: Whether to add the residual.
+        MASKED: Whether to set the ReLU's output to zero for padding rows.
     """
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
@@ -130,9 +161,12 @@ def _normed_at(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute a tile of the selected rows; the first column tile appends `BIAS_COLUMN`.
+    """Compute one tile of the selected rows, for `norm_act_at`.
 
-    `APPENDED` is the number of appended columns, 0 or 4.
+    `index` has the `size` selected rows, and `out` is the result. `APPENDED` is 4 if
+    `BIAS_COLUMN` is to be appended, else 0; the programs of the first columns append
+    it. Other arguments as in `normed_tile`; with `MASKED`, `real` points to the number
+    of rows that are not padding.
     """
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

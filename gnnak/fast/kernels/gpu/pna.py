@@ -1,4 +1,9 @@
-"""PNA*'s message inputs and its four aggregations, in Triton."""
+"""PNA*'s message inputs and its four aggregations, in Triton.
+
+PNA* is PNA (principal neighbourhood aggregation) with a degree embedding in place of
+degree scalers. A node copy is a node as seen in one rooted subgraph, and an edge copy
+is an edge as seen in one rooted subgraph.
+"""
 
 import triton.language as tl
 from torch import Tensor
@@ -15,7 +20,14 @@ def pair_sum(
 ) -> Tensor:
     """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
 
-    Arguments as in `plain.pair_sum`. One pass; the gathered rows are never stored.
+    Here r is the graph's edge of the edge copy. The sum replaces the first Linear of
+    PNA*'s message network (see `plain.pair_sum`). The gathered rows are never stored.
+
+    Args:
+        at_target: Product for each node copy as a target, [m, c].
+        at_source: Product for each node copy as a source, [m, c].
+        at_edge: Product for each edge of the graph, [e, c]; None = edges have no state.
+        edges: The f edge copies of all rooted subgraphs.
     """
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
@@ -39,8 +51,13 @@ def pair_sum(
 def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     """Return `[mean || min || max || std]` of the rows of each group, [k, 4c].
 
-    Arguments as in `plain.pna_pool`. One kernel computes all four; a program handles a
-    few groups, each in a row of its tile, so there are no atomics.
+    One kernel computes all four aggregations. One program aggregates all rows of a few
+    groups, so no atomic operations are needed.
+
+    Args:
+        message: One message per edge copy, [f, c], sorted by group; padding rows come
+            last.
+        groups: The messages that each of k groups aggregates; `groups.order` is None.
     """
     width = message.size(1)
     out = message.new_empty(len(groups), 4 * width)
@@ -55,11 +72,18 @@ def pna_pool_backward(
 ) -> Tensor:
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
-    Arguments, and equal parts for ties, as in `plain.pna_pool_backward`. A program
-    handles all rows of a few groups, so it can count the ties of a group itself.
+    If several rows of a group attain the minimum (or maximum), the gradient of that
+    minimum (or maximum) is divided equally among them. One program handles all rows of
+    a few groups, so it can count the rows that attain it.
+
+    Args:
+        grad: Gradient of the result of `pna_pool`, [k, 4c].
+        message: The messages, as in `pna_pool`.
+        pooled: The result of `pna_pool`, [k, 4c].
+        groups: The k groups of messages, as in `pna_pool`.
     """
     width = message.size(1)
-    out = message.new_zeros(message.shape)  # padding rows are in no group
+    out = message.new_zeros(message.shape)  # Zero for padding rows.
     _pna_to_rows[tiles(len(groups), GROUPS, width)](
         grad,
         grad.stride(0),
@@ -90,7 +114,11 @@ def _pair_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute a tile of the sum, for `BLOCK` edge copies; `EDGES`: with edge states."""
+    """Compute one tile of the result of `pair_sum`, for `BLOCK` edge copies.
+
+    `at_target`, `at_source` and `at_edge` are as in `pair_sum`; `target`, `source` and
+    `edge` are the fields of `edges`; `out` is the result. `EDGES`: add `at_edge`.
+    """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
     there = row < rows
@@ -116,11 +144,14 @@ def _pna_pool(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Aggregate the rows of `GROUPS` groups, in C columns.
+    """Aggregate the rows of `GROUPS` groups, in C columns, for `pna_pool`.
 
-    The first loop computes mean, minimum and maximum; the second one sums the squared
-    deviations from the mean, which is more precise than E[x^2] - E[x]^2. Iteration k
-    takes row k of every group, until the longest group ends.
+    The first loop computes mean, minimum and maximum. The second loop sums the squared
+    deviations from the mean, which is more precise than E[x^2] - E[x]^2. Iteration k of
+    a loop handles the k-th row of every group; the loop ends with the largest group.
+
+    `ptr` is where the rows of each group start in `message`. `out` is the result, with
+    `size` rows (groups) and four times `width` columns.
     """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -174,8 +205,9 @@ def _pna_to_rows(
 ):
     """Compute the gradients of the rows of `GROUPS` groups, in C columns.
 
-    The first loop counts how many rows share the minimum and the maximum; the second
-    one writes the gradients.
+    The first loop counts the rows that attain the minimum and the maximum; the second
+    loop writes the gradients to `out`. `grad` (row stride `stride`), `message` and
+    `pooled` are as in `pna_pool_backward`; `ptr`, `size` and `width` as in `_pna_pool`.
     """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]

@@ -1,4 +1,8 @@
-"""Norm, ReLU, gate and segment sum in one Triton kernel."""
+"""Batch norm, ReLU, gate and segment sum in one Triton kernel.
+
+This is the pooling of GNN-AK: rows of node copies (a node copy is a node as seen in one
+rooted subgraph) are normalised, gated by hop, and summed by subgraph or by node.
+"""
 
 import triton
 import triton.language as tl
@@ -13,10 +17,20 @@ from gnnak.subgraphs.groups import Groups
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`, [k, c].
+    """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`.
 
-    Arguments as in `plain.gate_pool`. `z` is read once; the normed and gated rows stay
-    in registers. One program sums all copies of one group, so there are no atomics.
+    `z` is read once, and intermediate values stay in registers. One program sums all
+    node copies of one group, so no atomic additions are needed.
+
+    Args:
+        z: One row per node copy, before the norm, [m, c].
+        k: The norm's scale and shift.
+        gate: Table of factors, one row per hop, [t, c]; None = no gate.
+        rows: The row of `gate` for each node copy, [m].
+        groups: Which node copies are summed into each output row.
+
+    Returns:
+        One sum per group, [number of groups, c].
     """
     width = z.size(1)
     out = z.new_empty(len(groups), width)
@@ -59,10 +73,14 @@ def _gate_pool(
     ORDERED: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Pool the copies of one group, in C columns, with one warp.
+    """Compute the sum of one group, in C columns, with one warp, for `gate_pool`.
 
-    Each iteration takes two copies, and loads the indices of the next two before it
-    adds, so that the latency of one load overlaps with the others.
+    Each iteration loads the rows of two node copies, then the indices of the next two,
+    and only then adds, so that the latencies of the loads overlap.
+
+    Arguments as in `gate_pool`; `ptr` and `order` are the fields of `groups`, and `out`
+    is the result, with `size` rows (groups) and `width` columns. Without `GATED`,
+    `gate` is ignored; without `ORDERED`, `order` is.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -1,9 +1,13 @@
-"""The gradient of norm, ReLU, gate and segment sum, in two passes over the copies.
+"""The gradients of batch norm, ReLU, gate and segment sum, in two Triton kernels.
 
-With y = ReLU(scale z + shift), x = (z - mean) * rstd, and G the gradient of the pooled
-row that a copy is summed into, the gradient of the norm's output is g = G * gate * [y >
-0]. The first pass sums g and g * x for the norm, and G * y per row of the gate's table;
-the second one computes the gradient of z. Both recompute y and g in registers.
+A node copy is a node as seen in one rooted subgraph; z has one row per node copy. Let
+y = ReLU(scale z + shift) and x = (z - mean) * rstd. For each node copy, let G be the
+gradient of the output row into which the node copy was summed. Then the gradient of the
+norm's output is g = G * gate * [y > 0].
+
+The first kernel sums g and g * x over all node copies, for the gradients of the norm,
+and G * y over the node copies of each row of the gate's table, for the gradient of the
+gate. The second kernel computes the gradient of z. Both recompute y and g in registers.
 """
 
 import triton
@@ -26,14 +30,23 @@ def gate_pool_backward(
     key: Tensor,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Compute the gradients of `gate_pool`, that of `z` into the buffer `into`.
+    """Compute the gradients of `gate_pool`.
 
-    Arguments as in `plain.gate_pool_backward`. Apart from `into`, no tensor with one
-    row per copy is written.
+    Only `into` has one row per node copy; no other tensor of that size is written.
+
+    Args:
+        grad: Gradient of the result of `gate_pool`, [number of groups, c].
+        z: One row per node copy, before the norm, [m, c].
+        k: The norm's constants.
+        gate: Table of factors, [t, c]; None = no gate.
+        rows: The row of `gate` for each node copy, [m].
+        key: The group that each node copy belongs to, [m].
+        into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
+            which is then overwritten.
 
     Returns:
-        Gradients of the norm's weight [c], of its bias [c], and of the gate [t, c] or
-        None.
+        Gradients of the norm's weight [c], of the norm's bias [c], and of `gate` [t, c]
+        (None if `gate` is None).
     """
     copies, width = z.shape
     count, steps = parts(copies)
@@ -108,12 +121,16 @@ def _pool_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the partial sums of one block of copies, in C columns, the first pass.
+    """Compute partial sums over one block of node copies, in C columns.
 
     `partial` [blocks, 2 + size, width] receives sum(g), sum(g * x) and, with `GATED`,
-    the gradient of the gate's table: the product of a one-hot matrix, which row of the
-    table each copy uses, with G * y. `SIZE` is the number of table rows `size`, rounded
-    up to a power of two.
+    the gradient of the gate's table, for g, x, G and y as in the module's docstring.
+    That gradient is the product of a one-hot matrix (the table row of each node copy)
+    with G * y. `SIZE` is the number of table rows, `size`, rounded up to a power of
+    two.
+
+    `grad`, `z`, `gate`, `rows` and `key` are as in `gate_pool_backward`; `scale`,
+    `shift`, `mean`, `rstd` and `real` are the norm's constants.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -185,7 +202,11 @@ def _pool_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the gradient of z for a tile of copies; padding rows get zero."""
+    """Compute the gradient of `z` for one tile of node copies; zero for padding rows.
+
+    `sums` has the totals of the partial sums, and `into` receives the gradient. Other
+    arguments as in `_pool_sums`.
+    """
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

@@ -1,8 +1,8 @@
-"""Norm, ReLU and matrix product in one Triton kernel, with statistics of the result.
+"""Batch norm, ReLU and matrix product in one Triton kernel, with column statistics.
 
-Rows are normed as they are loaded, so the normed rows are never stored; and while a
-tile of the product is in registers, its column statistics are added up, so a batch norm
-after the product need not read it again.
+Norm and ReLU are applied to rows while they are loaded, so their output is never
+stored. The kernel also computes the column statistics of the product while its tiles
+are in registers, so a following batch norm need not read the product again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from gnnak.fast.kernels.plain.product import compose_norm_linear
 from gnnak.fast.kernels.records import Moments, NormConstants
 
 FEW, MANY = Tile(128, 128, 32, 3), Tile(64, 128, 16, 4)
-"""Tile sizes for few and for many rows.
+"""Tile sizes for products with few and with many rows.
 
-With many rows there are enough programs to hide memory latency: small tiles suffice."""
+With many rows, small tiles suffice: there are enough programs to hide memory
+latency."""
 MANY_ROWS = 2**16
-"""Number of rows from which on `MANY` is used."""
+"""Products with at least this many rows use the tile size `MANY`, others `FEW`."""
 
 
 def norm_linear(
@@ -42,12 +43,22 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset` with `s = ReLU(scale h + shift)`, and its moments.
+    """Compute a batch norm, a ReLU and a Linear: `s matrix^T + offset`.
 
-    Arguments and results as of `plain.norm_linear`. s is never stored. A program
-    computes one block of rows, tile by tile, in up to 128 columns and a narrow rest.
-    Without TF32 this is a norm and PyTorch's product, which is faster then, and the
-    moments are None.
+    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU; it is never stored.
+    If TF32 is not allowed, separate operations are faster: a kernel for norm and ReLU,
+    and PyTorch's matrix product.
+
+    Args:
+        h: Rows before the norm, [m, w].
+        k: The norm's scale and shift; None = no norm and no ReLU, s = h.
+        matrix: Weight of the Linear, [c, w].
+        offset: Bias of the Linear, [c]; None = no bias.
+        real: Number of rows that are not padding, a scalar; None = all.
+
+    Returns:
+        The product, [m, c], and its column statistics, which a following
+        `norm_constants` can use; None as the statistics if TF32 is not allowed.
     """
     if is_exact(h):
         return compose_norm_linear(norm_act, h, k, matrix, offset), None
@@ -113,9 +124,14 @@ def _product(
     NARROW: tl.constexpr,
     HAS_NARROW: tl.constexpr,
 ):
-    """Compute the product, mean and m2 of one block of rows, in one range of columns.
+    """Compute one block of rows of the product, and its column statistics.
 
-    `partial` [2, blocks, width] receives mean and m2 (see `Moments`).
+    `out` receives the product. `partial` [2, blocks, width] receives the mean and the
+    sum of squared deviations of every column (see `Moments`). A block has `steps` tiles
+    of `BLOCK` rows.
+
+    Other arguments as in `norm_linear` and `multiply`. `OFFSET`: add `offset`.
+    `PADDED`: `real` is given. `WIDE`, `NARROW`: how many columns the two tiles have.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)
@@ -170,7 +186,18 @@ def _product(
 
 @triton.jit
 def store_tile(value, offset, out, row, column, rows, width, OFFSET: tl.constexpr):
-    """Add the offset to a tile of the product, store the tile, and return it."""
+    """Add the Linear's bias to a tile of the product, store the tile, and return it.
+
+    Args:
+        value: The tile.
+        offset: Pointer to the bias, [width].
+        out: Pointer to the result, [rows, width].
+        row: Row indices of the tile.
+        column: Column indices of the tile.
+        rows: Number of rows of the result.
+        width: Number of columns of the result.
+        OFFSET: Whether there is a bias; if False, nothing is added.
+    """
     inside = column < width
     if OFFSET:
         value += tl.load(offset + column, mask=inside, other=0.0)[None, :]

@@ -1,8 +1,10 @@
-"""The gradient of norm, ReLU and matrix product.
+"""The gradients of batch norm, ReLU and matrix product, in Triton.
 
-With s = ReLU(norm(h)) (plus a residual) and the product s matrix^T, the gradient of s
-is `grad @ matrix`. The kernel of that product also adds the gradients of the centroid
-rows, and sums what the gradient of the norm needs, while each tile is in registers.
+The forward pass computes s = ReLU(norm(h)), perhaps plus a residual, and the product
+s matrix^T. With `grad` the gradient of that product, the gradient of s is
+`grad @ matrix`. The kernel that computes it also adds further gradients to the rows of
+root nodes, and computes the sums that the gradient of the norm needs, while each tile
+is in registers.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from gnnak.fast.kernels.plain.product import compose_norm_linear_backward
 from gnnak.fast.kernels.records import CentroidRows, NormConstants
 
 TILE = Tile(128, 64, 32, 3)
-"""Tiles of the product; narrow, to leave registers for the sums computed after it."""
+"""Tile sizes of the product `grad @ matrix`. The tiles have few columns, which leaves
+registers for the sums over rows that the same kernel computes."""
 
 
 def norm_linear_backward(
@@ -44,16 +47,28 @@ def norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradients of `norm_linear`, that of `h` into the buffer `into`.
+    """Compute the gradients of `norm_linear`.
 
-    Arguments as in `plain.norm_linear_backward`. Three steps: the gradient of s with
-    the sums for the norm; the gradient of `h`, which also recomputes s where it was not
-    saved; and the gradient of `matrix`, `grad^T s`, by PyTorch. The last one sums over
-    the rows of both factors, a memory layout for which Triton's TF32 product is slow.
+    There are three steps. The first computes the gradient of s and the sums that the
+    norm's gradients need. The second computes the gradient of `h`, and recomputes s if
+    it is None. The third computes the gradient of `matrix`, `grad^T s`, with PyTorch: a
+    Triton product that sums over the rows of both factors is slow.
+
+    Args:
+        grad: Gradient of the product, [m, c].
+        h: Rows before the norm, [m, w].
+        k: The norm's constants.
+        s: The left factor of the product, [m, w]; must be given if a residual was added
+            to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
+        matrix: Weight of the Linear, [c, w].
+        more: Gradient of s from other uses, for the rows of root nodes only; it is
+            added. None = s has no other uses.
+        into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
+            which is then overwritten.
 
     Returns:
-        Gradients of the norm's weight [w] and bias [w], of s [m, w], and of `matrix`
-        [c, w].
+        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
+        `matrix` [c, w].
     """
     if is_exact(h):
         given = (grad, h, k, s, matrix, more, into)
@@ -70,15 +85,17 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradient of s, [m, w], and two sums over its rows, [2, w].
+    """Compute the gradient of s, [m, w], and those of the norm's bias and weight.
 
-    The sums are sum(g) and sum(g * x), with g the gradient of the ReLU's input and x =
-    (h - mean) * rstd: the gradients of the norm's bias and weight.
+    Bias and weight gradient are returned as one tensor, [2, w]: sum(g) and sum(g * x)
+    over all rows, with g the gradient of the ReLU's input and x = (h - mean) * rstd.
+    Arguments as in `norm_linear_backward`.
     """
     rows, width = h.shape
     count, steps = cut_rows(rows, TILE.rows)
     grad_s, partial = h.new_empty(rows, width), h.new_empty(count, 2, width)
-    # The product sums over the rows of `matrix`: contiguous, they load in fewer steps.
+    # The product sums over the rows of `matrix`. A transposed copy has the summed axis
+    # contiguous in memory, which loads faster.
     matrix = matrix.t().contiguous()
     added = (grad, grad, grad) if more is None else more
     _product_to_rows[(triton.cdiv(width, TILE.columns), count)](
@@ -131,11 +148,16 @@ def _product_to_rows(
     K: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute grad_s and the partial sums of one block of rows, in C columns.
+    """Compute one block of rows of the gradient of s, in C columns, and partial sums.
 
-    grad_s = grad @ matrix, and with `ADDS` the row `added[subgraph]` on top where the
-    row is the centroid of its subgraph. A program looks that up for its own rows, so no
-    atomics or scatter are needed.
+    The gradient `grad_s` is grad @ matrix. With `ADDS`, `added[subgraph]` is added to
+    the rows of root nodes. Each program finds the root nodes among its own rows, so no
+    atomic additions are needed. `partial` [blocks, 2, width] receives the sums that
+    `_grad_rows` describes, for the rows of the block.
+
+    `matrix` is transposed, [width, depth]. `scale`, `shift`, `mean` and `rstd` are the
+    norm's constants; `added`, `centroid` and `subgraph` are the fields of `more`. A
+    block has `steps` tiles of `BLOCK` rows; K is the slice length of the summed axis.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width

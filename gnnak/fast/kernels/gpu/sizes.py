@@ -1,4 +1,4 @@
-"""A `triton.jit` that does not recompile a kernel when batch sizes change."""
+"""A variant of `triton.jit` that does not recompile kernels when batch sizes change."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -7,7 +7,8 @@ from typing import Any
 import triton
 
 COUNTS = {"m", "rows", "copies", "size", "count", "each", "half"}
-"""Kernel arguments, by name, that are numbers of rows, groups or blocks of rows."""
+"""Names of kernel arguments that are integers which vary from batch to batch, such as
+numbers of rows, of groups or of blocks of rows."""
 INDICES = {
     "ptr",
     "order",
@@ -25,20 +26,22 @@ INDICES = {
     "weight",
     "tracked",
 }
-"""Kernel arguments, by name, that are pointers to index tensors and counts of a batch.
+"""Names of kernel arguments that are pointers to index tensors or counts of a batch.
 
-They may be slices of larger tensors, so their addresses have no fixed alignment."""
+These tensors may be slices of larger tensors, so the alignment of their addresses
+varies from batch to batch."""
 
 
 def for_all_sizes(kernel: Callable[..., None]) -> Any:
     """Apply `triton.jit`, without specialising on arguments that vary between batches.
 
-    By default Triton compiles a separate version of a kernel for every combination of
-    integers that are 1 or divisible by 16 and of pointers aligned to 16 bytes. That
-    makes kernels faster when it concerns the number of columns and the rows of values.
-    For the arguments in `COUNTS` and `INDICES` it would only cause recompilation in the
-    middle of training, so they are excluded. (`steps`, the number of tiles per program,
-    stays specialised: with a single step Triton removes the loop.)
+    By default, Triton compiles separate versions of a kernel, depending on which
+    integer arguments are 1 or divisible by 16 and which pointers are aligned to 16
+    bytes. This makes kernels faster if the argument is a number of columns or a pointer
+    to values. For the arguments named in `COUNTS` and `INDICES`, it would only cause
+    recompilation in the middle of training, so they are excluded. The argument `steps`,
+    the number of tiles per program, is not excluded: if it is 1, Triton removes the
+    loop over tiles.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
     return triton.jit(do_not_specialize=names)(kernel)

@@ -1,9 +1,9 @@
-"""Column statistics of a batch norm, in two kernel launches.
+"""Column statistics of a batch norm, in two Triton kernels.
 
-`_moments` computes mean and sum of squared deviations (m2) of every column over blocks
-of rows; `_combine` merges the blocks and computes the norm's scale and shift. Both
-merge with Chan's parallel algorithm, which loses no precision where the mean is large
-compared with the deviation, unlike a sum of squares.
+`_moments` computes the mean and the sum of squared deviations (m2) of every column for
+each block of rows. `_combine` merges the statistics of all blocks and computes the
+norm's scale and shift. Both kernels merge statistics with Chan's parallel algorithm.
+Unlike E[x^2] - E[x]^2, it stays precise if the mean is much larger than the deviation.
 """
 
 import triton
@@ -16,9 +16,10 @@ from gnnak.fast.kernels.gpu.tiles import SUMMED, columns, parts
 from gnnak.fast.kernels.records import Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
-"""Blocks of rows that `_combine` merges at a time, columns per program, and warps.
+"""Launch constants of `_combine`: blocks of rows merged at a time, columns per program,
+and warps per program.
 
-The work is small and bound by memory latency, so it is spread over many programs."""
+The work is small and limited by memory latency, so it is spread over many programs."""
 
 
 def norm_constants(
@@ -29,10 +30,17 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`.
 
-    Arguments, and the update of the running statistics, as in `plain.norm_constants`.
-    With `moments`, from the kernel that computed `h`, the rows are not read at all;
-    otherwise `moments_of` computes them in one pass. Nothing synchronises with the
-    host.
+    In training mode, scale and shift come from the rows that are not padding, and the
+    running statistics of `norm` are updated in place. In evaluation mode, and for a
+    batch with a single row, they come from the running statistics. Nothing synchronises
+    with the host.
+
+    Args:
+        h: Rows to normalise, [m, c].
+        norm: The batch norm, in training or evaluation mode.
+        real: Number of rows that are not padding, a scalar; None = all.
+        moments: Column statistics of `h`, if the kernel that computed `h` returned
+            them; `h` is then not read. None = compute them with `moments_of`.
     """
     if not norm.training:
         return plain.norm_constants(h, norm, real)
@@ -66,10 +74,10 @@ def norm_constants(
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Compute mean and sum of squared deviations per column and block of rows.
+    """Compute mean and sum of squared deviations of every column and block of rows.
 
     Args:
-        h: Rows, [m, c].
+        h: Rows to normalise, [m, c].
         real: Number of rows that are not padding, a scalar; None = all.
     """
     rows, width = h.shape
@@ -105,7 +113,12 @@ def _moments(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute mean and m2 of one block of rows, in C columns, tile by tile."""
+    """Compute mean and m2 (sum of squared deviations) of one block of rows.
+
+    A block has `steps` tiles of `BLOCK` rows; the program computes C columns. `h` and
+    `real` are as in `moments_of`; `partial` [2, count, width] receives the results, for
+    `count` blocks.
+    """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -133,15 +146,17 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Merge the rows of a tile into mean and m2 of the rows before (Chan's algorithm).
+    """Update the mean and m2 of the rows seen so far with the rows of a further tile.
+
+    This is Chan's algorithm; m2 is the sum of squared deviations from the mean.
 
     Args:
-        mean: Mean of the `seen` rows before, per column.
-        m2: Sum of their squared deviations from it, per column.
-        seen: Number of rows before.
-        value: A tile of rows.
-        shown: The mask of its rows that count, the first `new` ones.
-        new: Number of these rows.
+        mean: Mean of every column over the rows seen so far.
+        m2: Sum of squared deviations of every column over the rows seen so far.
+        seen: Number of rows seen so far.
+        value: A tile of further rows.
+        shown: Mask of the first `new` rows of the tile; other rows are ignored.
+        new: Number of rows of the tile to add.
 
     Returns:
         Mean and m2 of all `seen + new` rows.
@@ -176,17 +191,25 @@ def _combine(
     PARTS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Merge the moments of all blocks and write the norm's constants, for C columns.
+    """Merge the statistics of all blocks and compute the norm's constants.
 
-    Lane p of `PARTS` lanes merges the blocks p, p + PARTS, ...; then the lanes are
-    merged. With more than one real row, the running statistics are updated as well.
-    `out` [4, width] receives scale, shift, mean and rstd.
+    One program handles C columns.
+
+    There are `PARTS` lanes. Lane p merges the blocks p, p + PARTS, p + 2 PARTS, and so
+    on; then the lanes are merged. If more than one row is not padding, the running
+    statistics are updated. `out` [4, width] receives scale, shift, mean and rstd.
+
+    `partial` [2, count, width] has means and sums of squared deviations of `count`
+    blocks of `rows_a_part` rows; `half` and `stride` are the strides of its first and
+    second axis.
+    `weight`, `bias`, `running_mean`, `running_var`, `tracked` (the number of batches
+    tracked), `EPS` and `MOMENTUM` belong to the batch norm. `PADDED`: `real` is given.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     last = tl.load(real).to(tl.int32) if PADDED else rows
     total = tl.maximum(last, 1)
-    # Load these before the loop, so that their latency overlaps with its loads.
+    # Load these values before the loop: the latencies overlap with the loop's loads.
     old_mean = tl.load(running_mean + column, mask=inside, other=0.0)
     old_var = tl.load(running_var + column, mask=inside, other=1.0)
     weight_ = tl.load(weight + column, mask=inside, other=0.0)

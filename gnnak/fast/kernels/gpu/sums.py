@@ -1,4 +1,4 @@
-"""The total of partial sums, added in a fixed order."""
+"""Add the partial sums that other kernels computed, always in the same order."""
 
 import triton
 import triton.language as tl
@@ -7,14 +7,17 @@ from torch import Tensor
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 
 AT_ONCE, NARROW, WARPS = 128, 8, 8
-"""Rows and columns of a tile, and warps per program."""
+"""Rows of a tile, columns of a tile, and warps per program."""
 
 
 def add_up(partial: Tensor) -> Tensor:
-    """Return the sum over the first axis of a contiguous tensor of partial sums.
+    """Return the sum of `partial`, a contiguous tensor, over its first axis.
 
-    One program sums a few columns over all partial sums: there are many partial sums
-    and few columns, so narrow tiles keep more of the GPU busy than wide ones.
+    One program computes a few columns of the sum. There are many partial sums and few
+    columns, so programs with few columns each keep more of the GPU busy.
+
+    Args:
+        partial: Partial sums, [number of partial sums, ...].
     """
     out = partial.new_empty(partial.shape[1:])
     _add_up[(triton.cdiv(out.numel(), NARROW),)](
@@ -25,7 +28,10 @@ def add_up(partial: Tensor) -> Tensor:
 
 @for_all_sizes
 def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
-    """Sum C columns over the `count` rows of `partial`, `PARTS` rows at a time."""
+    """Sum C columns of `partial` [count, width] over its rows, `PARTS` rows at a time.
+
+    `out` [width] receives the sums.
+    """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
     sums = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)

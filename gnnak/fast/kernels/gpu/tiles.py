@@ -1,4 +1,7 @@
-"""Tile sizes and launch grids: how kernels divide rows and columns among programs."""
+"""Tile sizes and launch grids: how kernels divide rows and columns among programs.
+
+A group is a set of rows that a segment sum adds.
+"""
 
 import triton
 import triton.language as tl
@@ -6,35 +9,44 @@ import triton.language as tl
 BLOCK = 32
 """Rows per tile in kernels that compute one output row per input row."""
 GROUPS = 8
-"""Groups that one program sums in parallel, one per row of its tile."""
+"""Number of groups that one program sums in parallel, one in each row of its tile."""
 EACH = 4
-"""Groups that one program sums one after the other."""
+"""Number of groups that one program sums one after the other, in other kernels."""
 SUMMED = 64
 """Rows per tile in kernels that compute partial sums over rows."""
 PARTS = 512
-"""Approximate upper limit of the number of partial sums."""
+"""Approximate upper limit of the number of programs that compute partial sums."""
 
 
 def wide_columns(width: int) -> int:
-    """Return the tile width for programs of one warp: a whole row up to 256 columns.
+    """Return the number of columns per tile for programs of one warp.
 
-    It is a power of two, as Triton requires.
+    It is `width` rounded up to a power of two (as Triton requires), from 16 to 256.
     """
     return min(256, max(16, triton.next_power_of_2(width)))
 
 
 def columns(width: int) -> int:
-    """Return the tile width for tiles of several rows: a power of two from 16 to 64."""
+    """Return the number of columns per tile for tiles of several rows.
+
+    It is `width` rounded up to a power of two (as Triton requires), from 16 to 64.
+    """
     return min(64, max(16, triton.next_power_of_2(width)))
 
 
 def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
-    """Return the launch grid for tiles of `block` rows that cover [rows, width]."""
+    """Return the launch grid of a kernel: the number of tiles along rows and columns.
+
+    Args:
+        rows: Number of rows of the tensor that the tiles cover.
+        block: Rows per tile.
+        width: Number of columns of the tensor; a tile has `columns(width)`.
+    """
     return max(triton.cdiv(rows, block), 1), triton.cdiv(width, columns(width))
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
-    """Divide rows among programs that each compute a partial sum.
+    """Divide rows among programs that each sum their rows, tile by tile.
 
     Args:
         rows: Number of rows.
@@ -50,10 +62,11 @@ def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int,
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Load `order[k]`, or 0 where `live` is false; without `ORDERED` return k.
+    """Return the k-th row in the order of groups.
 
-    In CSR form, `order` is the permutation that sorts rows by group; it is missing
-    where rows are stored in that order.
+    With `ORDERED`, this is `order[k]`, where `order` points to the permutation that
+    sorts rows by group, or 0 if `live` is false. Without `ORDERED`, rows are already
+    sorted by group, so this is k.
     """
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)

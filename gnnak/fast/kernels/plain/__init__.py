@@ -1,13 +1,17 @@
 """Reference kernels in plain PyTorch: simple, slow, and correct on every device.
 
-Each Triton kernel of `gnnak.fast.kernels.gpu` has the name, the arguments and, up to
-rounding, the results of a function of this package; the tests compare the two. The
-docstrings here define the arguments.
+Every function of `gnnak.fast.kernels.gpu` has a counterpart here with the same name,
+arguments and, up to rounding, results; the tests compare the two. The docstrings of
+this package explain the arguments.
 
-Names that all kernels share: a *copy* is a node copy, that is, a node seen in one
-rooted subgraph; `groups` lists the rows of each group in CSR form (a row pointer and a
-permutation); `k` holds the constants of a batch norm, and *normed* rows are its output;
-`real` is the number of rows that are not padding (padding rows come last).
+Words and arguments that all kernels share:
+
+- A *node copy* is a node as seen in one rooted subgraph; an *edge copy* is an edge as
+  seen in one rooted subgraph.
+- `groups` lists the rows of each group in CSR form (compressed sparse rows: row
+  pointers and a permutation).
+- `k` holds the constants of a batch norm; *normed* rows are the output of that norm.
+- `real` is the number of rows that are not padding; padding rows come last.
 """
 
 from gnnak.fast.kernels.plain.gather import lift, sum_by, table_sum, weighted_sum

@@ -1,4 +1,8 @@
-"""Gathers and segment sums, the plain PyTorch reference."""
+"""Gathers and segment sums: the PyTorch reference of the Triton kernels.
+
+A node copy is a node as seen in one rooted subgraph. `Groups` are rows grouped by key,
+in CSR form (compressed sparse rows).
+"""
 
 import torch
 from torch import Tensor
@@ -7,16 +11,19 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
-    """Gather and concatenate, `[x[node] || table[rows]]`, as [m, c + h].
+    """Gather and concatenate, `[x[node] || table[rows]]`, for m node copies.
 
-    This copies every node state into the rooted subgraphs that contain the node and
-    appends the embedding of the copy's hop.
+    Every rooted subgraph gets its own copy of the state of each node that it contains.
+    The embedding of the hop (the distance from the root) is appended to that copy.
 
     Args:
-        x: Node states, [n, c].
-        table: A small embedding table, [t, h]; None = gather `x` alone.
-        node: For each copy its row of `x`, [m].
-        rows: For each copy its row of `table`, [m].
+        x: States of the graph's n nodes, [n, c].
+        table: Hop embeddings, [t, h] with few rows; None = gather `x` alone.
+        node: The row of `x` for each node copy, [m].
+        rows: The row of `table` for each node copy, [m].
+
+    Returns:
+        The states of the node copies, [m, c + h].
     """
     copies = x.index_select(0, node)
     if table is None:
@@ -25,7 +32,15 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
-    """Return the segment sum of the rows of `values` [m, c], as [k, c] for k groups."""
+    """Sum the rows of each group: a segment sum.
+
+    Args:
+        values: The rows to sum, [m, c].
+        groups: Which rows belong to each of k groups.
+
+    Returns:
+        One sum per group, [k, c].
+    """
     key, row = group_members(groups)
     out = values.new_zeros(len(groups), values.size(1))
     return out.index_add(0, key, values.index_select(0, row))
@@ -34,39 +49,38 @@ def sum_by(values: Tensor, groups: Groups) -> Tensor:
 def weighted_sum(
     values: Tensor, index: Tensor, weight: Tensor, groups: Groups
 ) -> Tensor:
-    """Return for each group the sum of `weight[q] * values[index[q]]`, as [k, c].
+    """Multiply a sparse matrix in CSR form with the dense matrix `values`.
 
-    The sum runs over the entries q of the group, so this multiplies a sparse matrix in
-    CSR form with the dense matrix `values`.
+    Row g of the result, [k, c], is the sum of `weight[i] * values[index[i]]` over the
+    nonzero entries i in row g of the sparse matrix.
 
     Args:
-        values: Rows to sum, [r, c].
-        index: The row of `values` that each entry refers to, [q].
-        weight: The factor of each entry, [q].
-        groups: The entries of each group; k groups.
+        values: The dense matrix, [r, c].
+        index: The column of each of the q nonzero entries: a row of `values`, [q].
+        weight: The value of each nonzero entry, [q].
+        groups: The nonzero entries grouped by their row in the sparse matrix; k groups.
     """
     share = weight.to(values.dtype)[:, None] * values.index_select(0, index)
     return sum_by(share, groups)
 
 
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Sum the rows of `values` [m, c] that belong to one table row, as [size, c].
+    """Return the gradient of `table` in `table[rows]`, [size, c].
 
-    This is the gradient of `table[rows]` for a table of few rows.
+    For each row of the table, this sums the gradients of all places that gathered it.
 
     Args:
-        values: The gradient of the gathered rows, [m, c].
-        rows: The table row of each of them, [m].
-        size: Number of rows of the table.
+        values: The gradient of the gathered rows `table[rows]`, [m, c].
+        rows: The row of the table that each of the m places gathered, [m].
+        size: Number of rows of the table; small.
     """
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Expand the CSR form: return a group number and a row number per grouped row.
+    """Convert CSR form to coordinates: return all pairs (group, row) as two tensors.
 
-    Both have one entry per row that is in a group, sorted by group; padding rows are in
-    no group.
+    The pairs are sorted by group. Padding rows belong to no group, so no pair has them.
     """
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)

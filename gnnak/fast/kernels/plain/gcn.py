@@ -1,4 +1,8 @@
-"""GCN's normalised neighbour sum, the plain PyTorch reference."""
+"""GCN's normalised neighbour sum: the PyTorch reference of the Triton kernels.
+
+GCN runs in every rooted subgraph. A node copy is a node as seen in one rooted subgraph,
+and an edge copy is an edge as seen in one rooted subgraph.
+"""
 
 import torch
 from torch import Tensor
@@ -9,13 +13,14 @@ from gnnak.subgraphs.groups import Groups
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
-    """Return d_i^(-1/2), [m], with d_i = 1 + number of edges j -> i with j != i.
+    """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
 
-    Self loops of the graph are not counted: GCN gives every node exactly one.
+    d_i = 1 + the number of edge copies j -> i with j != i. Self loops of the graph are
+    not counted; the 1 stands for the one self loop that GCN adds to every node.
 
     Args:
-        like: A tensor with the dtype and device of the result.
-        edges: The edge copies.
+        like: Any tensor; the result gets its dtype and device.
+        edges: The edge copies of all rooted subgraphs.
     """
     key, row = group_members(edges.by_target)
     from_others = (edges.source.index_select(0, row) != key).to(like.dtype)
@@ -28,19 +33,21 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    With the edge copies grouped by target and `end` their sources this is GCN's forward
-    pass; grouped by source, with `end` their targets and without a bias, it is the
-    gradient of `h`.
+    This computes GCN's forward pass if the edge copies are grouped by target and `end`
+    holds their sources. It computes the gradient of `h` if the edge copies are grouped
+    by source, `end` holds their targets, `h` is the gradient of the sums, and `bias` is
+    None.
 
     Args:
-        h: States of the node copies, [m, w].
+        h: One row per node copy, [m, w].
         scale: The result of `gcn_scale`, [m].
         bias: Added to every row, [w]; None = no bias.
-        end: The end j of each edge copy, [f].
-        groups: The edge copies grouped by their other end, i; m groups.
+        end: For each of f edge copies, the node copy j whose row is summed, [f].
+        groups: The edge copies grouped by the node copy i that receives the sum; m
+            groups.
 
     Returns:
-        Sums, [m, w].
+        One sum per node copy i, [m, w].
     """
     key, row = group_members(groups)
     other = end.index_select(0, row)

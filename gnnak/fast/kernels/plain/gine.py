@@ -1,4 +1,8 @@
-"""GINE's sum of messages, the plain PyTorch reference."""
+"""GINE's sum of messages: the PyTorch reference of the Triton kernels.
+
+GINE runs in every rooted subgraph. A node copy is a node as seen in one rooted
+subgraph, and an edge copy is an edge as seen in one rooted subgraph.
+"""
 
 import torch
 from torch import Tensor
@@ -10,11 +14,11 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
     Args:
-        c: States of the node copies, [m, w].
-        e: Edge states: one row per edge of the graph, or the affine form with one
-            number per edge copy (`EdgeStates.at`).
+        c: States of the m node copies, [m, w].
+        e: States of the graph's edges, as `EdgeStates.at` returns them: one row per
+            edge of the graph, or the affine form with one number per edge copy.
         eps: GINE's learned scalar, [1].
-        edges: The edge copies.
+        edges: The edge copies j -> i of all rooted subgraphs.
     """
     sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
     return ((1 + eps) * c).index_add(0, edges.target, sent)
@@ -31,16 +35,16 @@ def messages_backward(
     """Compute the gradients of `messages`.
 
     Args:
-        grad: Gradient of the sums, [m, w].
-        c: As in `messages`.
-        e: As in `messages`.
-        eps: As in `messages`.
-        edges: As in `messages`.
-        more: Another gradient of `c`, [m, w], from its other uses; it is added here to
-            save a pass over memory.
+        grad: Gradient of the result of `messages`, [m, w].
+        c: States of the m node copies, as in `messages`.
+        e: Edge states, as in `messages`.
+        eps: GINE's learned scalar, as in `messages`.
+        edges: The edge copies, as in `messages`.
+        more: Gradient of `c` from other uses of `c`, [m, w]. It is added to the
+            gradient of `c` here to save a separate addition.
 
     Returns:
-        Gradients of `c` [m, w], of `e.values` and of `eps`.
+        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1].
     """
     states = _of_copies(e, edges)
     sent = c.index_select(0, edges.source) + states
@@ -56,5 +60,5 @@ def messages_backward(
 
 
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
-    """Return the state of every edge copy, [f, w]."""
+    """Return the state of each of the f edge copies, [f, w]."""
     return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)

@@ -1,4 +1,4 @@
-"""Batch norm with ReLU and residual, the plain PyTorch reference."""
+"""Batch norm with ReLU and residual: the PyTorch reference of the Triton kernels."""
 
 import torch
 from torch import Tensor, nn
@@ -7,13 +7,13 @@ from gnnak.fast.kernels.records import BIAS_COLUMN, Moments, NormConstants
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
-    """Return None: here `norm_constants` computes the statistics of `h` itself.
+    """Return None: the PyTorch `norm_constants` computes the statistics of `h` itself.
 
-    The Triton version computes the mean and the sum of squared deviations of every
-    column, over blocks of rows.
+    The Triton function of this name returns `Moments`: for every column and block of
+    rows, the mean and the sum of squared deviations.
 
     Args:
-        h: Rows, [m, c].
+        h: Rows to normalise, [m, c].
         real: Number of rows that are not padding, a scalar; None = all.
     """
     return None
@@ -27,20 +27,21 @@ def norm_constants(
 ) -> NormConstants:
     """Compute the scale and shift with which `norm` normalises `h`.
 
-    In training they come from the mean and variance of the real rows, and the running
-    statistics of `norm` are updated in place. In evaluation, and for a batch of a
-    single real row (which has no variance), they come from the running statistics.
+    In training mode, scale and shift come from the mean and variance of the rows that
+    are not padding, and the running statistics of `norm` are updated in place. In
+    evaluation mode, and for a batch with a single row (whose variance is undefined),
+    scale and shift come from the running statistics.
 
     Args:
-        h: Rows, [m, c].
-        norm: The batch norm.
+        h: Rows to normalise, [m, c].
+        norm: The batch norm, in training or evaluation mode.
         real: Number of rows that are not padding, a scalar; None = all.
-        moments: Statistics of `h`, if the kernel that computed `h` returned them; this
-            reference ignores them.
+        moments: Column statistics of `h`, if the kernel that computed `h` returned
+            them; None = compute them here. The PyTorch version always computes them.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    # Clone: `remember` updates the running mean in place, the backward pass needs this.
+    # `remember` changes the running mean in place, but backward needs the old values.
     mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
         found, spread, count = statistics(h, real)
@@ -56,14 +57,14 @@ def norm_constants(
 def remember(
     norm: nn.BatchNorm1d, mean: Tensor, variance: Tensor, wanted: Tensor
 ) -> None:
-    """Update the running statistics of `norm` in place with those of a batch.
+    """Update the running statistics of `norm` in place with statistics of a batch.
 
     Args:
         norm: The batch norm.
-        mean: Mean of the batch, [c].
-        variance: Unbiased variance of the batch, [c].
-        wanted: Whether to update at all, a boolean scalar on the device; reading it on
-            the host would synchronise.
+        mean: Mean of every column in the batch, [c].
+        variance: Unbiased variance of every column in the batch, [c].
+        wanted: Boolean scalar tensor; if False, nothing changes. It stays on the
+            device, because reading it on the host would synchronise.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
@@ -80,14 +81,14 @@ def norm_act(
 ) -> Tensor:
     """Return `residual + ReLU(scale h + shift)`, [m, c].
 
-    With batch statistics, padding rows are set to zero before the residual is added, so
-    that their values do not grow from layer to layer.
+    If the norm uses batch statistics, padding rows of the ReLU's output are set to zero
+    before the residual is added. Otherwise they could grow from layer to layer.
 
     Args:
-        h: Rows, [m, c].
-        k: The norm's scale and shift, and the number of real rows.
-        relu: Whether to apply the ReLU.
-        residual: Added at the end, [m, c]; None = nothing.
+        h: Rows before the norm, [m, c].
+        k: The norm's scale and shift, and the number of rows that are not padding.
+        relu: Whether to apply the ReLU; False = the norm's output is used directly.
+        residual: Added at the end, [m, c]; None = no residual.
     """
     y = h * k.scale + k.shift
     y = torch.relu(y) if relu else y
@@ -99,14 +100,15 @@ def norm_act(
 def norm_act_at(
     h: Tensor, k: NormConstants, residual: Tensor | None, index: Tensor, ones: bool
 ) -> Tensor:
-    """Return the rows `index` of `norm_act(h, k, True, residual)`, [s, c].
+    """Return selected rows of `residual + ReLU(scale h + shift)`, [s, c].
 
     Args:
-        h: As in `norm_act`.
-        k: As in `norm_act`.
-        residual: As in `norm_act`.
-        index: The rows to compute, [s].
-        ones: Whether to append `BIAS_COLUMN` to every row; the result is [s, c + 4].
+        h: Rows before the norm, [m, c].
+        k: The norm's scale and shift, as in `norm_act`.
+        residual: Added after the ReLU, [m, c]; None = no residual.
+        index: Indices of the s rows to return, [s].
+        ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
+            then [s, c + 4].
     """
     rows = norm_act(h, k, True, residual).index_select(0, index)
     if not ones:
@@ -120,10 +122,10 @@ def norm_act_backward(
     """Compute the gradients of `norm_act` with respect to `h`, weight and bias.
 
     Args:
-        grad: Gradient of the result, [m, c].
-        h: As in `norm_act`.
-        k: As in `norm_act`.
-        relu: As in `norm_act`.
+        grad: Gradient of the result of `norm_act`, [m, c].
+        h: Rows before the norm, [m, c].
+        k: The norm's constants, as in `norm_act`.
+        relu: Whether `norm_act` applied the ReLU.
 
     Returns:
         Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
@@ -136,15 +138,23 @@ def norm_act_backward(
 def norm_backward(
     grad: Tensor, h: Tensor, k: NormConstants
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of the norm alone; results as of `norm_act_backward`.
+    """Compute the gradients of the batch norm alone, without ReLU and residual.
 
-    With x = (h - mean) * rstd over N real rows:
+    With x = (h - mean) * rstd over N rows that are not padding:
 
     grad_bias = sum(grad), grad_weight = sum(grad * x),
     grad_h = scale * (grad - (grad_bias + x * grad_weight) / N).
 
-    The last term is there because mean and rstd depend on h; it is left out when they
-    are running statistics, and for padding rows.
+    The term divided by N arises because mean and rstd depend on h. It is zero for
+    padding rows, and if mean and rstd are running statistics.
+
+    Args:
+        grad: Gradient of the norm's output, [m, c].
+        h: Rows before the norm, [m, c].
+        k: The norm's constants.
+
+    Returns:
+        Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].
     """
     normed = (h - k.mean) * k.rstd
     grad_bias, grad_weight = grad.sum(dim=0), (grad * normed).sum(dim=0)
@@ -159,11 +169,14 @@ def norm_backward(
 
 
 def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean [c], biased variance [c] and number of the rows that are not padding.
+    """Return mean, biased variance and number of the rows that are not padding.
 
     Args:
-        h: Rows, [m, c].
+        h: Rows, [m, c]; padding rows come last.
         real: Number of rows that are not padding, a scalar; None = all.
+
+    Returns:
+        Mean [c], variance [c], and the number of rows (a scalar, at least 1).
     """
     if real is None:
         count = torch.full((), h.size(0), device=h.device)
@@ -175,5 +188,5 @@ def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _is_real(h: Tensor, real: Tensor) -> Tensor:
-    """Return a boolean mask of the rows that are not padding, [m, 1]."""
+    """Return a boolean mask, [m, 1]: True for the first `real` rows of `h` [m, c]."""
     return (torch.arange(h.size(0), device=h.device) < real)[:, None]

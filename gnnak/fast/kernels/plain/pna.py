@@ -1,4 +1,9 @@
-"""PNA*'s message inputs and its four aggregations, the plain PyTorch reference."""
+"""PNA*'s message inputs and its four aggregations, in PyTorch.
+
+PNA* is PNA (principal neighbourhood aggregation) with a degree embedding in place of
+degree scalers. These functions are the reference of the Triton kernels. A node copy is
+a node as seen in one rooted subgraph, and an edge copy is an edge as seen in one.
+"""
 
 import torch
 from torch import Tensor
@@ -8,7 +13,7 @@ from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
 LEAST = 1e-5
-"""Added to a variance before the square root, so that its gradient stays finite."""
+"""Added to a variance before the square root, which has no finite gradient at 0."""
 
 
 def pair_sum(
@@ -16,16 +21,17 @@ def pair_sum(
 ) -> Tensor:
     """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
 
-    The first Linear of PNA*'s message network reads `[c_i, c_j, e_r]`. It is computed
-    as three smaller products, one row per copy or edge, whose rows are added here; the
-    concatenation, with one wide row per edge copy, is never built.
+    Here r is the graph's edge of the edge copy. This sum replaces the first Linear of
+    PNA*'s message network, whose input is the concatenation `[c_i, c_j, e_r]` of
+    target, source and edge state. The Linear is split into three products, computed
+    once per node copy or edge of the graph. This function adds them for each of f edge
+    copies, so the concatenation is never stored.
 
     Args:
-        at_target: Products of the target states, [m, c].
-        at_source: Products of the source states, [m, c].
-        at_edge: Products of the states of the graph's edges r, [e, c]; None = no edge
-            states.
-        edges: The edge copies.
+        at_target: Product for each node copy as a target, [m, c].
+        at_source: Product for each node copy as a source, [m, c].
+        at_edge: Product for each edge of the graph, [e, c]; None = edges have no state.
+        edges: The edge copies of all rooted subgraphs.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -39,8 +45,10 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     min and max 0 and variance 0.
 
     Args:
-        message: Rows, [f, c], sorted by group; padding rows come last.
-        groups: The rows of each group, as row pointers alone (`order` is None).
+        message: One message per edge copy, [f, c], sorted by group; padding rows come
+            last.
+        groups: The messages that each of k groups aggregates. Messages are already
+            sorted, so `groups.order` is None.
     """
     key, row = group_members(groups)
     rows, zero = message[: row.numel()], message.new_zeros(len(groups), message.size(1))
@@ -61,14 +69,15 @@ def pna_pool_backward(
 ) -> Tensor:
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
-    Where several rows of a group share the minimum or maximum, each gets an equal part
-    of its gradient. Padding rows get zero.
+    If several rows of a group attain the minimum (or maximum), the gradient of that
+    minimum (or maximum) is divided equally among them. The gradient of padding rows is
+    zero.
 
     Args:
-        grad: Gradient of the pooled rows, [k, 4c].
-        message: As in `pna_pool`.
+        grad: Gradient of the result of `pna_pool`, [k, 4c].
+        message: The messages, as in `pna_pool`.
         pooled: The result of `pna_pool`, [k, 4c].
-        groups: As in `pna_pool`.
+        groups: The k groups of messages, as in `pna_pool`.
     """
     key, row = group_members(groups)
     rows, count = message[: row.numel()], _counts(groups)
@@ -87,5 +96,5 @@ def pna_pool_backward(
 
 
 def _counts(groups: Groups) -> Tensor:
-    """Return the number of rows of each group, at least 1, as [k, 1]."""
+    """Return the number of rows of each of k groups, [k, 1]; 1 for an empty group."""
     return groups.ptr.diff().clamp(min=1)[:, None]

@@ -1,4 +1,8 @@
-"""Norm, ReLU, gate and segment sum, the plain PyTorch reference."""
+"""Batch norm, ReLU, gate and segment sum: the PyTorch reference of the Triton kernels.
+
+This is the pooling of GNN-AK: rows of node copies (a node copy is a node as seen in one
+rooted subgraph) are normalised, gated by hop, and summed by subgraph or by node.
+"""
 
 import torch
 from torch import Tensor
@@ -12,14 +16,17 @@ from gnnak.subgraphs.groups import Groups
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`, [k, c].
+    """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`.
 
     Args:
-        z: Rows before the norm, [m, c].
+        z: One row per node copy, before the norm, [m, c].
         k: The norm's scale and shift.
-        gate: A factor for every row of the hop table, [t, c]; None = no gate.
-        rows: For each copy its row of `gate`, [m].
-        groups: The copies that are summed into one output row.
+        gate: Table of factors, one row per hop, [t, c]; None = no gate.
+        rows: The row of `gate` for each node copy, [m].
+        groups: Which node copies are summed into each output row.
+
+    Returns:
+        One sum per group, [number of groups, c].
     """
     y = torch.relu(z * k.scale + k.shift)
     if gate is not None:
@@ -39,17 +46,18 @@ def gate_pool_backward(
     """Compute the gradients of `gate_pool`.
 
     Args:
-        grad: Gradient of the pooled rows, [k, c].
-        z: As in `gate_pool`.
-        k: As in `gate_pool`.
-        gate: As in `gate_pool`.
-        rows: As in `gate_pool`.
-        key: The group that each copy belongs to, [m].
-        into: Output buffer for the gradient of `z`, [m, c]; it may be `z` itself.
+        grad: Gradient of the result of `gate_pool`, [number of groups, c].
+        z: One row per node copy, before the norm, [m, c].
+        k: The norm's constants.
+        gate: Table of factors, [t, c]; None = no gate.
+        rows: The row of `gate` for each node copy, [m].
+        key: The group that each node copy belongs to, [m].
+        into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
+            which is then overwritten.
 
     Returns:
-        Gradients of the norm's weight [c], of its bias [c], and of the gate [t, c] or
-        None.
+        Gradients of the norm's weight [c], of the norm's bias [c], and of `gate` [t, c]
+        (None if `gate` is None).
     """
     y = torch.relu(z * k.scale + k.shift)
     back, grad_gate = grad.index_select(0, key), None

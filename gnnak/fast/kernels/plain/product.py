@@ -1,8 +1,8 @@
-"""Norm, ReLU and matrix product, composed of separate PyTorch operations.
+"""Batch norm, ReLU and matrix product, composed of separate operations.
 
-`compose_norm_linear` and its backward take the kernels of the norm as arguments: the
-plain reference calls them with the plain kernels, and the Triton package with its own
-where PyTorch's matrix product is faster than a fused one.
+`compose_norm_linear` and `compose_norm_linear_backward` take the functions for the norm
+as arguments. The PyTorch reference passes its own functions. The Triton package passes
+Triton kernels when PyTorch's matrix product is faster than a fused Triton kernel.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,12 @@ from gnnak.fast.kernels.plain.norm import norm_act, norm_act_backward
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 
 NormAct = Callable[[Tensor, NormConstants, bool, Tensor | None], Tensor]
-"""The signature of `norm_act`."""
+"""Type of `norm_act`: takes rows, norm constants, relu and residual; returns rows."""
 NormActBackward = Callable[
     [Tensor, Tensor, NormConstants, bool], tuple[Tensor, Tensor, Tensor]
 ]
-"""The signature of `norm_act_backward`."""
+"""Type of `norm_act_backward`: takes gradient, rows, norm constants and relu; returns
+the gradients of the rows, the norm's weight and the norm's bias."""
 
 
 def norm_linear(
@@ -28,18 +29,20 @@ def norm_linear(
     offset: Tensor | None,
     real: Tensor | None,
 ) -> tuple[Tensor, Moments | None]:
-    """Return `s matrix^T + offset` with `s = ReLU(scale h + shift)`, and its moments.
+    """Compute a batch norm, a ReLU and a Linear: `s matrix^T + offset`.
+
+    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU.
 
     Args:
-        h: Rows, [m, w].
-        k: The norm's scale and shift; None = multiply `h` itself.
-        matrix: Weight of the product, [c, w].
-        offset: Bias of the product, [c]; None = no bias.
+        h: Rows before the norm, [m, w].
+        k: The norm's scale and shift; None = no norm and no ReLU, s = h.
+        matrix: Weight of the Linear, [c, w].
+        offset: Bias of the Linear, [c]; None = no bias.
         real: Number of rows that are not padding, a scalar; None = all.
 
     Returns:
-        The product [m, c], and its column statistics for a following `norm_constants`;
-        None where the kernel does not compute them, as here.
+        The product, [m, c], and its column statistics, which a following
+        `norm_constants` can use. This PyTorch version returns None as the statistics.
     """
     return compose_norm_linear(norm_act, h, k, matrix, offset), None
 
@@ -57,17 +60,19 @@ def norm_linear_backward(
 
     Args:
         grad: Gradient of the product, [m, c].
-        h: As in `norm_linear`.
-        k: As in `norm_linear`.
-        s: The left factor of the product, [m, w], if a residual was added to the normed
-            rows; None = recompute it as `norm_act(h, k, True, None)`.
-        matrix: As in `norm_linear`.
-        more: Another gradient of s, for the rows of centroids; None = none.
-        into: Output buffer for the gradient of `h`, [m, w]; it may be `h` itself.
+        h: Rows before the norm, [m, w].
+        k: The norm's constants.
+        s: The left factor of the product, [m, w]; must be given if a residual was added
+            to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
+        matrix: Weight of the Linear, [c, w].
+        more: Gradient of s from other uses, for the rows of root nodes only; it is
+            added. None = s has no other uses.
+        into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
+            which is then overwritten.
 
     Returns:
-        Gradients of the norm's weight [w] and bias [w], of s [m, w], and of `matrix`
-        [c, w].
+        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
+        `matrix` [c, w].
     """
     given = (grad, h, k, s, matrix, more, into)
     return compose_norm_linear_backward(norm_act, norm_act_backward, *given)
@@ -80,14 +85,17 @@ def compose_norm_linear(
     matrix: Tensor,
     offset: Tensor | None,
 ) -> Tensor:
-    """Compute the product of `norm_linear` as two operations: norm, then product.
+    """Compute the product of `norm_linear` with two operations: norm, then Linear.
 
     Args:
-        norm_act: The kernel of the norm.
-        h: As in `norm_linear`.
-        k: As in `norm_linear`.
-        matrix: As in `norm_linear`.
-        offset: As in `norm_linear`.
+        norm_act: The function that computes norm and ReLU.
+        h: Rows before the norm, [m, w].
+        k: The norm's scale and shift; None = no norm and no ReLU.
+        matrix: Weight of the Linear, [c, w].
+        offset: Bias of the Linear, [c]; None = no bias.
+
+    Returns:
+        The product, [m, c].
     """
     rows = h if k is None else norm_act(h, k, True, None)
     return linear(rows, matrix, offset)
@@ -107,18 +115,19 @@ def compose_norm_linear_backward(
     """Compute the gradients of `norm_linear` as separate operations.
 
     Args:
-        norm_act: The kernel of the norm.
-        norm_act_backward: The kernel of its gradients.
-        grad: As in `norm_linear_backward`.
-        h: As in `norm_linear_backward`.
-        k: As in `norm_linear_backward`.
-        s: As in `norm_linear_backward`.
-        matrix: As in `norm_linear_backward`.
-        more: As in `norm_linear_backward`.
-        into: As in `norm_linear_backward`.
+        norm_act: The function that computes norm and ReLU.
+        norm_act_backward: The function that computes the gradients of norm and ReLU.
+        grad: Gradient of the product, [m, c].
+        h: Rows before the norm, [m, w].
+        k: The norm's constants.
+        s: The left factor of the product, [m, w]; None = recompute it from `h`.
+        matrix: Weight of the Linear, [c, w].
+        more: Further gradient of s for the rows of root nodes; None = no such gradient.
+        into: Buffer that receives the gradient of `h`, [m, w]; may be `h` itself.
 
     Returns:
-        As `norm_linear_backward`.
+        Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
+        `matrix` [c, w], as `norm_linear_backward` returns them.
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix
