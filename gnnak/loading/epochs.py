@@ -9,7 +9,7 @@ class Closable(Protocol):
     """An iterator or similar object that must be closed if it is not exhausted."""
 
     def close(self) -> None:
-        """Stop running work, and release its memory and threads."""
+        """Stop the work in progress, and release its memory and threads."""
 
 
 T = TypeVar("T", bound=Closable)

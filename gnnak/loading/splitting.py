@@ -24,9 +24,9 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""For each kind of `Groups` (rows grouped by key, in CSR form), the axis of the keys and
-the axis of the rows. A node copy is a node as seen in one rooted subgraph: the first
-kind groups node copies ("copies") by their subgraph."""
+"""For each kind of `Groups` (rows grouped by key, in CSR form), the axes of keys and of
+rows. The first kind, for example, groups node copies ("copies") by their subgraph; a
+node copy is a node as seen in one rooted subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),

@@ -27,14 +27,14 @@ rows of a batch are consecutive."""
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Several consecutive batches as one large batch, and where each of them starts."""
+    """Several consecutive batches as one large batch, and where each batch starts."""
 
     batch: GraphBatch
     """The graphs of all batches, sorted by batch."""
     subgraphs: RootedSubgraphs | None
     """The rooted subgraphs, sorted by graph; None = batches have no subgraphs."""
     node_targets: bool
-    """Whether `batch.y` has one row per node; otherwise it has one per graph."""
+    """Whether the targets `batch.y` have one row per node; if not, one per graph."""
     first: dict[str, Tensor]
     """By axis, [b + 1]: the first row of each of the b batches, and last the number of
     rows of the window. On the device."""

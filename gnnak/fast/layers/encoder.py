@@ -118,7 +118,7 @@ def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
 
 
 class _Encode(torch.autograd.Function):
-    """Compute the encoding and the norm's constants.
+    """Autograd function that returns the encoding and the norm's scale and shift.
 
     For backward it saves only the features and the weight of the Linear.
     """

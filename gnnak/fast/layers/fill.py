@@ -28,7 +28,7 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Multiply the sparse matrix `filling` with dense values.
+    """Autograd function that multiplies the sparse matrix `filling` with `values`.
 
     The backward pass multiplies the transposed matrix with the gradient. `takers` are
     the matrix entries grouped by row (node), `givers` by column (sampled subgraph).

@@ -51,7 +51,10 @@ def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """`gather_rows`; its gradient is `sum_rows`, which is differentiable itself."""
+    """Autograd function of `gather_rows`; the backward pass is `sum_rows`.
+
+    The gradient can be differentiated again.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -64,7 +67,10 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """`sum_rows`; its gradient is `gather_rows`, which is differentiable itself."""
+    """Autograd function of `sum_rows`; the backward pass is `gather_rows`.
+
+    The gradient can be differentiated again.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -77,7 +83,10 @@ class _Sum(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """`lookup_rows`; the gradient of a table row sums those of all its lookups."""
+    """Autograd function of `lookup_rows`.
+
+    The gradient of a table row is the sum of the gradients of all its lookups.
+    """
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:

@@ -61,7 +61,10 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Output of `run_gcn`; saves c for backward, or the tensors that recompute c."""
+    """Autograd function that computes the conv's output for `run_gcn`.
+
+    It saves c for backward, or the tensors that recompute c.
+    """
 
     @staticmethod
     def forward(

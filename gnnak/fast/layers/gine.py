@@ -81,9 +81,10 @@ def gine_linear(
 
 
 class _GineLinear(torch.autograd.Function):
-    """Results of `gine_linear`, and the moments of the first one.
+    """Autograd function of `gine_linear`.
 
-    The backward pass recomputes the sums of messages.
+    It returns the output of the first Linear, c, and the column statistics of the
+    output. The backward pass recomputes the sums of messages.
     """
 
     @staticmethod

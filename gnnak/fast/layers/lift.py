@@ -56,7 +56,7 @@ def lift(
 
 
 class _Lift(torch.autograd.Function):
-    """Gather node states and rows of the hop table; the gradients are segment sums."""
+    """Autograd function of `lift`; the gradients are segment sums."""
 
     @staticmethod
     def forward(

@@ -122,7 +122,7 @@ def _product_recompute(
 
 
 class _NormAct(torch.autograd.Function):
-    """Compute `residual + act(norm(h))`, and save h for backward.
+    """Autograd function that returns `residual + act(norm(h))`; saves h for backward.
 
     `act` is the ReLU if `relu` is True, else the identity; the residual may be None.
     `moments` are the column statistics of h, or None if they are not known.
@@ -155,11 +155,13 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Results of `norm_relu_linears`, their moments, and the constants of the norms.
+    """Autograd function of `norm_relu_linears`.
 
-    It saves h for backward, or the tensors that recompute h. `moments` are the column
-    statistics of h, or None. `weights` are four tensors for each part: weight and bias
-    of the norm, then weight and bias of the Linear.
+    It returns the output of each part's Linear, then a tuple of the outputs' column
+    statistics, and a list of the norms' constants. It saves h for backward, or the
+    tensors that recompute h. `moments` are the column statistics of h, or None.
+    `weights` are four tensors for each part: weight and bias of the norm, then weight
+    and bias of the Linear.
     """
 
     @staticmethod
@@ -197,8 +199,8 @@ class _NormLinears(torch.autograd.Function):
         matrices, offsets = saved[:count], saved[count : 2 * count]
         h = saved_or_recomputed(saved[2 * count :], ctx.recompute)
         if isinstance(ctx.recompute, CachedRecompute):
-            # Functions that read the results ran their backward passes before this
-            # one, so no function needs h after this.
+            # Functions that read the results ran their backward passes before this one,
+            # so h is not needed any more.
             ctx.recompute.release()
         grad_h = h if ctx.overwrite else torch.empty_like(h)
         parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))

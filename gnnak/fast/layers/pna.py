@@ -76,7 +76,10 @@ def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tens
 
 
 class _PairLinear(torch.autograd.Function):
-    """Result of `pair_linear`; saves c for backward, or the tensors to recompute c."""
+    """Autograd function of `pair_linear`.
+
+    It saves c for backward, or the tensors that recompute c.
+    """
 
     @staticmethod
     def forward(
@@ -118,10 +121,10 @@ class _PairLinear(torch.autograd.Function):
 
 
 class _PnaPool(torch.autograd.Function):
-    """Mean, minimum, maximum and standard deviation of the messages to each node copy.
+    """Autograd function that pools the messages to each of m node copies.
 
-    The result has shape [m, 4w]. `message` has a row per edge copy, [f, w]; `groups`
-    are the edge copies by target.
+    It returns their mean, minimum, maximum and standard deviation, [m, 4w]. `message`
+    has a row per edge copy, [f, w]; `groups` are the edge copies by target.
     """
 
     @staticmethod

@@ -137,11 +137,13 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Results of `norm_add_linear`, the constants of the norm, and the moments of z.
+    """Autograd function of `norm_add_linear`.
 
-    It saves for backward h, and either the residual or the tensors that recompute the
-    residual. `moments` are the column statistics of h, or None; `centroids` are the
-    centroid of each subgraph, [s], and the subgraph of each node copy, [m].
+    It returns z, the rows of s at the centroids, the constants of the norm, and the
+    column statistics of z (None unless a norm follows). It saves for backward h, and
+    either the residual or the tensors that recompute the residual. `moments` are the
+    column statistics of h, or None; `centroids` are the centroid of each subgraph, [s],
+    and the subgraph of each node copy, [m].
     """
 
     @staticmethod
@@ -191,11 +193,11 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Results of `gate_pools`; saves z for backward, or the tensors that recompute z.
+    """Autograd function of `gate_pools`.
 
-    `moments` are the column statistics of each part of z, or None. `parameters` are
-    first the gates of all encodings (None = no gate), then weight and bias of the norm
-    of each encoding.
+    It saves z for backward, or the tensors that recompute z. `moments` are the column
+    statistics of each part of z, or None. `parameters` are first the gates of all
+    encodings (None = no gate), then weight and bias of the norm of each encoding.
     """
 
     @staticmethod

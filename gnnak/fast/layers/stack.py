@@ -30,7 +30,7 @@ class FusedConv(NamedTuple):
 
     fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
     """Takes a conv of the class, the edge states (or None) and the rooted subgraphs.
-    Returns whether `run` gives the same result as the conv on them."""
+    Returns whether `run` can replace the conv on these inputs."""
     run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
     """Applies the conv.
 
@@ -42,7 +42,8 @@ class FusedConv(NamedTuple):
     read the returned c, so that the conv's backward pass can add the gradient that c
     gets from the residual sum to the gradient that c gets from the conv."""
     reads_affine: bool = False
-    """Whether `run` also takes edge states in affine form (see `EdgeStates`)."""
+    """Whether `run` also takes edge states in affine form, that is, stored as a number
+    per edge, a slope and an offset (see `EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -55,7 +56,10 @@ fused, as they may compute something else."""
 
 
 def stack_reads_affine(gnn: nn.Module) -> bool:
-    """Return whether this base GNN can be fused and read edge states in affine form."""
+    """Return whether this base GNN can be fused and read edge states in affine form.
+
+    In affine form, states are stored as one number per edge, a slope and an offset.
+    """
     return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
 
 

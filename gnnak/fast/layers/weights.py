@@ -36,8 +36,8 @@ class WeightProducts(NamedTuple):
     """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
     """For each encoding that has a gate, [t, c]: the gate's values for each of the t
-    rows of the hop table. The centroid encoding's gate is left out if `centroid` is not
-    None, which then includes it."""
+    rows of the hop table. If `centroid` is not None, that matrix includes the centroid
+    encoding's gate, which is then left out here."""
     centroid: Tensor | None
     """[c, w + 4]: the matrix [P, b, b, b, b], each row times the centroid encoding's
     gate if there is one. Its product with base-GNN states to which `BIAS_COLUMN` is
