@@ -49,8 +49,8 @@ class Subgraphs:
     """The cached sampling plans of all graphs, that is, what SubgraphDrop precomputes;
     None = plans are computed for each batch."""
     seed: Callable[[int], int] | None = None
-    """Takes the number of an epoch and returns the random seed for its subgraphs; None =
-    use PyTorch's default generator."""
+    """Takes the number of an epoch and returns the random seed for its subgraphs.
+    None = use PyTorch's default generator."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
