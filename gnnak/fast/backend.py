@@ -1,4 +1,8 @@
-"""The fast backend: the list of all operations that have a fast implementation."""
+"""The fast backend: a method for each operation that has a fast implementation.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph.
+"""
 
 from collections.abc import Callable
 from inspect import unwrap
@@ -41,9 +45,10 @@ from gnnak.typing import Encoding, Reduce
 
 
 def default_backend() -> Backend:
-    """Return the fast backend if a GPU or Triton's interpreter is there, else `PLAIN`.
+    """Return the fast backend if there is a GPU or if Triton's interpreter is on.
 
-    Triton's interpreter runs the GPU kernels on a CPU, slowly, for tests.
+    Otherwise return `PLAIN`, the backend in plain PyTorch. Triton's interpreter runs
+    the GPU kernels on a CPU, slowly, for tests.
     """
     if torch.cuda.is_available() or (has_triton() and interprets_triton()):
         return make_backend()
@@ -54,9 +59,10 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
     """Build the fast backend.
 
     Args:
-        serves: Returns whether fused layers are used for a tensor. Tests pass another
-            function than the default to run fused layers on a CPU, with kernels in
-            plain PyTorch.
+        serves: Takes the input tensor of an operation and returns whether the fast
+            implementation may be used for it; by default, whether Triton kernels can
+            run on it. Tests pass another function, to run fused layers on a CPU, with
+            kernels in plain PyTorch.
     """
     operations = _Operations(serves)
     names = [name for name in vars(_Operations) if not name.startswith("_")]
@@ -64,14 +70,16 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
 
 
 class _Operations:
-    """The fast implementations, one method per operation of the same name.
+    """The fast implementations: one method for each operation, of the same name.
 
-    A method takes the arguments of its operation; `self` of an operation that is a
-    method becomes the first argument. It returns `NotImplemented` for arguments that it
-    does not support, so that the plain implementation runs.
+    A method takes the same arguments as its operation. If the operation is itself a
+    method, such as `GNNAK.encode`, its `self` is passed as the first argument. A method
+    returns `NotImplemented` for arguments that it does not support; the plain
+    implementation then runs instead.
 
     Args:
-        serves: Returns whether fused layers are used for a tensor.
+        serves: Takes the input tensor of an operation and returns whether the fast
+            implementation may be used for it.
     """
 
     def __init__(self, serves: Callable[[Tensor], bool]) -> None:
@@ -162,8 +170,8 @@ class _Operations:
     ) -> Tensor:
         """Run a layer whose edge states are a function of one real number per edge.
 
-        The states are ReLU(slope * number + offset); the kernels compute them where
-        they are read, so that no tensor [e, c] is stored.
+        The edge states are ReLU(slope * number + offset). The kernels compute them when
+        they read them, so that no tensor of all e edge states, [e, c], is stored.
         """
         if type(layer) is not GNNAK or not self._serves(x):
             return NotImplemented
@@ -201,7 +209,7 @@ class _Operations:
             return run(states)
 
     def run_layers(self, network: Network, *given: Any) -> Tensor:
-        """Run all layers, with products of weights computed for all layers at once."""
+        """Run all layers of a network; compute their weight products in one batch."""
         if network.recompute and network.training:
             return NotImplemented
         layers = [module for module in network.modules() if isinstance(module, GNNAK)]
@@ -300,7 +308,14 @@ class _Operations:
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
-    """Sum or average rows `z` [m, c] by index; `groups` are the rows of each index."""
+    """Sum or average the rows of `z` that share an index; one output row per index.
+
+    Args:
+        z: The rows, [m, c].
+        index: The output row that each row of `z` is pooled into, [m].
+        groups: The rows of `z` grouped by `index`, in CSR form.
+        reduce: "sum" or "mean".
+    """
     pooled = sum_rows(z, index, groups)
     if reduce == "mean":
         pooled = pooled / groups.ptr.diff().clamp(min=1)[:, None]
@@ -314,7 +329,19 @@ def _greedy(
     generator: torch.Generator | None,
     farthest: bool,
 ) -> Tensor:
-    """Sample roots by farthest-point sampling, or else by greedy set cover."""
+    """Sample the roots whose subgraphs SubgraphDrop uses; all other roots are dropped.
+
+    Args:
+        subgraphs: All rooted subgraphs of a batch.
+        plan: The sampling plan: what SubgraphDrop precomputes for the batch.
+        min_coverage: Number of sampled subgraphs that must contain each node.
+        generator: Source of randomness; PyTorch's default generator if None.
+        farthest: Whether to use farthest-point sampling; otherwise greedy set cover.
+
+    Returns:
+        The sampled roots, or `NotImplemented` if the fast kernels do not support the
+        plan.
+    """
     if not can_sample(plan):
         return NotImplemented
     from gnnak.fast.sampling.greedy import sample_greedily

@@ -1,7 +1,9 @@
 """Choose how many batches form a window, from a memory budget.
 
-A window is a run of consecutive batches that are assembled together. The memory of a
-window is estimated before it is assembled, as a sum over its graphs.
+A window is several consecutive batches that are assembled together. The memory of a
+window is estimated before it is assembled, as a sum over its graphs. Most of it are
+node copies (a node as seen in one rooted subgraph) and edge copies (an edge as seen in
+one rooted subgraph).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,17 +21,19 @@ Count = TypeVar("Count", int, Tensor)
 
 WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 """Memory budget of a window in bytes, by device type. A GPU is slow at many small
-kernels, so it assembles several batches at once; a CPU gains nothing from that, and
-with one byte every window is a single batch."""
+kernels, so several batches are assembled at once; a CPU gains nothing from that, so a
+budget of one byte makes every window a single batch."""
 EXTRACTION_FACTOR = 8
-"""Factor on the budget if subgraphs are extracted anew in each epoch: extraction is
-slow, and gains more from large windows."""
+"""The budget is multiplied by this factor if subgraphs are extracted in each epoch:
+extraction is slow, and gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""Lower bound on the fraction of subgraphs that counts as sampled in the estimate."""
+"""The memory estimate never assumes that a smaller fraction of the subgraphs than this
+is sampled."""
 SAMPLE_GRAPHS = 32
-"""Number of graphs from which the size of subgraphs is estimated."""
+"""Largest number of graphs from which the size of subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Budget of a window in pairs of nodes, for strategies that need their distances."""
+"""Budget of a window in pairs of nodes of a graph, for SubgraphDrop strategies that
+need the distance of every pair."""
 
 
 def memory_shares(
@@ -38,24 +42,29 @@ def memory_shares(
     drop: SubgraphDrop | None = None,
     fraction: float = 1.0,
 ) -> Tensor:
-    """Return the share of a window's memory budget that each graph takes, [g].
+    """Return which fraction of a window's memory budget each of the g graphs takes.
 
-    Memory is the number of int64 entries in the graphs, the subgraphs and their
-    `Groups`. Farthest sampling adds the distances between all pairs of nodes. The
-    result is on the host.
+    The memory is that of all int64 tensors of the graphs, of their rooted subgraphs and
+    of the subgraphs' `Groups` (rows grouped by key, in CSR form). Farthest-point
+    sampling adds the distances between all pairs of nodes.
 
     Args:
-        store: The graphs.
-        cached: Their cached rooted subgraphs; None = batches have no subgraphs.
-        drop: Samples the subgraphs; None = all are used.
+        store: The g graphs.
+        cached: The cached rooted subgraphs of the graphs; None = batches have no
+            subgraphs.
+        drop: Samples the subgraphs; None = all subgraphs are used.
         fraction: Fraction of the subgraphs that is sampled; see `sampled_fraction`.
+
+    Returns:
+        The fractions, on the host, [g].
     """
     entries = (4 * (store.num_nodes + store.num_edges)).double()
     if drop is not None:
-        # The filling: about one entry per node.
+        # The `Filling`, a sparse matrix that estimates the encodings of dropped roots
+        # from sampled ones, has about one entry per node.
         entries += 10 * store.num_nodes
     if cached is not None:
-        # Batches have all subgraphs for a short time, before some are dropped.
+        # For a short time, before some are dropped, all subgraphs are in memory.
         part = max(fraction, MIN_SAMPLED_FRACTION)
         entries += part * _entries(cached.num_copies, cached.num_edge_copies)
     return _add_pairs(8 * entries / _limit(store), store, drop)
@@ -67,11 +76,13 @@ def sampled_fraction(
     subgraphs_of: Callable[[GraphBatch, Tensor], RootedSubgraphs | None],
     most: int = SAMPLE_GRAPHS,
 ) -> float:
-    """Estimate from a few graphs the fraction of the subgraphs that is sampled.
+    """Estimate from a few graphs which fraction of the subgraphs SubgraphDrop samples.
+
+    The fraction is measured in memory, not in the number of subgraphs.
 
     Args:
         store: The graphs.
-        cached: Their cached rooted subgraphs.
+        cached: The cached rooted subgraphs of the graphs.
         subgraphs_of: Returns the sampled subgraphs of a batch, given the batch and the
             positions of its graphs in the store.
         most: Largest number of graphs to use.
@@ -91,17 +102,17 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate `memory_shares` where subgraphs are extracted in each epoch, [g].
+    """Estimate `memory_shares` if subgraphs are extracted in each epoch, [g].
 
-    The subgraphs of a few graphs are extracted; every graph of the store counts as the
-    mean of these.
+    The subgraphs of a few graphs are extracted; each of the g graphs is assumed to take
+    as much memory as these on average.
 
     Args:
-        store: The graphs.
+        store: The g graphs.
         subgraphs_of: Extracts the subgraphs of a batch, given the batch and the
             positions of its graphs in the store.
-        drop: Samples the subgraphs; None = all are used.
-        most: Largest number of graphs to use.
+        drop: Samples the subgraphs; None = all subgraphs are used.
+        most: Largest number of graphs to extract subgraphs of.
     """
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
@@ -115,13 +126,21 @@ def estimated_memory_shares(
 
 
 def _some_positions(store: GraphStore, most: int) -> Tensor:
-    """Return the positions of a few graphs, evenly spaced over the store."""
+    """Return the positions of at most `most` graphs, evenly spaced over the store."""
     count = min(SAMPLE_GRAPHS, most, len(store))
     return torch.arange(count, device=store.device) * len(store) // max(count, 1)
 
 
 def _entries(copies: Count, edge_copies: Count) -> Count:
-    """Return the number of tensor entries of subgraphs and their `Groups`."""
+    """Return how many int64 entries the tensors of rooted subgraphs have in total.
+
+    The tensors are those of `RootedSubgraphs` and of its `Groups`: 6 entries per node
+    copy and 5 per edge copy.
+
+    Args:
+        copies: Number of node copies.
+        edge_copies: Number of edge copies.
+    """
     return 6 * copies + 5 * edge_copies
 
 
@@ -130,7 +149,16 @@ def _limit(store: GraphStore) -> int:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the share of the distances to `share`, in place, and move it to the host."""
+    """Add the memory of the distances between nodes; return the sum on the host.
+
+    Only farthest-point sampling needs these distances.
+
+    Args:
+        share: The fraction of the budget that each graph takes without the distances,
+            [g]; changed in place.
+        store: The graphs.
+        drop: Samples the subgraphs; None = all subgraphs are used.
+    """
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
     return share.cpu()
@@ -139,11 +167,11 @@ def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> T
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
     """Group consecutive batches into windows that fit the memory budget.
 
-    A batch that exceeds the budget alone becomes a window with one batch.
+    A single batch that exceeds the budget becomes a window with one batch.
 
     Args:
-        batches: The positions of the graphs of each batch.
-        share: Share of the budget that each graph takes, [g].
+        batches: For each batch, the positions of its graphs in the store.
+        share: Fraction of the budget that each graph of the store takes, [g].
 
     >>> import torch
     >>> batches = torch.arange(6).split(2)

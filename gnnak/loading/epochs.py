@@ -1,4 +1,4 @@
-"""Number epochs, seed them, and prefetch the data of the next one."""
+"""The number and the random seed of each epoch, and prefetching for the next epoch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """An object that must be closed if it is not used to its end."""
+    """An iterator or similar object that must be closed if it is not exhausted."""
 
     def close(self) -> None:
-        """Stop its work and release its resources."""
+        """Stop the work in progress, and release its memory and threads."""
 
 
 T = TypeVar("T", bound=Closable)
@@ -17,37 +17,41 @@ T = TypeVar("T", bound=Closable)
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs of a training run."""
+    """Tells a loader which epoch is running, and how many epochs the run has.
+
+    The loader prefetches data for the next epoch, unless the current one is the last.
+    """
 
     now: Callable[[], int]
     """Returns the number of the current epoch; the first is 0."""
     count: int
-    """Number of epochs of the run."""
+    """Number of epochs of the whole run."""
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
-    """Return the random seed of one epoch in one process.
+    """Return the random seed for one epoch in one process.
 
-    It depends on nothing else, so a run can be resumed at any epoch.
+    The seed depends only on the arguments, so a run can be resumed at any epoch.
 
     Args:
         seed: The seed of the run.
-        epoch: Number of the epoch.
-        rank: Rank of the process.
+        epoch: Number of the epoch, from 0.
+        rank: Rank of the process in distributed training.
     """
     mixed = (seed * 1_000_003 + epoch) * 1_000_003 + rank
     return mixed % (2**63 - 1)
 
 
 class EpochPrefetcher(Generic[T]):
-    """Start the work for an epoch before the epoch begins.
+    """Starts the work for an epoch, such as a `Prefetcher`, before the epoch begins.
 
     The work must depend only on the number of the epoch, so that it does not matter
-    when it starts. At most one epoch is prefetched; if another one is needed instead,
-    the prefetched work is closed.
+    when it starts. Work is prefetched for at most one epoch; if another epoch is needed
+    instead, the prefetched work is closed.
 
     Args:
-        start: Starts the work for an epoch, given its number, and returns it.
+        start: Takes the number of an epoch, starts the work for that epoch, and returns
+            an object that stands for the work.
     """
 
     def __init__(self, start: Callable[[int], T]) -> None:
@@ -55,12 +59,15 @@ class EpochPrefetcher(Generic[T]):
         self._prefetched: dict[int, T] = {}
 
     def prefetch(self, epoch: int) -> None:
-        """Start the work for this epoch, and close the work for any other."""
+        """Start the work for this epoch; close other prefetched work first."""
         self.close()
         self._prefetched[epoch] = self._start(epoch)
 
     def take(self, epoch: int) -> T:
-        """Return the work for this epoch; start it now if it was not prefetched."""
+        """Return the work for this epoch; start it now if it was not prefetched.
+
+        Work that was prefetched for another epoch is closed.
+        """
         prefetched = self._prefetched.pop(epoch, None)
         self.close()
         return self._start(epoch) if prefetched is None else prefetched

@@ -1,4 +1,8 @@
-"""Records of tensors as flat lists of tensors, and back."""
+"""List the tensors of nested records, and rebuild records from such a list.
+
+A record is a dataclass, dict or tuple of tensors, plain values or further records, such
+as `GraphBatch` and `RootedSubgraphs`.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
@@ -8,11 +12,13 @@ from torch import Tensor
 
 Record = TypeVar("Record")
 DERIVED = "_derived"
-"""The attribute in which a record caches values derived from its fields."""
+"""The attribute in which a dataclass caches values derived from its fields."""
 
 
 def tensors_of(record: Any) -> list[Tensor]:
-    """Return all tensors of nested records, cached ones included, in a fixed order.
+    """Return all tensors of a nested record, in a fixed order.
+
+    Tensors that the record has derived from its fields and cached are included.
 
     >>> import torch
     >>> from gnnak.subgraphs.groups import Groups
@@ -26,7 +32,12 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
-    """Return a record with other tensors, given in the order of `tensors_of`."""
+    """Return a copy of a record in which all tensors are replaced.
+
+    Args:
+        record: The record.
+        tensors: The new tensors, in the order of `tensors_of(record)`.
+    """
     return _rebuilt(record, iter(tensors))
 
 
@@ -47,7 +58,7 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """Return the fields or items of a record, by name; None for a plain value."""
+    """Return pairs (name or key, value) of a record; None if it is a plain value."""
     if isinstance(record, dict):
         return sorted(record.items())
     if isinstance(record, tuple):

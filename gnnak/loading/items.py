@@ -1,4 +1,8 @@
-"""Batches as the loader yields them, and the sizes they are padded to."""
+"""Batches as the loader yields them, and the sizes they are padded to.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph.
+"""
 
 from dataclasses import dataclass
 
@@ -8,10 +12,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a padded batch on each axis, padding included."""
+    """The number of rows of a padded batch on each axis, padding included."""
 
     graphs: int
-    """Number of graphs. The last one is padding and contains all padding nodes."""
+    """Number of graphs. The last graph is padding: it consists of all padding nodes."""
     nodes: int
     """Number of nodes."""
     edges: int
@@ -23,7 +27,8 @@ class Shape:
     edge_copies: int = 0
     """Number of edge copies; 0 for a batch without subgraphs."""
     fillings: int = 0
-    """Number of entries of the `Filling`; 0 for a batch without SubgraphDrop."""
+    """Number of entries of the `Filling`, the sparse matrix that estimates encodings of
+    dropped roots from sampled ones; 0 for a batch without SubgraphDrop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +38,7 @@ class Item:
     batch: GraphBatch
     """The graphs."""
     subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs, or those that SubgraphDrop sampled; None if the network
-    extracts them, or needs none."""
+    """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
+    if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes the batch is padded to; None = it is not padded."""
+    """The sizes that the batch is padded to; None = the batch is not padded."""

@@ -1,4 +1,4 @@
-"""Assemble the batches of a store, with their rooted subgraphs, in every epoch."""
+"""Assemble the batches of each epoch from a store, with their rooted subgraphs."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -30,34 +30,36 @@ from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Windows = Generator[list[Item], None, None] | Prefetcher[list[Item]]
-"""An iterator over windows; each is yielded as the list of its batches."""
+"""An iterator over windows (several consecutive batches that are assembled together);
+it yields each window as the list of its batches."""
 
 
 @dataclass(frozen=True)
 class Subgraphs:
-    """The source of the rooted subgraphs of batches: a cache or an extractor."""
+    """Where a loader gets the rooted subgraphs of a batch: a cache or an extractor."""
 
     cached: CachedSubgraphs | None = None
-    """The cached subgraphs of all graphs; None = they are not cached."""
+    """The cached subgraphs of all graphs; None = subgraphs are not cached."""
     extractor: Extractor | None = None
-    """Extracts the subgraphs that are not cached; None = the network extracts them, or
-    needs none."""
+    """Extracts the subgraphs of each batch if `cached` is None. None = the network
+    extracts subgraphs itself, or needs none, unless there are cached ones."""
     drop: SubgraphDrop | None = None
-    """Samples the subgraphs; None = all are used."""
+    """Samples some of the subgraphs of each batch; None = all subgraphs are used."""
     plans: CachedPlans | None = None
-    """The cached sampling plans of all graphs; None = they are computed per batch."""
+    """The cached sampling plans of all graphs, that is, what SubgraphDrop precomputes;
+    None = plans are computed for each batch."""
     seed: Callable[[int], int] | None = None
-    """Returns the seed for all randomness of an epoch, given its number; None = use
-    PyTorch's default generator."""
+    """Takes the number of an epoch and returns the random seed for its subgraphs.
+    None = use PyTorch's default generator."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch; None if there is no source of them.
+        """Return the subgraphs of a batch; None without a cache and an extractor.
 
         Args:
             graphs: The batch.
-            positions: The positions of its graphs in the store.
+            positions: The positions of the batch's graphs in the store.
             generator: Source of randomness; PyTorch's default generator if None.
         """
         edge_index, num_nodes = graphs.edge_index, graphs.num_nodes
@@ -77,21 +79,24 @@ class Subgraphs:
 
 
 class Loader:
-    """Iterate over the batches of a store, as `Item`s on its device.
+    """Iterate over the batches of an epoch, as `Item`s on the store's device.
 
-    Batches are assembled in windows (see `gnnak.loading.windows`). On a GPU, the next
-    window is prefetched while the batches of the current one are used. During the last
-    window of an epoch, the first window of the next epoch is prefetched. It stays in
-    memory until that epoch begins, also during an evaluation, or until `close`.
+    Batches are assembled in windows: several consecutive batches at once. On a GPU, the
+    next window is prefetched while the batches of the current window are used. During
+    the last window of an epoch, the first window of the next epoch is prefetched. It
+    stays in memory until that epoch begins, also during an evaluation, or until
+    `close`.
 
     Args:
         store: The graphs.
         sampler: Chooses the graphs of each batch.
-        timed: Returns a context that times the assembly of a window.
-        subgraphs: The source of the rooted subgraphs; None = batches have none.
-        single: Whether every window is a single batch.
-        padded: Whether batches are padded to a few shapes. Nothing is padded if no
-            batch has the full size.
+        timed: Returns a context manager that measures how long the loader waits for a
+            window.
+        subgraphs: Where the rooted subgraphs come from; None = batches have none.
+        single: Whether every window is a single batch. If False, the memory budget
+            decides how many batches a window has.
+        padded: Whether batches are padded to a few shapes. Nothing is padded before a
+            batch with `batch_size` graphs was seen.
         epochs: The current epoch and the number of epochs; None = every iteration is
             epoch 0, and no next epoch is prefetched.
     """
@@ -129,7 +134,7 @@ class Loader:
             windows.close()
 
     def _shares(self) -> Tensor:
-        """Return the share of a window's memory budget that each graph takes, [g]."""
+        """Return which fraction of a window's memory budget each graph takes, [g]."""
         generator = torch.Generator(self.store.device).manual_seed(0)
         source, drop = self.subgraphs, self.subgraphs.drop
         if source.extractor is not None and not isinstance(source.extractor, EgoNets):
@@ -148,11 +153,14 @@ class Loader:
         return memory_shares(self.store, source.cached, drop, part)
 
     def close(self) -> None:
-        """Stop prefetching, and release windows of an epoch that will not come."""
+        """Stop prefetching, and free the window prefetched for the next epoch."""
         self._prefetcher.close()
 
     def _windows(self, epoch: int) -> Windows:
-        """Return the windows of an epoch; on a GPU, start to prefetch the first."""
+        """Return an iterator over the windows of an epoch.
+
+        On a GPU, it starts at once to prefetch the first window.
+        """
         generator = None
         if self.subgraphs.seed is not None:
             generator = torch.Generator(self.store.device)
@@ -164,7 +172,7 @@ class Loader:
         return prefetch(windows, self.store.device)
 
     def _timed(self, windows: Windows) -> Iterator[list[Item]]:
-        """Yield the windows, and time how long each takes."""
+        """Yield the windows, and measure how long the loader waits for each."""
         while True:
             with self.timed():
                 items = next(windows, None)
@@ -178,7 +186,7 @@ class Loader:
         """Assemble the batches of one window, padded where possible.
 
         Args:
-            batches: The positions of the graphs of each batch.
+            batches: For each batch, the positions of its graphs in the store.
             generator: Source of randomness; PyTorch's default generator if None.
         """
         positions = torch.cat(batches)
@@ -192,8 +200,8 @@ class Loader:
         full = sizes.count(self.batches.batch_size)
         if self.shapes is None or not (full or self.shapes.largest):
             return split(window, groups)
-        # Only the last batch of an epoch can exceed the batch size, when a small rest
-        # was merged into it. It is not padded.
+        # Only the last batch of an epoch can exceed the batch size, if the few graphs
+        # that remained were merged into it. Such a batch is not padded.
         until = len(sizes) - (sizes[-1] > self.batches.batch_size)
         if not until:
             return split(window, groups)

@@ -1,8 +1,8 @@
-"""Pad the rows of many batches at once, in PyTorch.
+"""Pad one field of many batches at once, in PyTorch.
 
-The batches are stored one after the other in long tensors. Each function cuts one field
-out of them and pads it in every batch; the results of b batches are the rows of a
-matrix.
+A field, such as the features of nodes, is given as one tensor with the rows of b
+batches one after the other. Each function splits one field by batch and pads it; entry
+i of the result, along the first dimension of size b, belongs to batch i.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from gnnak.backend import operation
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """The rows of all batches on one axis, such as nodes: before and after padding."""
+    """Where the rows of each of b batches are on one axis, such as nodes."""
 
     first: Tensor
-    """[b]: the first row of each batch."""
+    """[b]: the first row of each batch, before padding."""
     count: Tensor
-    """[b]: number of rows before padding."""
+    """[b]: number of rows of each batch before padding."""
     size: Tensor
-    """[b]: number of rows after padding."""
+    """[b]: number of rows of each batch after padding."""
     most: int
     """The maximum of `size`."""
 
@@ -34,7 +34,7 @@ def pad_rows(
     """Return the rows of each batch, padded at the end to `size` rows, [b, size, ...].
 
     Args:
-        value: Rows of all batches, [r, ...].
+        value: The r rows of all b batches, [r, ...].
         first: The first row of each batch, [b].
         count: Number of rows of each batch, [b].
         size: Number of rows after padding.
@@ -47,19 +47,20 @@ def pad_rows(
 
 @operation
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """Return the indices of each batch, counted from its own first row and padded.
+    """Split index tensors by batch, let them start at 0 in each batch, and pad them.
 
-    `values` are v index tensors, such as the source and target of every edge. In the
-    result, [b, v * most], a batch has its `size` entries of the first tensor, then
-    those of the second, and so on; entries after the last one are undefined.
+    `values` are v index tensors, such as the source and target nodes of all edges. In
+    the result, [b, v * rows.most], the row of a batch has `size` entries from the first
+    tensor, then `size` entries from the second, and so on, where `size` is the batch's
+    entry of `rows.size`. Entries after those of the last tensor are undefined.
 
-    Padding indices refer to padding rows only, so they never mix with real data: the
-    i-th of p padding indices refers to the (i q / p)-th of q padding rows.
+    Padding indices refer to padding rows only, so padding never mixes with real data:
+    the i-th of p padding indices refers to the (i q / p)-th of q padding rows.
 
     Args:
-        values: The index tensors, v times [r], counted over all batches.
-        rows: The axis along which they have an entry.
-        named: The axis whose rows they refer to.
+        values: The v index tensors, [r] each, with indices counted over all batches.
+        rows: The axis of the entries of the index tensors, such as edges.
+        named: The axis that the indices refer to, such as nodes.
         to_last: Whether all padding indices refer to the last row of `named` instead.
     """
     place = torch.arange(rows.most, device=rows.first.device)
@@ -80,14 +81,18 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
 def pad_pointers(
     value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
 ) -> Tensor:
-    """Return the row pointers of each batch, padded with empty groups, [b, size + 1].
+    """Split a row pointer (CSR) by batch, and pad it with empty groups, [b, size + 1].
+
+    A row pointer tells for each of k keys where its group of rows starts; the keys of a
+    batch are consecutive, and so are its rows.
 
     Args:
-        value: Row pointers of all batches, [k + 1]: where the rows of each key start.
+        value: Row pointer of all b batches, [k + 1].
         first: The first key of each batch, [b].
         end: One more than the last key of each batch, [b].
-        size: Number of keys after padding.
-        rows_first: The first row of each batch, [b]; subtracted from its pointers.
+        size: Number of keys of each batch after padding.
+        rows_first: The first row of each batch, [b]. It is subtracted from the batch's
+            pointers, which then start at 0.
     """
     key = torch.arange(size + 1, device=value.device)
     key = torch.minimum(first[:, None] + key, end[:, None])
@@ -97,9 +102,13 @@ def pad_pointers(
 def _gather(
     value: Tensor, first: Tensor, count: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Gather `size` rows per batch, [b, size, ...], and the mask of padding, [b, size].
+    """Gather `size` rows of each of b batches, and tell which of them are padding.
 
-    The values of padding rows are undefined.
+    Arguments as in `pad_rows`.
+
+    Returns:
+        The rows, [b, size, ...], with undefined values in padding rows; and a mask that
+        is True for padding rows, [b, size].
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])

@@ -1,8 +1,8 @@
 """Compute results on a GPU before they are needed, in a thread and on a side stream.
 
-Assembling batches synchronises: the host needs to know sizes. On the main stream it
-would have to wait for the training step in progress, and the GPU would be idle after
-that step. A thread with a side stream waits only for its own work.
+To assemble a batch, the host must read sizes from the GPU, that is, synchronise. On the
+main stream the host would have to wait for the training step in progress, and the GPU
+would be idle after that step. A thread with a side stream waits only for its own work.
 """
 
 from collections.abc import Generator, Iterator
@@ -18,20 +18,24 @@ from gnnak.loading.flat import tensors_of
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
-"""How often a thread that waits while prefetching is paused checks for `close`."""
+"""While prefetching is paused, a waiting thread checks for `Prefetcher.close` each time
+this many seconds have passed."""
 _making = Lock()
-"""Locked by a thread while it computes a result, and while prefetching is paused."""
+"""A lock that a prefetching thread holds while it computes a result, and that
+`prefetching_paused` holds to pause all such threads."""
 _END = object()
 
 
 def prefetch(
     results: Generator[T, None, None], device: torch.device
 ) -> "Generator[T, None, None] | Prefetcher[T]":
-    """Return an iterator over the same results; on a GPU it prefetches the next one.
+    """Return an iterator over the same results, which prefetches the next one on a GPU.
+
+    On other devices `results` is returned unchanged.
 
     Args:
         results: Computes the results, one by one.
-        device: The device they are computed on.
+        device: The device that the results are computed on.
     """
     if device.type != "cuda":
         return results
@@ -40,39 +44,45 @@ def prefetch(
 
 @contextmanager
 def prefetching_paused() -> Iterator[None]:
-    """Pause all prefetching inside a `with` block.
+    """Context manager: pause all prefetching within the `with` block.
 
-    A result that is being computed is completed before the block is entered.
+    Before the block is entered, a result that is being computed is completed.
     """
     with _making:
         yield
 
 
 class PrefetchStream(Protocol):
-    """The place where a thread computes results, and how a consumer receives them."""
+    """Interface of `SideStream`; tests replace it to run a `Prefetcher` without a GPU.
+
+    A producer thread computes results on the stream, and another thread, the consumer,
+    uses them.
+    """
 
     def activate(self) -> AbstractContextManager:
-        """Return the context in which the thread computes results."""
+        """Return a context manager; the producer thread computes results within it."""
 
     def record_event(self) -> Any:
-        """Return an event, not None, that marks the end of the work launched so far.
+        """Return an event that marks the end of the work launched so far.
 
-        The thread calls it after each result.
+        The producer thread calls this after each result. The event must not be None.
         """
 
     def hand_over(self, result: Any, event: Any) -> None:
-        """Make a result safe to use in the calling thread, the consumer.
+        """Make a result safe to use in the calling thread, which is the consumer.
 
         Args:
             result: The result.
-            event: The event that was recorded after it.
+            event: What `record_event` returned in the producer thread, right after this
+                result was computed.
         """
 
 
 class SideStream:
-    """Compute results on a side stream of a GPU.
+    """The side stream of a GPU, on which a producer thread computes results.
 
-    The side stream first waits for the work launched before this object was created.
+    Work on the side stream starts after all work that was launched on the current
+    stream before this object was created.
 
     Args:
         device: A GPU.
@@ -84,21 +94,28 @@ class SideStream:
 
     @contextmanager
     def activate(self) -> Iterator[None]:
-        """Make the side stream the current stream of the thread."""
+        """Context manager: make the side stream the thread's current stream."""
         stream = _stream(self.device)
         stream.wait_event(self.created)
         with torch.cuda.device(self.device), torch.cuda.stream(stream):
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Record an event after the work launched on the side stream so far."""
+        """Return an event that marks the end of the work on the side stream so far.
+
+        Call it within `activate`.
+        """
         return torch.cuda.current_stream(self.device).record_event()
 
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
-        """Make the consumer's stream wait for the result.
+        """Make the consumer's current stream wait until the result is computed.
 
-        The tensors are also registered with the consumer's stream, so that the
-        allocator does not reuse their memory before that stream is done with them.
+        The tensors of the result are also registered with that stream, so that the
+        allocator does not reuse their memory before the stream is done with them.
+
+        Args:
+            result: The result.
+            event: What `record_event` returned right after this result was computed.
         """
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
@@ -110,20 +127,21 @@ class SideStream:
 def _stream(device: torch.device) -> torch.cuda.Stream:
     """Return the side stream of a device.
 
-    There is only one: the allocator reuses freed memory on the same stream only.
+    All `SideStream` objects of a device share this stream, because PyTorch's allocator
+    reuses freed memory only on the stream on which it was allocated.
     """
     return torch.cuda.Stream(device)
 
 
 class Prefetcher(Iterator[T]):
-    """Iterate over results that a thread computes one ahead of the consumer.
+    """Iterate over results, the next of which a thread computes ahead of time.
 
-    The thread starts with the first result at once. Whenever a result is taken, it
-    starts to compute the next one.
+    The thread starts to compute the first result at once. Whenever a result is taken
+    from this iterator, the thread starts to compute the next one.
 
     Args:
         results: Computes the results, one by one.
-        stream: Where the thread computes them.
+        stream: The stream on which the thread computes the results.
     """
 
     def __init__(self, results: Iterator[T], stream: PrefetchStream) -> None:
@@ -146,7 +164,7 @@ class Prefetcher(Iterator[T]):
         return result
 
     def close(self) -> None:
-        """Stop the thread, after the result that it is computing."""
+        """Stop the thread; if it is computing a result, wait until that is done."""
         self._stopped.set()
         self._wanted.release()
         self._thread.join()
@@ -159,15 +177,17 @@ def _compute(
     stopped: Event,
     stream: PrefetchStream,
 ) -> None:
-    """Compute a result whenever one is wanted, until the end; runs in the thread.
+    """Compute the next result whenever `wanted` is released; the thread's function.
+
+    It returns when there are no more results, when `stopped` is set, or after an error.
 
     Args:
         results: Computes the results, one by one.
-        ready: Receives (result, event, None) for each result; last (None, None, error),
-            where the error is None unless one was raised.
-        wanted: Released by the consumer once for each result to compute.
-        stopped: Set by the consumer to end the thread.
-        stream: Where results are computed.
+        ready: Receives (result, event, None) for each result, and (None, None, error)
+            at the end, where `error` is None unless an exception was raised.
+        wanted: The consumer releases it once for each result to compute.
+        stopped: The consumer sets it to end the thread.
+        stream: The stream on which results are computed.
     """
     error = None
     try:

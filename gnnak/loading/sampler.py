@@ -1,4 +1,4 @@
-"""Choose the graphs of each batch, in every epoch and process."""
+"""Choose the graphs of each batch, for each epoch and each process."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,20 +7,24 @@ from torch import Tensor
 
 
 class BatchSampler:
-    """Yield the positions of the graphs of each batch.
+    """Choose which graphs are in each batch of an epoch.
 
     All processes compute the same batches, and each process takes its part of every
     batch; together they see the batches that a single process would see. If the last
-    batch has fewer than two graphs per process, it is merged into the one before:
+    batch has fewer than two graphs per process, it is merged into the batch before:
     BatchNorm cannot compute statistics of a single graph.
 
     Args:
-        positions: Positions of the graphs in the store, [g].
+        positions: Positions in the store of the g graphs to use, [g].
         batch_size: Graphs per batch, over all processes.
-        order: Returns the seed of the random order of an epoch, given its number;
-            None = graphs come in the order of `positions`.
-        rank: Rank of this process.
-        processes: Number of processes.
+        order: Takes the number of an epoch and returns the random seed with which the
+            graphs are shuffled in that epoch. None = graphs are not shuffled but come
+            in the order of `positions`.
+        rank: Rank of this process in distributed training.
+        processes: Number of processes in distributed training.
+
+    Attributes:
+        sizes: Number of graphs of each batch, over all processes.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class BatchSampler:
         return len(self.sizes)
 
     def of_epoch(self, epoch: int) -> Iterator[Tensor]:
-        """Yield this process's part of each batch of an epoch."""
+        """Yield, for each batch of an epoch, the positions of this process's graphs."""
         positions = self.positions
         if self.order is not None:
             generator = torch.Generator().manual_seed(self.order(epoch))
@@ -50,7 +54,14 @@ class BatchSampler:
 
 
 def _batch_sizes(count: int, size: int, least: int) -> list[int]:
-    """Return the size of each batch; a last batch smaller than `least` is merged."""
+    """Return the number of graphs of each batch.
+
+    Args:
+        count: Number of graphs in total.
+        size: Number of graphs of a full batch.
+        least: If the last batch would have fewer graphs than this, it is merged into
+            the batch before.
+    """
     sizes = [size] * (count // size) + [count % size] * bool(count % size)
     if len(sizes) > 1 and sizes[-1] < least:
         last = sizes.pop()

@@ -1,7 +1,8 @@
 """Choose the few shapes that batches are padded to.
 
-A training step is captured as a CUDA graph once per shape, so shapes should be few and
-change rarely; padding costs time, so they should not be much larger than the batches.
+A shape is the number of rows on each axis, such as graphs, nodes and edges. A training
+step is captured as a CUDA graph once per shape, so shapes should be few and change
+rarely. Padding costs time, so shapes should not be much larger than the batches.
 """
 
 from __future__ import annotations
@@ -15,33 +16,35 @@ from gnnak.loading.items import Shape
 from gnnak.loading.windows import Window
 
 FEW_BATCHES = 4
-"""With at most this many batches seen, their standard deviation is not used."""
+"""While at most this many batches have been seen, the standard deviation of their sizes
+is not used."""
 SLACK = 1.05
-"""With few batches, the largest shape is the largest batch times this factor."""
+"""After at most `FEW_BATCHES` batches, the largest shape is the largest batch seen,
+times this factor."""
 LARGEST_STDS = 5.0
-"""With more batches, the largest shape is this many standard deviations above the mean,
-or as large as the largest batch seen."""
+"""After more batches, the largest shape is this many standard deviations above the mean
+size of a batch, or as large as the largest batch seen if that is larger."""
 ENOUGH_BATCHES = 8
 """Number of batches after which the smaller shapes are chosen; also the number of
 batches that are padded to a new largest shape before smaller ones are used."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""The smaller shapes, in standard deviations above the mean. For normally distributed
-sizes, the padded size is on average about half a standard deviation above the mean.
-Fewer shapes would need more padding, and each shape needs a captured CUDA graph."""
+"""The sizes of the smaller shapes, in standard deviations above the mean size of a
+batch. For normally distributed sizes, the padded size is on average about half a
+standard deviation above the mean. With fewer shapes there would be more padding; with
+more shapes, more CUDA graphs to capture."""
 LEAST_STEP = 64
-"""Sizes are rounded up to multiples of this, or of about 1/128 of the size if that is
-larger."""
+"""The size of a shape is rounded up to a multiple of a step, which is this number or
+about 1/128 of the size, whichever is larger."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
     """Return a shape for batches with at most this many real rows on each axis.
 
-    The shape has at least one padding row on every axis. Without SubgraphDrop, it has
-    as many subgraphs as nodes.
+    Real rows are those that are not padding. The shape has at least one padding row on
+    every axis. Without SubgraphDrop, the shape has as many subgraphs as nodes.
 
     Args:
-        most: Largest number of real rows, by axis; without the axes that batches do not
-            have.
+        most: For each axis that the batches have, the largest number of real rows.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
@@ -57,7 +60,10 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """Round up to a multiple of the step, and leave at least one row for padding."""
+    """Round a number of rows up to a multiple of a step, with room for padding.
+
+    The result is at least `rows + 1`; for the step see `LEAST_STEP`.
+    """
     rows += 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
@@ -68,27 +74,31 @@ class Shapes:
 
     The largest shape grows when a batch does not fit; it never shrinks on any axis. The
     smaller shapes are chosen once, after the first few batches. After each change of
-    the largest shape, the next few batches are padded to it, so that its training step
-    is captured before those of the smaller shapes.
+    the largest shape, the next few batches are all padded to the largest shape, so that
+    the training step for it is captured before the steps for the smaller shapes.
     """
 
     def __init__(self) -> None:
         self.largest: Shape | None = None
         self.smaller: list[Shape] = []
-        # By axis: the largest number of real rows so far, and the rows of all batches
-        # of full size until the smaller shapes are chosen (None afterwards).
+        # `most`: by axis, the largest number of real rows of a batch so far.
+        # `_seen`: by axis, the number of rows of each batch of full size; None once the
+        # smaller shapes are chosen.
         self.most: dict[str, int] = {}
         self._seen: dict[str, list[int]] | None = {}
         self._only_largest = 0
 
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
-        """Return the smallest shape that fits, for each of the first batches.
+        """Return, for each of the first `until` batches, the shape to pad it to.
+
+        This is the smallest shape that fits, or the largest shape if that has changed
+        only a few batches ago. The shapes are updated first.
 
         Args:
             window: The batches.
-            until: Number of batches that need a shape.
-            full: Number of batches of full size, which come first; statistics are
-                computed from these only.
+            until: Number of batches to return a shape for.
+            full: Number of batches with the full batch size, which come first. Mean and
+                standard deviation are computed from these only.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -111,11 +121,12 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Choose the smaller shapes, once enough batches of full size were seen.
+        """Choose the smaller shapes, if enough batches of full size were seen.
 
         Args:
-            seen: Rows of the batches seen before, by axis; extended in place.
-            counts: Rows of the new batches, by axis.
+            seen: By axis, the number of rows of each batch seen before; extended in
+                place by `counts`.
+            counts: By axis, the number of rows of each new batch.
         """
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
@@ -132,7 +143,11 @@ class Shapes:
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
-        """Grow the largest shape, if needed, for batches like these (rows by axis)."""
+        """Grow the largest shape, unless batches of similar sizes fit already.
+
+        Args:
+            counts: By axis, the number of rows of each batch.
+        """
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
         most = {
             axis: _upper_bound(rows, self.most[axis]) for axis, rows in counts.items()
@@ -149,8 +164,8 @@ def _upper_bound(rows: list[int], most: int) -> int:
     """Return a number of rows that hardly any batch exceeds.
 
     Args:
-        rows: Rows of the batches of full size seen so far.
-        most: Rows of the largest batch seen so far.
+        rows: Number of rows, on one axis, of each batch of full size seen so far.
+        most: Number of rows, on that axis, of the largest batch seen so far.
     """
     if len(rows) <= FEW_BATCHES:
         return math.ceil(most * SLACK)
@@ -158,12 +173,17 @@ def _upper_bound(rows: list[int], most: int) -> int:
 
 
 def _mean_plus(stds: float, rows: list[int]) -> int:
-    """Return the mean plus this many standard deviations, at least 0."""
+    """Return the mean of `rows` plus `stds` standard deviations; 0 if negative."""
     return max(0, math.ceil(mean(rows) + stds * pstdev(rows)))
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
-    """Return whether this many rows by axis fit, with a padding row on each axis."""
+    """Return whether a batch fits into a shape, with a padding row on each axis.
+
+    Args:
+        most: By axis, the number of real rows of the batch.
+        shape: The shape.
+    """
     return all(rows < getattr(shape, axis) for axis, rows in most.items())
 
 

@@ -1,4 +1,11 @@
-"""Two ways to split the fields of a window into batches: without and with padding."""
+"""Two ways to split the fields of a window into batches: without and with padding.
+
+A window is several consecutive batches, assembled as one large batch. Its fields are
+tensors with a row for each element of an axis: graphs, nodes, edges, rooted subgraphs,
+node copies (a node as seen in one rooted subgraph), edge copies (an edge as seen in one
+rooted subgraph) or entries of the `Filling` (the sparse matrix that estimates encodings
+of dropped roots from sampled ones).
+"""
 
 from __future__ import annotations
 
@@ -16,10 +23,11 @@ from gnnak.loading.windows import Window
 
 
 class Splitter(ABC):
-    """Splits one field of a window at a time into its parts for all batches.
+    """Splits one field of a window at a time; each method returns one part per batch.
 
-    On every axis of a window, such as nodes, the rows of a batch are contiguous. Some
-    fields contain indices of such rows; in the parts, they start at 0 in each batch.
+    On every axis of a window, such as nodes, the rows of a batch are consecutive. Some
+    fields contain indices of rows, such as the ends of edges; in the parts, indices
+    count from the first row of their own batch.
     """
 
     @abstractmethod
@@ -30,51 +38,61 @@ class Splitter(ABC):
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Split a field by rows.
+        """Split a field along its first dimension.
 
         Args:
             value: The field, [r, ...].
-            axis: The axis of its r rows.
-            refers_to: The axis whose rows the values index; None if the values are not
-                indices.
+            axis: The axis that the r rows of the field belong to.
+            refers_to: If the values are indices, the axis whose rows they refer to;
+                None if they are not.
             padding: Value of padding rows, if the values are not indices.
         """
 
     @abstractmethod
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Split a field of edges, [2, r], by columns.
+        """Split an `edge_index` along its second dimension.
 
         Args:
-            value: The source and target of each edge.
-            axis: The axis of its r columns.
-            refers_to: The axis whose rows are the ends of edges.
+            value: The source and target of each of r edges, [2, r].
+            axis: The axis of the r columns: "edges" or "edge_copies".
+            refers_to: The axis whose rows the edges join: "nodes" or "copies".
         """
 
     @abstractmethod
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Split a row pointer (CSR).
+        """Split a row pointer of `Groups`, that is, of rows grouped by key (CSR).
+
+        For example, if node copies are grouped by their subgraph, `keys` is "subgraphs"
+        and `rows` is "copies".
 
         Args:
-            value: For every key the first of its rows, and the end; [k + 1].
-            keys: The axis of the keys.
-            rows: The axis of the rows.
+            value: The row pointer, [k + 1]: where the rows of each of k keys start, and
+                last where the rows of the last key end.
+            keys: The axis of the keys, by which rows are grouped.
+            rows: The axis of the rows that are grouped.
         """
 
     @abstractmethod
     def real(self) -> Sequence[RealCounts | None]:
-        """Return the number of real rows of each batch; None = no row is padding."""
+        """Return the number of real rows of each batch on every axis.
+
+        For a batch without padding, it is None.
+        """
 
     @abstractmethod
     def padded_to(self) -> Sequence[Shape | None]:
-        """Return the shape each batch is padded to; None = it is not padded."""
+        """Return the shape of each padded batch; None for a batch without padding."""
 
 
 class SliceSplitter(Splitter):
-    """Splits a window into batches without padding: slices, with indices shifted.
+    """Splits a window into batches without padding.
+
+    The part of a field for a batch is a slice of the field. If the field contains
+    indices, the first row of the batch is subtracted from them.
 
     Args:
         window: The batches.
-        first_batch: Number of the first batch to return.
+        first_batch: Number of the first batch to return; earlier ones are skipped.
     """
 
     def __init__(self, window: Window, first_batch: int = 0) -> None:
@@ -88,7 +106,7 @@ class SliceSplitter(Splitter):
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return slices of rows; `padding` is not used."""
+        """Return the slice of rows of each batch; `padding` is not used."""
         sizes = self.sizes(axis)
         part = value.narrow(0, self.starts[axis][0], sum(sizes))
         if refers_to is not None:
@@ -96,13 +114,17 @@ class SliceSplitter(Splitter):
         return part.split(sizes)
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return slices of columns."""
+        """Return the slice of columns of each batch."""
         sizes = self.sizes(axis)
         part = value.narrow(1, self.starts[axis][0], sum(sizes))
         return (part - self._per_row(self.first[refers_to], axis)).split(sizes, dim=1)
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return slices of the row pointer; each includes the end of its last key."""
+        """Return the row pointer of each batch.
+
+        Slices of neighbouring batches overlap by one entry: the end of the last key of
+        one batch is the start of the first key of the next.
+        """
         sizes = [size + 1 for size in self.sizes(keys)]
         number = torch.arange(len(sizes), device=value.device)
         batch = self._per_row(number, keys, extra=1)
@@ -111,18 +133,18 @@ class SliceSplitter(Splitter):
         return found.split(sizes)
 
     def real(self) -> Sequence[RealCounts | None]:
-        """Return None for each batch: no row is padding."""
+        """Return None for each batch, as no batch has padding."""
         return [None] * len(self.sizes("graphs"))
 
     def padded_to(self) -> Sequence[Shape | None]:
-        """Return None for each batch: none is padded."""
+        """Return None for each batch, as no batch is padded."""
         return [None] * len(self.sizes("graphs"))
 
     def _per_row(self, value: Tensor, axis: str, extra: int = 0) -> Tensor:
-        """Repeat the value of each batch for all its rows, and `extra` times more.
+        """Repeat the value of each batch once for each of the batch's rows on an axis.
 
         Args:
-            value: One value per batch; further entries are ignored.
+            value: One value per batch, [b] or longer; further entries are ignored.
             axis: The axis of the rows.
             extra: Number of additional repeats per batch.
         """
@@ -136,14 +158,14 @@ class SliceSplitter(Splitter):
 class PaddingSplitter(Splitter):
     """Splits a window into batches and pads each to a shape.
 
-    Padding rows come after the real rows. Padding indices refer to padding rows only,
-    evenly spread over them in ascending order, so padding never mixes with real data.
-    The exception are indices of graphs: they refer to the last graph.
+    Padding rows come after the real rows. Indices in padding rows refer to padding rows
+    only, so padding never mixes with real data. They are spread evenly over the padding
+    rows, in ascending order; but padding indices of graphs all refer to the last graph.
 
     Args:
         window: The batches.
-        shapes: The shapes of the first batches, which are the ones returned. All must
-            have the same number of graphs.
+        shapes: The shape for each of the first batches of the window; later batches are
+            not returned. All shapes must have the same number of graphs.
     """
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
@@ -181,7 +203,7 @@ class PaddingSplitter(Splitter):
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
         """Return the row pointer of each batch, in which padding keys have no rows.
 
-        There is one exception: the last graph has all padding nodes.
+        There is one exception: all padding nodes belong to the last graph.
         """
         span = self.span[keys]
         given = (span.first, self.end[keys], span.most, self.span[rows].first)
@@ -191,23 +213,29 @@ class PaddingSplitter(Splitter):
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
     def real(self) -> Sequence[RealCounts]:
-        """Return the number of real rows of each batch."""
+        """Return the number of real rows of each batch on every axis."""
         return self.counts
 
     def padded_to(self) -> Sequence[Shape]:
-        """Return the shape of each batch."""
+        """Return the shape that each batch is padded to."""
         return self.shapes
 
     def _indices(
         self, values: list[Tensor], axis: str, refers_to: str
     ) -> Sequence[Tensor]:
-        """Return v padded index tensors of each batch as a matrix, [v, rows]."""
+        """Return for each batch its parts of v index tensors, padded, [v, rows].
+
+        Args:
+            values: The v index tensors, [r] each.
+            axis: The axis of the r entries.
+            refers_to: The axis whose rows the indices refer to.
+        """
         axes = self.span[axis], self.span[refers_to]
         found = pad_numbers(values, *axes, to_last=refers_to == "graphs")
         sizes = [len(values) * size for size in self.sizes(axis)]
         return [part.view(len(values), -1) for part in self._cropped(found, sizes)]
 
     def _cropped(self, found: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """Return the first `sizes[i]` entries of `found[i]` for each batch i."""
+        """Return `found[i, :sizes[i]]` for each batch i."""
         pairs, most = zip(found.unbind(), sizes, strict=True), found.size(1)
         return [part if size == most else part[:size] for part, size in pairs]

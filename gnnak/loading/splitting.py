@@ -1,4 +1,7 @@
-"""Split a window into batches with their subgraphs, as training steps take them."""
+"""Split a window into batches with their rooted subgraphs, for training steps.
+
+A window is several consecutive batches, assembled as one large batch.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,16 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""For each kind of `Groups`, the axis of its keys and the axis of its rows."""
+"""For each kind of `Groups` (rows grouped by key, in CSR form), the axes of keys and of
+rows. The first kind, for example, groups node copies ("copies") by their subgraph; a
+node copy is a node as seen in one rooted subgraph."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""The `Groups` that only `SampledSubgraphs` have: entries of the filling by node and by
-subgraph."""
+"""Like `GROUPS`, for the `Groups` that only `SampledSubgraphs` have: the entries of the
+`Filling` (the sparse matrix that estimates encodings of dropped roots from sampled
+ones), grouped by row, which is a node, or by column, which is a sampled subgraph."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -35,9 +41,10 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
 
     Args:
         window: The batches.
-        groups: Whether the subgraphs of each batch come with their centroids and all
-            their `Groups`; these are computed once for the whole window.
-        first_batch: Number of the first batch to return.
+        groups: Whether to compute centroids and all `Groups` once for the whole window
+            and store them in the subgraphs of each batch. If False, each batch computes
+            them when they are needed.
+        first_batch: Number of the first batch to return; earlier ones are skipped.
     """
     return _items(window, SliceSplitter(window, first_batch), groups)
 
@@ -46,14 +53,14 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
     """Split a window into batches padded to given shapes, with centroids and `Groups`.
 
     Real rows come first on every axis. The last graph is padding and contains all
-    padding nodes. Padding edges are self loops of padding nodes. Padding copies
+    padding nodes. Padding edges are self loops of padding nodes. Padding node copies
     represent padding nodes, are in padding subgraphs and belong to no group. Padding
     entries of a `Filling` have weight zero.
 
     Args:
         window: The batches.
-        shapes: The shapes of the first batches, which are the ones returned. Each needs
-            at least one padding row on every axis.
+        shapes: The shape for each of the first batches of the window; later batches are
+            not returned. A shape must leave at least one padding row on every axis.
     """
     for number, shape in enumerate(shapes):
         rows = {axis: window.counts(axis)[number] for axis in window.axes}
@@ -88,7 +95,14 @@ def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Yield the subgraphs of each batch; `whole` are those of the window."""
+    """Yield the rooted subgraphs of each batch.
+
+    Args:
+        window: The batches.
+        whole: The rooted subgraphs of the whole window.
+        splitter: Splits each field of `whole`.
+        groups: Whether to store centroids and `Groups` in the result.
+    """
     fields = zip(
         splitter.rows(whole.root, "subgraphs", "nodes"),
         splitter.rows(whole.node, "copies", "nodes"),
@@ -113,7 +127,7 @@ def _records(
 
 
 def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, the fields that only `SampledSubgraphs` have."""
+    """Yield, for each batch, the fields that `SampledSubgraphs` adds, by name."""
     filling = map(
         Filling,
         splitter.rows(whole.filling.node, "fillings", "nodes"),
@@ -127,7 +141,10 @@ def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dic
 
 
 def _derived(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, centroids and groups as `RootedSubgraphs.assume` takes."""
+    """Yield, for each batch, keyword arguments for `RootedSubgraphs.assume`.
+
+    They are the centroids and all `Groups` of the batch's subgraphs.
+    """
     kinds, axes = [], GROUPS
     if isinstance(whole, SampledSubgraphs):
         axes = GROUPS | SAMPLED_GROUPS

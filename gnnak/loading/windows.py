@@ -1,7 +1,8 @@
-"""Windows: runs of consecutive batches that are assembled together.
+"""Windows: several consecutive batches that are assembled together.
 
-One large batch needs far fewer kernels than many small ones. It is assembled once, with
-all graphs of the window, and then split (see `gnnak.loading.splitting`).
+One large batch needs far fewer kernels than many small ones. All graphs of a window are
+therefore assembled as one large batch, which is then split into its batches (see
+`gnnak.loading.splitting`).
 """
 
 from __future__ import annotations
@@ -19,38 +20,42 @@ from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""The axes of a window; on each, the rows of a batch are contiguous."""
+"""The axes of a window: those of a batch, and the entries of the `Filling` (the sparse
+matrix that estimates encodings of dropped roots from sampled ones). On each axis, the
+rows of a batch are consecutive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Consecutive batches assembled as one large batch, with the offsets of each."""
+    """Several consecutive batches as one large batch, and where each batch starts."""
 
     batch: GraphBatch
     """The graphs of all batches, sorted by batch."""
     subgraphs: RootedSubgraphs | None
     """The rooted subgraphs, sorted by graph; None = batches have no subgraphs."""
     node_targets: bool
-    """Whether `batch.y` has one row per node; otherwise it has one per graph."""
+    """Whether the targets `batch.y` have one row per node; if not, one per graph."""
     first: dict[str, Tensor]
-    """By axis, [b + 1]: offset of the first row of each batch; the last entry is the
-    end."""
+    """By axis, [b + 1]: the first row of each of the b batches, and last the number of
+    rows of the window. On the device."""
     starts: dict[str, list[int]]
-    """The same offsets on the host."""
+    """The same numbers as in `first`, by axis, on the host."""
     known: dict[str, int | bool]
-    """The derived values `max_hop` and `in_order` of the subgraphs, which are passed on
-    to every batch; `max_hop` is the maximum over the window."""
+    """The values of `RootedSubgraphs.max_hop` and `RootedSubgraphs.in_order` for the
+    whole window. They are stored in the subgraphs of every batch, so `max_hop` of a
+    batch is the maximum over its window."""
 
     @property
     def num_batches(self) -> int:
-        """Number of batches, b."""
+        """Number of batches in the window, b."""
         return len(self.starts["graphs"]) - 1
 
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes on which this window has rows.
 
-        These are graphs, nodes and edges; with subgraphs also their axes; with
+        These are graphs, nodes and edges; with subgraphs also rooted subgraphs, node
+        copies (a node as seen in one rooted subgraph) and edge copies; with
         SubgraphDrop also the entries of the `Filling`.
         """
         if self.subgraphs is None:
@@ -68,11 +73,14 @@ def make_window(
     sizes: Sequence[int],
     node_targets: bool = False,
 ) -> Window:
-    """Compute the offsets of each batch of a window, with a single synchronisation.
+    """Find where each batch of a window starts on every axis, and return the window.
+
+    This synchronises with the device only once.
 
     Args:
         batch: The graphs of all batches, sorted by batch.
-        subgraphs: Their rooted subgraphs, sorted by graph; None = no subgraphs.
+        subgraphs: The rooted subgraphs of these graphs, sorted by graph; None = no
+            subgraphs.
         sizes: Number of graphs of each batch.
         node_targets: Whether `batch.y` has one row per node instead of per graph.
     """
@@ -98,7 +106,7 @@ def make_window(
     if isinstance(subgraphs, SampledSubgraphs):
         filling = subgraphs.filling
         if not filling.in_order:
-            # Sort the entries by batch.
+            # Sort the entries of the filling by batch.
             graph = batch.batch[filling.node]
             number = torch.searchsorted(ends, graph, right=True)
             filling = filling.at(torch.argsort(number, stable=True))

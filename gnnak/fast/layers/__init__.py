@@ -1,13 +1,19 @@
 """Fused implementations of GNN-AK layers: fewer kernels, less memory for training.
 
 Each computation is a `torch.autograd.Function` on top of `gnnak.fast.kernels`. Tensors
-with a row per node copy are by far the largest of a network; wherever one can be
-recomputed cheaply in the backward pass, it is not saved for it.
+with a row per node copy (a node as seen in one rooted subgraph) are by far the largest
+of a network. Those that can be recomputed cheaply in the backward pass are not saved
+for backward.
 
-Names that all modules share: a *copy* is a node copy, that is, a node seen in one
-rooted subgraph; `c` holds the states of copies and `e` those of edges; *normed* means
-the output of a batch norm, and `k` holds the norm's constants (`NormConstants`);
-`norm_follows` tells whether the result goes into a batch norm that uses the statistics
-of the batch. That norm subtracts the mean of every column, so that a constant added to
-a column, such as a bias, cancels and its gradient is zero.
+Names that all modules share:
+
+- An *edge copy* is an edge as seen in one rooted subgraph; it joins two node copies.
+- The *centroid* of a rooted subgraph is the node copy of its root.
+- Variables: `c` holds the states of node copies, `e` the states of the graph's edges,
+  and `k` the constants of a batch norm (`NormConstants`).
+- In shapes, n counts nodes, e edges, s rooted subgraphs, m node copies, f edge copies,
+  and t the rows of the hop table.
+- `norm_follows` tells whether a result goes into a batch norm that uses the statistics
+  of the batch. That norm subtracts the mean of every column, so that a constant added
+  to a column, such as a bias, cancels and its gradient is zero.
 """

@@ -1,14 +1,15 @@
-r"""States of edges with one real feature: a ReLU of an affine function of it.
+r"""Edge states in affine form, for edges that have one real number as raw feature.
 
-The encoder of the feature $v$ is a Linear without bias (weight $w$), a batch norm
-(weight $\gamma$, bias $\beta$) and a ReLU. With $\mu$ and $\sigma^2$ the mean and the
-variance of $w v$, which are those of $v$ times $w$ and $w^2$, the state of an edge is
+The encoder of the number $v$ is a Linear without bias (weight $w$), a batch norm
+(weight $\gamma$, bias $\beta$) and a ReLU. Let $\mu$ and $\sigma^2$ be the mean and the
+variance of $w v$ over all edges: $w$ times the mean of $v$, and $w^2$ times its
+variance. Then the state of an edge is
 
 $$\text{ReLU}(a v + b) \qquad a = \frac{\gamma w}{\sqrt{\sigma^2 + \epsilon}} \qquad
   b = \beta - \frac{\gamma \mu}{\sqrt{\sigma^2 + \epsilon}}$$
 
-The slope $a$, the offset $b$ and one number per edge are enough; no tensor [e, c] is
-computed.
+The affine form of the edge states consists of the slope $a$, the offset $b$ and one
+number per edge. The tensor of all e edge states, [e, c], is never computed.
 """
 
 import torch
@@ -23,14 +24,16 @@ from gnnak.nn.features import ContinuousEncoder
 def affine_states(
     encoder: nn.Module, values: Tensor | None, num_edges: int
 ) -> EdgeStates | None:
-    """Encode raw edge features in affine form, or return None where that is impossible.
+    """Encode raw edge features as edge states in affine form (see the module).
 
-    It is possible for a `ContinuousEncoder` of one feature without forward hooks, on at
-    least two edges, if the features need no gradient.
+    The affine form exists if the encoder is a `ContinuousEncoder` of one feature whose
+    norm is fusable, without forward hooks, if there are at least two edges, and if the
+    features need no gradient. Otherwise return None.
 
     Args:
-        encoder: An encoder of features.
-        values: The features, [e] or [e, c].
+        encoder: The encoder of raw edge features.
+        values: The raw edge features, [e] or [e, v]; may be None for encoders other
+            than `ContinuousEncoder`.
         num_edges: Number of edges, e.
     """
     if type(encoder) is not ContinuousEncoder or encoder.in_channels > 1:
@@ -44,14 +47,20 @@ def affine_states(
 
 
 def _slope_and_offset(block: Block, values: Tensor) -> Tensor:
-    """Return slope a and offset b of Linear and norm, [2, c], on values [e, 1].
+    """Return the slope and the offset that Linear and norm amount to, stacked, [2, c].
 
-    In training this updates the running statistics of the norm, as the norm does.
+    In training, this also updates the running statistics of the norm, as a call of the
+    norm would.
+
+    Args:
+        block: The Linear and the norm of the encoder.
+        values: The raw feature of each edge, [e, 1].
     """
     norm, weight = block.norm, block.linear.weight[:, 0]
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    # Clone: the backward pass needs this value, and training updates it in place.
+    # Clone the running mean: the backward pass reads the mean that is used here, and
+    # training updates the running mean in place.
     mean, variance = norm.running_mean.clone(), norm.running_var
     if norm.training:
         value_mean, value_variance, count = statistics(values, norm.real_rows())

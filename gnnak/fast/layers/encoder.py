@@ -1,7 +1,8 @@
-"""Encodings of continuous features, recomputed wherever the backward pass reads them.
+"""Encode continuous edge features, and recompute the encoding in the backward pass.
 
-The encodings of edges are a wide tensor [e, c], computed from few columns of features.
-Saving the features for backward, instead of the encodings, saves memory.
+The encoding of r edges is a wide tensor, [r, c]; the features it is computed from have
+few columns, [r, v]. Saving the features for backward, instead of the encoding, saves
+memory.
 """
 
 import weakref
@@ -22,23 +23,25 @@ from gnnak.nn.norm import BatchNorm
 
 
 def has_foreign_hooks() -> bool:
-    """Return whether saved-tensor hooks are active that this module did not set.
+    """Return whether saved-tensor hooks of other code than this module are active.
 
-    Activation checkpointing, for example, sets hooks that decide what is saved for
-    backward.
+    Saved-tensor hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved
+    for backward. Activation checkpointing, for example, sets such hooks.
     """
     top = torch._C._autograd._top_saved_tensors_default_hooks(True)
     return top is not None and getattr(top[0], "__module__", None) != __name__
 
 
 def can_recompute(block: Block, values: Tensor) -> bool:
-    """Return whether `recomputed_encoding` can replace a block, in training.
+    """Return whether `recomputed_encoding` can compute the encoding of these features.
 
-    Not under autocast, nor where others set saved-tensor hooks, as checkpointing does.
+    It can if the block is in training mode, gradients are enabled, autocast is off, the
+    norm can be fused, and no code outside this module has set saved-tensor hooks, as
+    activation checkpointing does.
 
     Args:
         block: The Linear and the norm of the encoder.
-        values: The features, [r, v].
+        values: The features of r edges, [r, v].
     """
     kind = values.device.type
     if torch.is_autocast_enabled(kind) or not torch.is_grad_enabled():
@@ -50,14 +53,15 @@ def can_recompute(block: Block, values: Tensor) -> bool:
 
 @contextmanager
 def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
-    """Yield `ReLU(norm(linear(values)))`, which is not saved for backward.
+    """Context manager: yield an encoding that is recomputed in the backward pass.
 
-    Inside the `with` block, saved-tensor hooks store nothing when an operation saves
-    the encoding for backward, and recompute it when a gradient needs it.
+    The encoding is `ReLU(norm(linear(values)))`, [r, c]. Within the `with` block,
+    saved-tensor hooks are active: when an operation saves the encoding for backward,
+    they store nothing; when its gradient needs the encoding, they recompute it.
 
     Args:
         block: The Linear, without bias, and the norm.
-        values: The features, [r, v].
+        values: The features of r edges, [r, v].
     """
     matrix = block.linear.weight
     weights = block.norm.weight, block.norm.bias
@@ -65,17 +69,20 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     states_ref, states_version = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
-        """Return a saved tensor and its version counter, or None for the encoding.
+        """Return what autograd stores for a tensor that an operation saves.
 
-        An encoding that was changed in place is stored like any other tensor.
+        This is None for the encoding; for any other tensor it is the tensor and its
+        version counter. If the encoding was changed in place, it counts as another
+        tensor.
         """
         if saved._version == states_version and _are_same(saved, states_ref()):
             return None
-        # Detach: a result saved with its own history would be a reference cycle.
+        # Detach: if an operation saves its own result, the result would refer to the
+        # operation and the operation to the result, a reference cycle.
         return saved.detach(), saved._version
 
     def unpack(packed: tuple[Tensor, int] | None) -> Tensor:
-        """Return the saved tensor, or recompute the encoding."""
+        """Return the tensor that `pack` stored; if None, recompute the encoding."""
         if packed is None:
             return _states(values, matrix, k)
         saved, version = packed
@@ -99,13 +106,22 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
-    """Compute the encoding [r, c] from the features [r, v], without autograd."""
+    """Recompute the encoding, `ReLU(norm(linear(values)))`, without autograd, [r, c].
+
+    Args:
+        values: The features of r edges, [r, v].
+        matrix: Weight of the Linear, [c, v].
+        k: The norm's scale and shift, as computed in the forward pass.
+    """
     kernels = kernels_for(values)
     return kernels.norm_act(linear(values, matrix), k, True, None)
 
 
 class _Encode(torch.autograd.Function):
-    """Linear, norm, ReLU, and the norm's constants; saves only the features."""
+    """Autograd function that returns the encoding and the norm's scale and shift.
+
+    For backward it saves only the features and the weight of the Linear.
+    """
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""Estimates at dropped roots (SubgraphDrop) as a sparse matrix product."""
+"""Estimate the encodings of dropped roots (SubgraphDrop) by a sparse matrix product."""
 
 from typing import Any
 
@@ -13,17 +13,26 @@ from gnnak.subgraphs.groups import Groups
 
 
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
-    """Return values of all nodes, [n, c], from those of the sampled roots, [s, c].
+    """Return one encoding of all n nodes, [n, c].
 
-    The value of a node whose subgraph was dropped is estimated as a weighted sum of
-    values of sampled roots; see `Filling`.
+    The encoding of a node whose subgraph was dropped is estimated as a weighted sum of
+    the encodings of sampled roots. The weights are the sparse matrix
+    `subgraphs.filling`.
+
+    Args:
+        values: The encoding at the s sampled roots, [s, c].
+        subgraphs: The sampled subgraphs.
     """
     takers, givers = subgraphs.by("taker"), subgraphs.by("giver")
     return _Fill.apply(values, subgraphs.filling, takers, givers)
 
 
 class _Fill(torch.autograd.Function):
-    """Multiply with a sparse matrix in CSR form; the gradient with its transpose."""
+    """Autograd function that multiplies the sparse matrix `filling` with `values`.
+
+    The backward pass multiplies the transposed matrix with the gradient. `takers` are
+    the matrix entries grouped by row (node), `givers` by column (sampled subgraph).
+    """
 
     @staticmethod
     def forward(

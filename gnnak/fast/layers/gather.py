@@ -1,8 +1,8 @@
 """Gathers and segment sums whose gradients are sums over sorted groups.
 
 PyTorch computes the gradient of a gather with atomic additions, in random order. Here
-one GPU program sums all gradients of a row: the result is deterministic, and faster
-where few rows get many gradients.
+a single Triton program sums all gradients of one row. The result is deterministic, and
+it is computed faster where few rows receive many gradients each.
 """
 
 from typing import Any
@@ -15,38 +15,46 @@ from gnnak.fast.kernels import kernels_for
 from gnnak.subgraphs.groups import Groups
 
 SMALL_TABLE = 128
-"""Largest number of rows of a table for `lookup_rows`."""
+"""Largest number of rows that a table passed to `lookup_rows` may have."""
 
 
 def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Return the rows `index` [m] of `values` [r, c], as [m, c].
+    """Return `values[index]`, [m, c].
 
     Args:
-        values: The rows.
-        index: The rows to gather, [m].
-        groups: The positions in `index` grouped by their row; r groups.
+        values: The rows to gather from, [r, c].
+        index: The numbers of the rows to gather, [m].
+        groups: The m positions in `index`, grouped by the row they refer to: r groups.
     """
     return _Gather.apply(values, index, groups)
 
 
 def sum_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Sum the rows of `values` [m, c] that share an index, as [r, c].
+    """Sum all rows of `values` that share an index, [r, c].
 
     Args:
-        values: The rows.
-        index: The output row that each row is added to, [m].
-        groups: The positions in `index` grouped by output row; r groups.
+        values: The rows to sum, [m, c].
+        index: The output row that each row of `values` is added to, [m].
+        groups: The m rows of `values`, grouped by output row: r groups.
     """
     return _Sum.apply(values, index, groups)
 
 
 def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return the rows `index` [m] of a table [k, c] of up to 128 rows, as [m, c]."""
+    """Return `table[index]`, [m, c], for a small table.
+
+    Args:
+        table: The table, [k, c], with at most `SMALL_TABLE` rows.
+        index: The numbers of the rows to look up, [m].
+    """
     return _Lookup.apply(table, index)
 
 
 class _Gather(torch.autograd.Function):
-    """Gather rows; the gradient is a segment sum, which can be differentiated."""
+    """Autograd function of `gather_rows`; the backward pass is `sum_rows`.
+
+    The gradient can be differentiated again.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -59,7 +67,10 @@ class _Gather(torch.autograd.Function):
 
 
 class _Sum(torch.autograd.Function):
-    """Sum rows by group; the gradient is a gather, which can be differentiated."""
+    """Autograd function of `sum_rows`; the backward pass is `gather_rows`.
+
+    The gradient can be differentiated again.
+    """
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, groups: Groups) -> Tensor:
@@ -72,7 +83,10 @@ class _Sum(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """Look up rows of a small table; the gradient of each table row is one sum."""
+    """Autograd function of `lookup_rows`.
+
+    The gradient of a table row is the sum of the gradients of all its lookups.
+    """
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:

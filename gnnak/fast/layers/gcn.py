@@ -1,4 +1,8 @@
-"""Fused GCN: no tensor with a row per edge copy, and no added self-loop edges."""
+"""Fused GCN on rooted subgraphs: no messages are stored, no self loops are added.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph. Messages would need a tensor with a row per edge copy.
+"""
 
 from typing import Any
 
@@ -22,9 +26,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gcn` computes what this conv does on these edge states.
+    """Return whether `run_gcn` gives the same result as this conv.
 
-    It must be the GCN of Kipf and Welling, on edges without weights.
+    It does if the conv is the GCN of Kipf and Welling, and if there are no edge states
+    or weights: `e` is None.
     """
     return (
         e is None
@@ -40,21 +45,26 @@ def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) ->
 def run_gcn(
     conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply `conv` to the copies; arguments and results as of `FusedConv.run`.
+    r"""Apply `conv` to node copies; arguments and results as in `FusedConv.run`.
+
+    The output for node copy $i$, with weight $W$ and bias $b$ of the conv, is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
 
     with $d_i$ = 1 + the number of edge copies $j \to i$, $j \neq i$. As in PyG, every
-    copy has exactly one self loop, those of the graph are ignored, and parallel edges
-    are all counted.
+    node copy gets one self loop, self loops of the graph are ignored, and parallel
+    edges are all counted.
     """
     weights = (conv.lin.weight, conv.bias)
     return Rows(_Gcn.apply(c.values, *weights, edges, norm_follows, c.recompute)), c
 
 
 class _Gcn(torch.autograd.Function):
-    """Result of `run_gcn`; saves c for backward, or the tensors that recompute it."""
+    """Autograd function that computes the conv's output for `run_gcn`.
+
+    It saves c for backward, or the tensors that recompute c.
+    """
 
     @staticmethod
     def forward(

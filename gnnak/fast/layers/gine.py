@@ -1,4 +1,8 @@
-"""Fused GINE: no tensor with a row per edge copy."""
+"""Fused GINE on rooted subgraphs: the messages are never stored.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph. Messages would need a tensor with a row per edge copy.
+"""
 
 from typing import Any
 
@@ -23,10 +27,11 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gine` computes what this conv does on these edge states.
+    """Return whether `run_gine` gives the same result as this conv.
 
-    It must be the GINE of the paper's experiments: an update network of Linear, norm,
-    ReLU and Linear, and a learned epsilon.
+    It does if the conv is the GINE of the paper's experiments (an update network of
+    Linear, norm, ReLU and Linear, and a learned epsilon), and if there are edge states
+    `e` as wide as the node states.
     """
     parts = two_linears(conv.nn)
     return (
@@ -43,7 +48,7 @@ def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) 
 def run_gine(
     conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply `conv` to the copies; arguments and results as of `FusedConv.run`."""
+    """Apply `conv` to node copies; arguments and results as in `FusedConv.run`."""
     parts = two_linears(conv.nn)
     assert parts is not None
     assert e is not None
@@ -59,15 +64,16 @@ def gine_linear(
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
     Args:
-        c: States of the copies, [m, w].
-        e: States of the edges, [e, w].
+        c: States of the m node copies, [m, w].
+        e: States of the e edges of the graph, [e, w].
         eps: The learned scalar, [1].
-        matrix: W, [c', w].
+        matrix: W, the weight of the first Linear, [c', w].
         edges: The edge copies.
 
     Returns:
-        The product [m, c'], and c unchanged. Other functions should read this c: the
-        kernel of the backward pass then adds their gradient to its own.
+        The output of the first Linear, [m, c'], and a tensor equal to c. Functions that
+        read c afterwards should read the returned c instead: the kernel of this
+        backward pass then adds their gradient of c to its own.
     """
     arguments = (c.values, e.values, eps, matrix, e.number, edges, c.recompute)
     values, same, moments = _GineLinear.apply(*arguments)
@@ -75,7 +81,11 @@ def gine_linear(
 
 
 class _GineLinear(torch.autograd.Function):
-    """Results of `gine_linear`; the backward pass recomputes the sums of messages."""
+    """Autograd function of `gine_linear`.
+
+    It returns the output of the first Linear, c, and the column statistics of the
+    output. The backward pass recomputes the sums of messages.
+    """
 
     @staticmethod
     def forward(

@@ -1,9 +1,10 @@
 """The fused GNN-AK layer, from node states to encodings.
 
-It computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding, with
-fewer passes over memory: gates are looked up in a table with a row per hop, one matrix
-product replaces the Linear after the base GNN and the first Linears of all transforms,
-and few tensors have a row per edge copy.
+It computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding, but
+reads and writes memory less often. Gates are looked up in a table with a row per hop.
+One matrix product replaces the Linear after the base GNN and the first Linears of all
+transforms. Few tensors have a row per edge copy (an edge as seen in one rooted
+subgraph); most have a row per node copy (a node as seen in one rooted subgraph).
 """
 
 from itertools import pairwise
@@ -34,31 +35,34 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""For each pooled encoding the axis by which copies are grouped: those of one subgraph,
-or those of one node, are summed into one row."""
+"""For each pooled encoding, the key by which node copies are grouped before pooling:
+their subgraph or their node. All node copies of a group are summed into one row."""
 
 
 def reads_affine(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, encoder: ContinuousEncoder
 ) -> bool:
-    """Return whether the fused layer takes this encoder's states in affine form.
+    """Return whether the fused layer can read the edge states in affine form.
+
+    In affine form (`EdgeStates`) only one number per edge is stored, and the kernels
+    compute the edge states from it.
 
     Args:
-        layer: The layer.
+        layer: The GNN-AK layer.
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
-        encoder: The encoder of raw edge features.
+        encoder: The encoder that maps raw edge features to edge states.
     """
     if encoder.in_channels > 1 or not stack_reads_affine(layer.gnn):
         return False
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    # A placeholder for the states: `can_fuse` reads only their width and dtype.
+    # A placeholder for the edge states: `can_fuse` reads only their width and dtype.
     states = EdgeStates(block.linear.weight.t())
     return can_fuse(layer, x, subgraphs, states)
 
 
 def is_always_fused(layer: GNNAK) -> bool:
-    """Return whether float32 training on a GPU is always fused, on any inputs."""
+    """Return whether this layer is fused for all inputs, in float32 on a GPU."""
     return (
         bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
     )
@@ -67,7 +71,14 @@ def is_always_fused(layer: GNNAK) -> bool:
 def can_fuse(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: EdgeStates | None
 ) -> bool:
-    """Return whether `fused_encodings` can run this layer on these inputs."""
+    """Return whether `fused_encodings` can run this layer on these inputs.
+
+    Args:
+        layer: The GNN-AK layer.
+        x: Node states, [n, c].
+        subgraphs: The rooted subgraphs.
+        e: Edge states; None if there are none.
+    """
     if not _can_fuse_states(layer, x):
         return False
     if e is not None and (e.values.dim() != 2 or e.values.dtype != x.dtype):
@@ -78,7 +89,7 @@ def can_fuse(
 
 
 def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
-    """Return whether the layer and its node states allow fusing, edges aside."""
+    """Return the part of `can_fuse` that depends only on layer and node states."""
     if several_processes() or not layer.transforms:
         return False
     small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
@@ -97,17 +108,19 @@ def fused_encodings(
     e: EdgeStates | None,
     context_reduce: Reduce,
 ) -> dict[Encoding, Tensor]:
-    """Compute the encodings of `GNNAK.encode`, fused.
+    """Compute the same encodings as `GNNAK.encode`, with fused kernels.
 
     Args:
         layer: A layer accepted by `can_fuse`.
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
-        e: Edge states, [e, c + h]; None if the base GNN reads none.
-        context_reduce: POOL of the context encoding.
+        e: Edge states, [e, c + h], where h is the width of the hop table; None if the
+            base GNN reads no edge states.
+        context_reduce: How the context encoding pools node copies: "sum" or "mean".
 
     Returns:
-        Centroid and subgraph encodings [s, c], and context encodings [n, c].
+        Centroid and subgraph encodings, each with a row per rooted subgraph, [s, c],
+        and context encodings, with a row per node, [n, c].
     """
     hops = layer.hop_table
     table = None if hops is None else hops.weight
@@ -122,8 +135,9 @@ def fused_encodings(
     norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
     offset = products.offset
     if offset is not None and norm_follows and "centroid" in layer.encodings:
-        # The norms cancel the offset: its gradient is zero and need not be computed.
-        # Without a centroid encoding it is the bias's only gradient, and must exist.
+        # The norms cancel the offset W b, so its gradient is zero and need not be
+        # computed. Without a centroid encoding, W b is the only use of the bias b, and
+        # the gradient of b must not be None.
         offset = offset.detach()
     after = (products.matrix, offset, norm_follows, products.centroid is not None)
     z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *after)
@@ -147,14 +161,19 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the pooled encodings, as sums, from the output of the first Linears.
+    """Compute the subgraph and context encodings as sums, from the first Linears.
 
     Args:
-        z: The output of the first Linears of all transforms, concatenated, [m, c'].
-        transforms: By encoding, the blocks of its transform.
-        gates: By encoding, its table of gates, [t, c].
-        rows: For each copy its row of the hop table, [m].
+        z: The output of the first Linears of all transforms, with a row per node copy,
+            concatenated along the columns, [m, c'].
+        transforms: For each pooled encoding, the blocks of its transform.
+        gates: For each encoding that has a gate, the gate's value for each of the t
+            rows of the hop table, [t, c].
+        rows: For each node copy, its row of the hop table, [m].
         subgraphs: The rooted subgraphs.
+
+    Returns:
+        For each pooled encoding, the sums over subgraphs, [s, c], or nodes, [n, c].
     """
     tables = [gates.get(name) for name in transforms]
     pools = [_pool(name, blocks, subgraphs) for name, blocks in transforms.items()]
@@ -174,7 +193,13 @@ def _pooled_sums(
 
 
 def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
-    """Compute the centroid encoding [s, c] from the base GNN's states of centroids."""
+    """Compute the centroid encoding, [s, c].
+
+    Args:
+        states: The base GNN's states of the centroids (the node copy of each root in
+            its own subgraph), [s, w]; or [s, w + 4] with `BIAS_COLUMN` appended.
+        products: The weight-only terms of the layer.
+    """
     if products.centroid is not None:
         return linear(states, products.centroid)
     gate = products.gates.get("centroid")
@@ -182,13 +207,24 @@ def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply the third and later Linears of a transform; z is the second's output."""
+    """Apply the third and later Linears of a transform.
+
+    Args:
+        blocks: All blocks of the transform.
+        z: The output of the second block's Linear, [m, c].
+    """
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
     return z
 
 
 def _pool(name: Encoding, blocks: list[Block], subgraphs: RootedSubgraphs) -> Pool:
-    """Return the last norm of a transform and the groups of its encoding."""
+    """Return what `gate_pools` needs to pool one encoding.
+
+    Args:
+        name: The encoding.
+        blocks: The blocks of its transform; the last norm comes just before pooling.
+        subgraphs: The rooted subgraphs.
+    """
     key = subgraphs.node if name == "context" else subgraphs.subgraph
     return Pool(blocks[-1].norm, subgraphs.by(POOL_BY[name]), key)

@@ -1,4 +1,8 @@
-"""From rooted subgraphs to the inputs of the fused convs."""
+"""Compute the inputs of the fused convs: states of node copies, and edge copies.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph.
+"""
 
 from typing import Any
 
@@ -14,7 +18,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """Return the edge copies, grouped by target copy, by source copy and by edge."""
+    """Return the edge copies, grouped by target, by source and by edge of the graph."""
     source, target = subgraphs.edge_index
     return Edges(
         source,
@@ -29,27 +33,30 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 def lift(
     x: Tensor, table: Tensor | None, rows: Tensor, subgraphs: RootedSubgraphs
 ) -> Rows:
-    """Give every copy its node's state and the encoding of its hop, [m, c + h].
+    """Return the input states of all m node copies, [m, c + h].
 
-    The result is not saved for backward, as there are far fewer nodes than copies: the
-    backward pass recomputes it once and caches it until it computes the gradient of x.
+    The state of a node copy is the state of its node, followed by the row of the hop
+    table for its distance to the root. These states are not saved for backward: they
+    can be recomputed from the node states, and there are far fewer nodes than node
+    copies. The backward pass recomputes them once, and caches them until it has
+    computed the gradient of x.
 
     Args:
         x: Node states, [n, c].
-        table: The hop table, [t, h]; None = node states alone.
-        rows: For each copy its row of `table`, [m].
+        table: The hop table, [t, h]; None = append nothing to the node states.
+        rows: For each node copy, its row of `table`, [m].
         subgraphs: The rooted subgraphs.
     """
     node = subgraphs.node
     cached = CachedRecompute(lambda x, table: kernels_for(x).lift(x, table, node, rows))
     values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), cached)
-    # Only the backward pass of `_Lift` clears the cache: fill it only then.
+    # Only the backward pass of `_Lift` clears the cache, so cache only if it will run.
     cached.caches = values.requires_grad
     return Rows(values, recompute=Recompute(cached, (x, table)))
 
 
 class _Lift(torch.autograd.Function):
-    """Gather node states and hop encodings; the gradients are segment sums."""
+    """Autograd function of `lift`; the gradients are segment sums."""
 
     @staticmethod
     def forward(

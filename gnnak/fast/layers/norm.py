@@ -1,7 +1,8 @@
 """Batch norm and ReLU, fused with the residual sum or the Linear after them.
 
 The output of the norm is not saved for backward: it is recomputed from the norm's
-input, which costs one pass over memory.
+input, which costs one pass over memory. In all shapes, m is the number of rows, mostly
+one per node copy (a node as seen in one rooted subgraph).
 """
 
 from collections.abc import Sequence
@@ -42,11 +43,11 @@ def norm_relu_linear(
     """Return `linear(ReLU(norm(h)))`, [m, c'].
 
     Args:
-        norm: The norm.
-        h: Rows, [m, c].
-        linear: The Linear after it.
+        norm: The norm before the ReLU.
+        h: The input of the norm, [m, c].
+        linear: The Linear after the ReLU.
         norm_follows: Whether the result goes into a norm that uses batch statistics:
-            the bias of `linear` then cancels.
+            the bias of `linear` then cancels, and its gradient is zero.
     """
     (out,) = norm_relu_linears([norm], h, [linear], norm_follows)
     return out
@@ -63,14 +64,16 @@ def norm_relu_linears(
 
     Args:
         norms: A norm for each part.
-        h: Rows, [m, c * parts].
+        h: The input of the norms, [m, c * parts].
         linears: A Linear for each part.
-        norm_follows: Whether all results go into norms that use batch statistics.
-        recompute: Whether the backward pass recomputes the results instead of saving
-            them. If h is recomputed, too, this happens once: all readers share it.
+        norm_follows: Whether all results go into norms that use batch statistics: the
+            biases of `linears` then cancel, and their gradients are zero.
+        recompute: Whether functions that read a result in their backward pass recompute
+            it instead of saving it. If h is recomputed as well, this is done once and h
+            is shared by all parts.
 
     Returns:
-        A result [m, c'] for each part.
+        For each part, the output of its Linear, [m, c'].
     """
     weights = [
         part
@@ -85,7 +88,8 @@ def norm_relu_linears(
         h.values, norms, norm_follows, *h[1:], *weights
     )
     if cached_h is not None:
-        # Only the backward pass of `_NormLinears` clears the cache: fill it only then.
+        # Only the backward pass of `_NormLinears` clears the cache, so cache only if it
+        # will run.
         cached_h.caches = outs[0].requires_grad
     recomputes: list[Recompute | None] = [None] * len(norms)
     if recompute:
@@ -101,9 +105,9 @@ def _product_recompute(
 
     Args:
         h: The input of the norms, [m, c * count].
-        index: Which of the parts of h this is.
-        count: Number of parts.
-        k: The constants of this part's norm.
+        index: The number of the part, from 0.
+        count: Number of parts that the columns of h are split into.
+        k: The scale and shift of this part's norm.
         linear: The Linear of this part.
     """
     recompute_h = recompute_function(h.recompute)
@@ -118,7 +122,11 @@ def _product_recompute(
 
 
 class _NormAct(torch.autograd.Function):
-    """`residual + act(norm(h))`, act being ReLU or nothing; saves h for backward."""
+    """Autograd function that returns `residual + act(norm(h))`; saves h for backward.
+
+    `act` is the ReLU if `relu` is True, else the identity; the residual may be None.
+    `moments` are the column statistics of h, or None if they are not known.
+    """
 
     @staticmethod
     def forward(
@@ -147,10 +155,13 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Results of `norm_relu_linears`, their moments, and the constants of the norms.
+    """Autograd function of `norm_relu_linears`.
 
-    Saves h for backward, or the tensors that recompute it. `weights` are, for each
-    part, weight and bias of the norm and weight and bias of the Linear.
+    It returns the output of each part's Linear, then a tuple of the outputs' column
+    statistics, and a list of the norms' constants. It saves h for backward, or the
+    tensors that recompute h. `moments` are the column statistics of h, or None.
+    `weights` are four tensors for each part: weight and bias of the norm, then weight
+    and bias of the Linear.
     """
 
     @staticmethod
@@ -188,7 +199,8 @@ class _NormLinears(torch.autograd.Function):
         matrices, offsets = saved[:count], saved[count : 2 * count]
         h = saved_or_recomputed(saved[2 * count :], ctx.recompute)
         if isinstance(ctx.recompute, CachedRecompute):
-            # The readers of the results came before: nobody needs h after this.
+            # Functions that read the results ran their backward passes before this one,
+            # so h is not needed any more.
             ctx.recompute.release()
         grad_h = h if ctx.overwrite else torch.empty_like(h)
         parts = (rows.chunk(count, dim=1) for rows in (h, grad_h))
@@ -208,13 +220,13 @@ class _NormLinears(torch.autograd.Function):
 def offset_grad(
     grad: Tensor, offset: Tensor | None, norm_follows: bool
 ) -> Tensor | None:
-    """Return the gradient of an offset [c] that is added to every row.
+    """Return the gradient of an offset, such as a bias, that is added to every row.
 
     Args:
-        grad: Gradient of the sum, [m, c].
-        offset: The offset; None = there is none, and no gradient.
-        norm_follows: Whether the sum goes into a norm that uses batch statistics: the
-            offset then cancels, and the gradient is zero.
+        grad: Gradient of the rows after the offset was added, [m, c].
+        offset: The offset, [c]; None = there is no offset, and None is returned.
+        norm_follows: Whether these rows go into a norm that uses batch statistics: the
+            offset then cancels, and its gradient is zero.
     """
     if offset is None:
         return None

@@ -1,4 +1,4 @@
-"""Recognise the parts of modules that have fused implementations."""
+"""Check whether modules can be fused, and find the Linears and norms inside them."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from gnnak.nn.norm import BatchNorm, several_processes
 
 
 class TwoLinears(NamedTuple):
-    """The parts of an `mlp` with one hidden layer: Linear, norm, ReLU, Linear."""
+    """The weights of an `mlp` with one hidden layer: Linear, norm, ReLU, Linear."""
 
     first: nn.Linear
     """The Linear before the norm, without a bias."""
@@ -19,30 +19,42 @@ class TwoLinears(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The parts of a `dense_block`: Linear and norm; a ReLU follows them."""
+    """The Linear and the norm of a `dense_block`, which is Linear, norm and ReLU."""
 
     linear: nn.Linear
     """The Linear, without a bias."""
     norm: BatchNorm
-    """The norm after it."""
+    """The norm between the Linear and the ReLU."""
 
 
 def is_fusable(norm: BatchNorm) -> bool:
-    """Return whether a norm has weights and running statistics, as kernels expect."""
+    """Return whether fused kernels support the options of a norm.
+
+    They need a weight and a bias, running statistics, and a fixed momentum.
+    """
     return norm.affine and norm.track_running_stats and norm.momentum is not None
 
 
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
-    """Return whether fused kernels can normalise `x` [m, c] in training.
+    """Return whether fused kernels can apply a norm to these rows, also in training.
 
-    They need one process, and several rows, each contiguous in memory.
+    They need a fusable norm, a single process (no distributed training), and at least
+    two rows, each contiguous in memory.
+
+    Args:
+        norm: The norm.
+        x: The rows, [m, c].
     """
     rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
     return rows and is_fusable(norm) and not several_processes()
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """Return Linear and norm of each dense block of a transform."""
+    """Return the Linear and the norm of each dense block of a transform.
+
+    Args:
+        transform: An `nn.Sequential` of dense blocks (Linear, norm, ReLU).
+    """
     assert isinstance(transform, nn.Sequential)
     blocks = []
     for block in transform:
@@ -55,7 +67,7 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the parts of an `mlp` with one hidden layer, or None for other modules.
+    """Return the weights of an `mlp` with one hidden layer, or None for other modules.
 
     >>> from gnnak.nn.mlp import mlp
     >>> two_linears(mlp([2, 3, 4])).second

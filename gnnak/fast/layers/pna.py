@@ -1,4 +1,9 @@
-"""Fused PNA*: the wide input [c_i, c_j, e_ij] of its messages is never built."""
+"""Fused PNA* on rooted subgraphs: the input of the messages is never concatenated.
+
+A message of PNA* is an MLP of [c_i, c_j, e_ij]: the states of the target and the source
+node copy (a node as seen in one rooted subgraph), and of the edge. There is one message
+per edge copy (an edge as seen in one rooted subgraph).
+"""
 
 from typing import Any
 
@@ -27,10 +32,11 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fits_pna(
     conv: PNAStarConv, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether `run_pna` computes what this conv does on these inputs.
+    """Return whether `run_pna` gives the same result as this conv.
 
-    The edge states must have the width that the conv was built for, and the norm of the
-    messages needs more than one edge copy.
+    It does if the edge states `e` have the width that the conv was built for (None for
+    width 0), if the conv's MLPs can be fused, and if there are at least two edge
+    copies, which the norm of the messages needs.
     """
     if e is None:
         fits_edges = conv.edge_channels == 0
@@ -43,7 +49,7 @@ def fits_pna(
 def run_pna(
     conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply `conv` to the copies; arguments and results as of `FusedConv.run`."""
+    """Apply `conv` to node copies; arguments and results as in `FusedConv.run`."""
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
@@ -61,16 +67,19 @@ def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tens
     r"""Return $W [c_i, c_j, e_{ij}]$ for every edge copy $j \to i$, [f, c'].
 
     Args:
-        c: States of the copies, [m, w].
-        e: States of the edges, [e, w']; None = no edge states.
-        matrix: W, [c', 2w + w'].
-        edges: The edge copies.
+        c: States of the m node copies, [m, w].
+        e: States of the e edges of the graph, [e, w']; None = no edge states.
+        matrix: W, the weight of the first Linear of the messages, [c', 2w + w'].
+        edges: The f edge copies.
     """
     return _PairLinear.apply(c.values, e, matrix, edges, c.recompute)
 
 
 class _PairLinear(torch.autograd.Function):
-    """Result of `pair_linear`; saves c for backward, or the tensors to recompute it."""
+    """Autograd function of `pair_linear`.
+
+    It saves c for backward, or the tensors that recompute c.
+    """
 
     @staticmethod
     def forward(
@@ -112,7 +121,11 @@ class _PairLinear(torch.autograd.Function):
 
 
 class _PnaPool(torch.autograd.Function):
-    """Mean, minimum, maximum and deviation of the messages of each copy, [m, 4w]."""
+    """Autograd function that pools the messages to each of m node copies.
+
+    It returns their mean, minimum, maximum and standard deviation, [m, 4w]. `message`
+    has a row per edge copy, [f, w]; `groups` are the edge copies by target.
+    """
 
     @staticmethod
     def forward(ctx: Any, message: Tensor, groups: Groups) -> Tensor:
@@ -130,5 +143,10 @@ class _PnaPool(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the columns of W into those for targets, for sources and for edges."""
+    """Split the columns of W into those for the target, the source and the edge.
+
+    Args:
+        matrix: W, [c', 2w + w'].
+        width: Width of the node states, w.
+    """
     return matrix[:, :width], matrix[:, width : 2 * width], matrix[:, 2 * width :]

@@ -1,4 +1,8 @@
-"""From the last norm of the base GNN to the pooled encodings."""
+"""The second half of the fused layer: from the base GNN's last norm to the encodings.
+
+A node copy is a node as seen in one rooted subgraph. The centroid of a subgraph is the
+node copy of its root.
+"""
 
 from typing import Any, NamedTuple
 
@@ -26,14 +30,14 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Pool(NamedTuple):
-    """One pooled encoding: the norm before pooling, and the groups of copies."""
+    """How one encoding is pooled: the norm before pooling, and the rows to sum."""
 
     norm: BatchNorm
-    """The last norm of the encoding's transform, applied to the encoding's columns."""
+    """The last norm of the encoding's transform."""
     groups: Groups
-    """The copies that are summed into each row."""
+    """The node copies, grouped by the output row they are summed into."""
     key: Tensor
-    """[m]: the group that each copy belongs to."""
+    """[m]: the output row that each node copy is summed into."""
 
 
 def norm_add_linear(
@@ -48,22 +52,26 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute states `s = residual + ReLU(norm(h))`, and `z = s matrix^T + offset`.
 
-    Neither is saved for backward. The backward pass recomputes s once and caches it for
-    both z and the gradients. If the reader of z caches z, s is recomputed twice:
-    caching both would cost memory.
+    Neither s nor z is saved for backward. The backward pass recomputes s once and
+    caches it, to recompute z and to compute the gradients. If the function that reads z
+    caches z, however, s is not cached but recomputed twice, as caching both s and z
+    would cost memory.
 
     Args:
-        norm: The norm.
-        h: Rows, [m, w].
+        norm: The last norm of the base GNN.
+        h: The input of the norm, a row per node copy, [m, w].
         residual: Rows that are added after the ReLU, [m, w].
-        matrix: Weight of the product, [c', w].
-        offset: Bias of the product, [c']; None = no bias.
+        matrix: Weight of the Linear that computes z, [c', w].
+        offset: Bias of the Linear that computes z, [c']; None = no bias.
         subgraphs: The rooted subgraphs, for the positions of the centroids.
-        norm_follows: Whether z goes into norms that use batch statistics.
-        bias_column: Whether to append `BIAS_COLUMN` to the states of centroids.
+        norm_follows: Whether z goes into norms that use batch statistics: the offset
+            then cancels, and its gradient is zero.
+        bias_column: Whether to append `BIAS_COLUMN`, 4 columns, to the states of the
+            centroids.
 
     Returns:
-        z [m, c'], and the states s of the centroids, [s, w] or [s, w + 4].
+        z, [m, c'], and the rows of s at the centroids, one per rooted subgraph: [s, w]
+        or, with the bias column, [s, w + 4].
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -93,7 +101,8 @@ def norm_add_linear(
         residual.recompute,
         cached_s,
     )
-    # Only the backward pass of `_NormAddLinear` clears the cache: fill it only then.
+    # Only the backward pass of `_NormAddLinear` clears the cache, so cache only if it
+    # will run.
     cached_s.caches = z.requires_grad
     for_s = (h.values, *to_save(residual.values, residual.recompute))
     recompute = Recompute(
@@ -110,13 +119,14 @@ def gate_pools(
     The columns of z are split into equal parts, one for each encoding.
 
     Args:
-        z: Rows, [m, c * pools].
-        gates: For each encoding its table of gates [t, c]; None = no gate.
-        rows: For each copy its row of the tables, [m].
-        pools: The norm and the groups of each encoding.
+        z: The input of the norms, a row per node copy, [m, c * encodings].
+        gates: For each encoding, the values of its gate for each of the t rows of the
+            hop table, [t, c]; None = no gate.
+        rows: For each node copy, its row of the hop table, [m].
+        pools: For each encoding, its norm and the groups of node copies to sum.
 
     Returns:
-        For each encoding a row per group, [groups, c].
+        For each encoding, the sum of each group of node copies, [groups, c].
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -127,9 +137,13 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Results of `norm_add_linear`, the constants of the norm, and the moments of z.
+    """Autograd function of `norm_add_linear`.
 
-    Saves h and the residual for backward, or the tensors that recompute the residual.
+    It returns z, the rows of s at the centroids, the constants of the norm, and the
+    column statistics of z (None unless a norm follows). It saves for backward h, and
+    either the residual or the tensors that recompute the residual. `moments` are the
+    column statistics of h, or None; `centroids` are the centroid of each subgraph, [s],
+    and the subgraph of each node copy, [m].
     """
 
     @staticmethod
@@ -179,9 +193,11 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Results of `gate_pools`; saves z for backward, or the tensors that recompute it.
+    """Autograd function of `gate_pools`.
 
-    `parameters` are the gates of all encodings, then weight and bias of each norm.
+    It saves z for backward, or the tensors that recompute z. `moments` are the column
+    statistics of each part of z, or None. `parameters` are first the gates of all
+    encodings (None = no gate), then weight and bias of the norm of each encoding.
     """
 
     @staticmethod

@@ -1,6 +1,8 @@
-"""Tensors with a row per copy: saved for the backward pass, or recomputed in it.
+"""Tensors that are either saved for backward or recomputed in the backward pass.
 
-An autograd function that reads `rows` in its backward pass uses three helpers::
+They have a row per node copy (a node as seen in one rooted subgraph) or edge copy (an
+edge as seen in one rooted subgraph), and are the largest tensors of a network. An
+autograd function that reads such `rows` in its backward pass uses three helpers::
 
     ctx.save_for_backward(..., *to_save(rows.values, rows.recompute))  # forward pass
     ctx.recompute = recompute_function(rows.recompute)
@@ -21,50 +23,51 @@ TensorFunction = Callable[..., Tensor]
 
 
 class Recompute(NamedTuple):
-    """How to compute a tensor a second time, in the backward pass.
+    """How to recompute a tensor in the backward pass.
 
-    The tensor itself is then not saved for backward, only the inputs of `function`.
+    The tensor itself is not saved for backward, only the inputs of `function`.
     """
 
     function: TensorFunction
-    """Computes the tensor from the tensors in `saved`. It must not hold a reference to
-    the tensor itself, which would keep it in memory."""
+    """Recomputes the tensor from the tensors in `saved`. The function must not hold a
+    reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
-    """The arguments of `function`, which are saved for backward. They are smaller than
-    the tensor, or saved by another function anyway."""
+    """The arguments of `function`, which are saved for backward. Saving them costs less
+    memory than saving the tensor: they are smaller, or saved elsewhere anyway."""
     owned: bool = False
-    """Whether the caller of `function` owns the returned buffer and may overwrite it:
-    no other function reads it afterwards."""
+    """Whether the caller of `function` owns the returned tensor and may overwrite it,
+    because no other function reads that tensor afterwards."""
     uncached: TensorFunction | None = None
-    """The same as `function`, but without its cache of an intermediate result, for
-    callers that cache the final result; None = use `function`."""
+    """Like `function`, but does not cache an intermediate result. For callers that
+    cache the final result themselves. None = such callers use `function`."""
 
 
 class Rows(NamedTuple):
-    """A tensor with a row per copy (or edge copy), with its statistics if known."""
+    """A tensor with a row per node copy or edge copy, and how to recompute it."""
 
     values: Tensor
     """[m, c]: the tensor."""
     moments: Moments | None = None
-    """Column statistics of `values`, if the kernel that computed it returned them;
-    None = a norm that needs them computes them."""
+    """Column statistics of `values`, if the kernel that computed `values` returned
+    them; None = a norm that needs the statistics computes them."""
     recompute: Recompute | None = None
-    """How to recompute `values` in the backward pass; None = it is saved instead."""
+    """How to recompute `values` in the backward pass; None = save `values` instead."""
 
 
 class CachedRecompute:
-    """Recomputes a tensor at most once per backward pass, for several readers.
+    """Recomputes a tensor at most once per backward pass, for several callers.
 
-    The first reader computes the tensor and caches it; the last one calls `release`. If
-    a backward pass ends before the last reader, because few gradients were requested,
-    the tensor stays in memory until this object is freed with the autograd graph.
+    The first call in a backward pass computes the tensor and caches it; the last
+    autograd function that needs it calls `release`. If that function's backward pass
+    does not run, because its gradients were not requested, the tensor stays in memory
+    until this object is freed with the autograd graph.
 
     Args:
-        function: Computes the tensor.
+        function: Computes the tensor from its saved inputs.
 
     Attributes:
-        caches: Whether the tensor is cached. Set it only if the backward pass will call
-            `release`; without a cache every call recomputes the tensor.
+        caches: Whether the tensor is cached; at first False, and every call recomputes
+            the tensor. Set it to True only if the backward pass will call `release`.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -84,18 +87,20 @@ class CachedRecompute:
 
 
 def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
-    """Return the tensors to save for backward: `values`, or those that recompute it.
+    """Return the tensors to save for backward, so that `values` can be read there.
 
-    Their number varies, so they are the last arguments of `save_for_backward`.
+    These are `values` itself if `recompute` is None, else the inputs of its function.
+    Their number varies, so pass them as the last arguments of `save_for_backward`.
     """
     return (values,) if recompute is None else recompute.saved
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return only the function, to store as an attribute of an autograd context.
+    """Return the function of a `Recompute`, to store as an attribute of `ctx`.
 
-    Storing the whole `Recompute` would keep its tensors in memory after the backward
-    pass, when autograd frees the saved tensors.
+    If `ctx` stored the whole `Recompute`, the tensors in `recompute.saved` would stay
+    in memory after the backward pass, when autograd frees the saved tensors. The result
+    is None if `recompute` is None.
     """
     return None if recompute is None else recompute.function
 
@@ -103,11 +108,12 @@ def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return a tensor in the backward pass: the saved one, or recomputed.
+    """Return, in the backward pass, a tensor that was passed to `to_save`.
 
     Args:
-        saved: The saved tensors that `to_save` had returned.
-        function: The result of `recompute_function`.
+        saved: The saved tensors, as `to_save` had returned them.
+        function: The result of `recompute_function`, which recomputes the tensor from
+            `saved`; None = the tensor itself was saved.
     """
     if function is not None:
         return function(*saved)
@@ -117,15 +123,24 @@ def saved_or_recomputed(
 
 
 def can_overwrite(recompute: Recompute | None) -> bool:
-    """Return whether the gradient of a tensor may be written into its own buffer.
+    """Return whether a tensor may be overwritten with its own gradient.
 
-    A saved tensor must stay intact for a second backward pass; a recomputed one that
-    nobody reads afterwards need not. Overwriting it saves a buffer of the same size, in
-    kernels that read a row before they write its gradient.
+    A saved tensor must stay intact for a second backward pass. A recomputed tensor that
+    no function reads afterwards may be overwritten, by kernels that read a row before
+    they write its gradient. This saves a second buffer of the same size.
+
+    Args:
+        recompute: How the tensor is recomputed; None = it was saved.
     """
     return recompute is not None and recompute.owned
 
 
 def with_unit_stride(rows: Tensor) -> Tensor:
-    """Return `rows` [m, c] with contiguous rows: a copy where `stride(1)` is not 1."""
+    """Return `rows`, or a contiguous clone if the entries of a row are not adjacent.
+
+    Kernels need the entries of each row adjacent in memory, that is, `stride(1) == 1`.
+
+    Args:
+        rows: A matrix, [m, c].
+    """
     return rows if rows.stride(1) == 1 else rows.contiguous()

@@ -1,4 +1,8 @@
-"""Fused base GNNs: a `Stack` whose convs all have fused implementations."""
+"""Fused base GNNs: a `Stack` whose convs all have fused implementations.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph. The centroid of a subgraph is the node copy of its root.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
@@ -22,22 +26,24 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class FusedConv(NamedTuple):
-    """The fused implementation of one class of convs."""
+    """The fused implementation of one class of graph convolutions."""
 
     fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
-    """Whether `run` computes what a conv of the class does, given the conv's options,
-    the edge states and the subgraphs."""
+    """Takes a conv of the class, the edge states (or None) and the rooted subgraphs.
+    Returns whether `run` can replace the conv on these inputs."""
     run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
     """Applies the conv.
 
-    Arguments: the conv; the states c of the copies, [m, w]; the states of the graph's
-    edges, [e, w'], or None; the edge copies; and `norm_follows`, whether the output
-    goes into a norm that uses batch statistics (a bias then cancels).
+    Arguments: the conv; the states c of the m node copies, [m, w]; the states of the e
+    edges of the graph, [e, w'], or None; the edge copies; and `norm_follows`, whether
+    the output goes into a norm that uses batch statistics (a bias then cancels).
 
-    Returns the conv's output, [m, w], and c with the same values. The residual sum must
-    read this c, so that the conv's backward pass can add up both gradients of c."""
+    Returns the conv's output, [m, w], and a tensor equal to c. The residual sum must
+    read the returned c, so that the conv's backward pass can add the gradient that c
+    gets from the residual sum to the gradient that c gets from the conv."""
     reads_affine: bool = False
-    """Whether `run` takes edge states in affine form (`EdgeStates`)."""
+    """Whether `run` also takes edge states in affine form, that is, stored as a number
+    per edge, a slope and an offset (see `EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -45,27 +51,38 @@ CONVS: dict[type[nn.Module], FusedConv] = {
     GCNConv: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
-"""By class. Subclasses are not fused, as they may compute something else."""
+"""The fused implementation by class of the conv. Subclasses of these classes are not
+fused, as they may compute something else."""
 
 
 def stack_reads_affine(gnn: nn.Module) -> bool:
-    """Return whether this base GNN is fused and takes edge states in affine form."""
+    """Return whether this base GNN can be fused and read edge states in affine form.
+
+    In affine form, states are stored as one number per edge, a slope and an offset.
+    """
     return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
 
 
 def can_fuse_stack(
     gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether `run_stack` computes what this base GNN does on these inputs."""
+    """Return whether `run_stack` can replace this base GNN on these inputs.
+
+    Args:
+        gnn: The base GNN.
+        e: States of the edges; None if there are none.
+        subgraphs: The rooted subgraphs.
+    """
     return is_fused_stack(gnn) and all(
         CONVS[type(conv)].fits(conv, e, subgraphs) for conv in gnn.convs
     )
 
 
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
-    """Return whether this is a Stack whose convs and norms have fused implementations.
+    """Return whether a base GNN is a `Stack` whose modules can all be fused.
 
-    Dropout in training has none.
+    Its convs must be of the classes in `CONVS`, and its norms fusable. There is no
+    fused dropout: the result is False if the stack has dropout in training mode.
     """
     if type(gnn) is not Stack:
         return False
@@ -86,21 +103,23 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run the base GNN and a Linear after it, as one.
+    """Run the base GNN and a Linear after it, fused.
 
     Args:
-        stack: A Stack accepted by `can_fuse_stack`.
-        c: States of the copies, [m, w].
-        e: States of the edges, [e, w'], or None if the convs read none.
+        stack: A `Stack` accepted by `can_fuse_stack`.
+        c: Input states of the m node copies, [m, w].
+        e: States of the e edges of the graph, [e, w']; None if the convs read none.
         subgraphs: The rooted subgraphs.
         matrix: Weight of the Linear, [c', w].
         offset: Bias of the Linear, [c']; None = no bias.
-        norm_follows: Whether the result goes into norms that use batch statistics.
-        bias_column: Whether to append `BIAS_COLUMN` to the states of centroids.
+        norm_follows: Whether the output of the Linear goes into norms that use batch
+            statistics: the bias then cancels, and its gradient is zero.
+        bias_column: Whether to append `BIAS_COLUMN`, 4 columns, to the states of the
+            centroids.
 
     Returns:
-        The output of the Linear, [m, c'], and the base GNN's states of the centroids,
-        [s, w] or [s, w + 4].
+        The output of the Linear, [m, c'], and the base GNN's output states at the
+        centroids, one per rooted subgraph: [s, w] or, with the bias column, [s, w + 4].
     """
     assert isinstance(stack, Stack)
     edges = edges_of(subgraphs)

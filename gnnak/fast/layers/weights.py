@@ -1,7 +1,8 @@
 """Weight-only terms of GNN-AK layers, computed for all layers of a network at once.
 
-These are a few tiny matrix products per layer, whose kernels take longer to launch than
-to run. Batched over all layers they need about a tenth of the launches.
+A weight-only term depends on the weights of a layer but not on its inputs. Each layer
+needs a few tiny matrix products of this kind, whose kernels take longer to launch than
+to run. Batched over all layers, the products need about a tenth of the launches.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -20,12 +21,13 @@ from gnnak.nn.uplift import GNNAK
 
 
 class WeightProducts(NamedTuple):
-    """The terms of a layer that depend on its weights alone.
+    """The weight-only terms of one GNN-AK layer.
 
-    After the base GNN comes `project`, a Linear (weight P, bias b) or the identity, and
-    then, for every pooled encoding, a transform: an MLP whose first Linear has no bias.
-    With the weights of these first Linears stacked as W, a single product of the base
-    GNN's states s replaces them and `project`: W (P s + b) = (W P) s + W b.
+    After the base GNN comes `project`, a Linear (weight P, bias b) or the identity.
+    Then comes a transform for every pooled encoding: an MLP whose first Linear has no
+    bias. Let W be the weights of these first Linears, stacked, and s the states that
+    the base GNN returns. One matrix product then replaces `project` and all the first
+    Linears: W (P s + b) = (W P) s + W b.
     """
 
     matrix: Tensor
@@ -33,20 +35,22 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """[t, c]: by encoding, the gate for every row of the hop table; without the
-    centroid's gate where `centroid` includes it."""
+    """For each encoding that has a gate, [t, c]: the gate's values for each of the t
+    rows of the hop table. If `centroid` is not None, that matrix includes the centroid
+    encoding's gate, which is then left out here."""
     centroid: Tensor | None
-    """[c, w + 4]: [P, b, ...], each row times the centroid's gate if it has one, to be
-    multiplied with states to which `BIAS_COLUMN` is appended; None if `project` is the
-    identity."""
+    """[c, w + 4]: the matrix [P, b, b, b, b], each row times the centroid encoding's
+    gate if there is one. Its product with base-GNN states to which `BIAS_COLUMN` is
+    appended is the centroid encoding. None if `project` is the identity."""
 
 
 @contextmanager
 def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
-    """Batch and cache the results of `weight_products` inside a `with` block.
+    """Context manager: `weight_products` is batched over these layers, and cached.
 
-    The first call for one of `layers` computes the products of all layers among them
-    whose weights have the same shapes; further calls return the cached results.
+    Within the `with` block, the first call of `weight_products` for one of `layers`
+    also computes the terms of all others whose weights have the same shapes; calls for
+    these layers then return the cached results.
     """
     token = _cache.set(_ProductCache(layers))
     try:
@@ -58,8 +62,8 @@ def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
 def weight_products(layer: GNNAK) -> WeightProducts:
     """Return the weight-only terms of a layer, which must have transforms.
 
-    Inside a checkpoint they are neither batched nor cached: the checkpoint recomputes
-    them in the backward pass, for one layer at a time.
+    Under activation checkpointing the terms are neither batched nor cached, because the
+    checkpoint recomputes them in the backward pass for one layer at a time.
     """
     cache = _cache.get()
     if cache is None or layer not in cache.layers or has_foreign_hooks():
@@ -72,10 +76,14 @@ def weight_products(layer: GNNAK) -> WeightProducts:
 
 
 class _ProductCache:
-    """The products of some layers, each computed with and without gradients.
+    """Caches the weight-only terms of some layers, for `batched_weight_products`.
 
     Args:
-        layers: The layers.
+        layers: The layers whose terms are batched and cached.
+
+    Attributes:
+        products: The terms by layer, in two dictionaries: `products[True]` for those
+            computed with gradients enabled, `products[False]` for those without.
     """
 
     def __init__(self, layers: Sequence[GNNAK]) -> None:
@@ -87,7 +95,7 @@ _cache: ContextVar[_ProductCache | None] = ContextVar("weight_products", default
 
 
 def _shapes(layer: GNNAK) -> Hashable:
-    """Return a key that is equal for layers whose products can be batched."""
+    """Return a key: the terms of layers with equal keys can be computed as a batch."""
     parts = (layer.hop_table, layer.gates, layer.project, layer.transforms)
     weights = [w for part in parts if part is not None for w in part.parameters()]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
@@ -95,7 +103,7 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Compute the products of layers with equal `_shapes`, batched."""
+    """Compute the weight-only terms of layers with equal `_shapes`, in one batch."""
     count, one = len(layers), layers[0]
     names = [name for name in one.encodings if name in one.transforms]
     firsts = [
@@ -112,7 +120,8 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
     weight = torch.stack([project.weight for project in projects])
     bias = torch.stack([project.bias for project in projects])[:, :, None]
     joint, offset = torch.bmm(matrix, weight), torch.bmm(matrix, bias)
-    # The zeros of `BIAS_COLUMN` meet further copies of the bias, to no effect.
+    # Repeat the bias for each entry of `BIAS_COLUMN`; only the first is not zero, so
+    # the other repeats have no effect.
     centroid = torch.cat([weight, bias.expand(-1, -1, len(BIAS_COLUMN))], dim=2)
     if "centroid" in tables:
         centroid = centroid * tables.pop("centroid")[:, 0, :, None]
@@ -122,13 +131,21 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
 
 
 def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Split tables [count, t, c], by encoding, into a dictionary for each layer."""
+    """Return a dictionary of gate tables [t, c] by encoding, for each layer.
+
+    Args:
+        tables: For each encoding, the tables of all layers, [count, t, c].
+        count: Number of layers.
+    """
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Return by encoding the gates for every row of the hop tables, [layers, t, c]."""
+    """Return the gates of all layers for each row of their hop tables.
+
+    The result has one tensor for each encoding that has a gate, [layers, t, c].
+    """
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None
     ]
@@ -141,7 +158,7 @@ def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
     table = torch.stack(tables).repeat_interleave(each, dim=0)
     matrix = torch.stack([linear.weight for linear in linears])
     offset = torch.stack([linear.bias for linear in linears])[:, :, None]
-    # With the weights as left factor, their gradients come out contiguous.
+    # With the weights as the left factor, the gradients of the weights are contiguous.
     values = torch.baddbmm(offset, matrix, table.transpose(1, 2)).transpose(1, 2)
     values = torch.sigmoid(values.contiguous()).unflatten(0, (len(tables), each))
     return dict(zip(layers[0].gates, values.unbind(1), strict=True))

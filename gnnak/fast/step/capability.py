@@ -1,7 +1,7 @@
 """Find out whether a training step of a network can be captured as a CUDA graph.
 
-A capture records kernels without running them, so the step must not synchronise with
-the device.
+A capture records kernels without running them, so a captured step must not synchronise:
+the host cannot wait for results on the device, such as the number of nodes.
 """
 
 from torch import nn
@@ -13,15 +13,15 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton
 
 SYNCHRONISING_CONVS = (GCNConv, GATConv, PPGN)
-"""Base GNNs that synchronise: they read the number of self loops, or of nodes per
-graph, from the device."""
+"""Base GNNs whose forward pass in plain PyTorch synchronises: they read the number of
+self loops, or of nodes per graph, from the device."""
 
 
 def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
     """Return the first module whose forward pass synchronises; None if none does.
 
-    A GNN-AK layer that is always fused never calls the convs inside, so these are not
-    searched.
+    A GNN-AK layer that is always fused never calls the convs inside it, so these convs
+    are not checked.
 
     Args:
         network: The network, in training mode.

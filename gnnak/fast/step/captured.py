@@ -17,33 +17,37 @@ from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item, Shape
 
 Step = Callable[[Item], Tensor]
-"""Trains on one item and returns the detached loss."""
+"""A training step: trains on one item (a batch) and returns the detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
-"""Number of uncaptured steps before a capture, for the largest shape and for smaller
-shapes; they compile and load kernels, and allocate optimiser states."""
+"""Number of uncaptured steps before a capture: `FIRST_WARM_UP` for the largest shape,
+`WARM_UP` for each smaller shape. These steps compile and load kernels, and allocate the
+optimiser states."""
 
 
 class CapturedStep:
     """A training step that is replayed as a CUDA graph for shapes captured before.
 
-    Each item is trained on exactly once, by a call of `step` or by a replay. `step` is
-    called for items without padding, whose shapes hardly ever repeat, and for the first
-    items of each shape (warm-up). If a capture fails, `step` is called for all later
-    items.
+    Each item (a batch) is trained on once: by a call of `step` or by a replay. `step`
+    is called for items without padding, whose shapes hardly ever repeat, and for the
+    first items of each shape (warm-up). If a capture fails, `step` is called for all
+    later items.
 
     Static buffers and graph memory are allocated for the largest shape, and smaller
-    shapes share them. When an item does not fit, all graphs and buffers are released
-    before its first step, and capturing starts again with the new largest shape. A
-    shape is captured as the largest only once: otherwise, two shapes that do not fit
-    into each other would release each other in turn.
+    shapes share them. When an item does not fit into the buffers, all graphs and
+    buffers are released, and capturing starts again with the item's shape as the
+    largest. Each shape can become the largest only once: otherwise, two shapes that do
+    not fit into each other would replace each other again and again.
 
     Args:
         step: Trains on an item and returns the detached loss. Data that change between
-            steps must be in tensors of the item, with sizes that depend only on its
+            steps must be in tensors of the item, whose sizes depend only on the item's
             shape, or in other tensors at fixed addresses.
         recorder: Captures the step.
         release: Frees tensors that a step leaves in the graphs' memory, such as
-            gradients; None if there are none.
+            gradients; None if a step leaves no such tensors.
+
+    Attributes:
+        gave_up: Whether a capture has failed; nothing is captured or replayed after.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class CapturedStep:
         self._released: set[Shape] = set()
 
     def __call__(self, item: Item) -> Tensor:
-        """Train on an item and return its loss."""
+        """Train on an item, by a replay if its shape was captured; return the loss."""
         buffers = None
         if item.shape is not None and not self.gave_up:
             buffers = self._buffers_for(item, item.shape)
@@ -79,11 +83,12 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the buffers of a shape, allocated at its first use.
+        """Return the static buffers of a shape, and allocate them at its first use.
 
         Returns:
-            The buffers; None if the step must be called for this item: its shape was
-            released before, or the largest shape is not captured yet.
+            The buffers. None if the step must be called without buffers for this item:
+            the item does not fit into the largest shape and buffers of its own shape
+            were released before, or the largest shape is not captured yet.
         """
         if shape in self._buffers:
             return self._buffers[shape]
@@ -104,16 +109,17 @@ class CapturedStep:
         return self._buffers[shape]
 
     def _repeatable(self, static: Item) -> Callable[[], Tensor]:
-        """Return a function that runs the step on static buffers, for the capture.
+        """Return a function that runs the step on static buffers, to be captured.
 
-        It rebuilds the item from its tensors: values cached in the item's records would
-        not be recomputed in replays.
+        The function first rebuilds the item from its tensors, because a step caches
+        derived values in the item's dataclasses. If these values were cached already,
+        replays would not recompute them.
         """
         tensors = tensors_of(static)
         return lambda: self.step(like(static, tensors))
 
     def _release_all(self) -> None:
-        """Free the graphs and buffers of all shapes."""
+        """Free the CUDA graphs and static buffers of all shapes."""
         if self._largest is None:
             return
         self._released |= self._buffers.keys()
@@ -132,11 +138,16 @@ class CapturedStep:
 
 
 class _StaticBuffers:
-    """Tensors at fixed addresses for items of one shape, and the replay of their step.
+    """Tensors at fixed addresses, into which items of one shape are copied.
 
     Args:
-        tensors: The buffers, in the order of `tensors_of`.
+        tensors: The buffers, one for each tensor of an item, in the order of
+            `tensors_of`.
         warm_up: Number of uncaptured steps that remain before the capture.
+
+    Attributes:
+        replay: Replays the captured step on these buffers and returns the loss; None
+            before the capture.
     """
 
     def __init__(self, tensors: list[Tensor], warm_up: int) -> None:
@@ -151,20 +162,28 @@ class _StaticBuffers:
         ]
 
     def copy_in(self, item: Item) -> None:
-        """Copy an item into the buffers, with one kernel launch per dtype."""
+        """Copy the tensors of an item into the buffers, in one kernel per dtype."""
         given = tensors_of(item)
         assert len(given) == len(self.tensors), "an item of this shape has other fields"
         for positions, tensors in self._by_dtype:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
 
     def can_hold(self, tensors: list[Tensor]) -> bool:
-        """Return whether each tensor fits into the buffer at the same position."""
+        """Return whether each tensor of an item fits into its buffer.
+
+        Args:
+            tensors: The tensors, in the order of `tensors_of`.
+        """
         if len(tensors) != len(self.tensors):
             return False
         pairs = zip(tensors, self.tensors, strict=True)
         return all(a.dtype == b.dtype and a.numel() <= b.numel() for a, b in pairs)
 
     def views_like(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Return views of the buffers with the shapes of these tensors."""
+        """Return a view of each buffer, with the shape of the tensor given for it.
+
+        Args:
+            tensors: Tensors that the buffers can hold, in the order of `tensors_of`.
+        """
         pairs = zip(tensors, self.tensors, strict=True)
         return [buffer.view(-1)[: a.numel()].view(a.shape) for a, buffer in pairs]

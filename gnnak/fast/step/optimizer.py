@@ -10,14 +10,16 @@ WEIGHTS_PER_STREAM = 32
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
-    """Update groups of weights on side streams, which a captured step runs at once.
+    """Take an optimiser step in which side streams update groups of weights.
 
-    PyTorch's fused Adam updates a few dozen weight tensors per kernel launch, and each
-    launch takes as long as its largest tensor; on one stream, launches run in sequence.
+    When the step is captured as a CUDA graph, the side streams run in parallel. On a
+    single stream the kernels would run one after the other: PyTorch's fused Adam
+    updates only a few dozen weight tensors per kernel, and each kernel takes as long as
+    its largest tensor.
 
     Args:
         optimizer: A fused Adam.
-        device: The device of its weights.
+        device: The device of the weights.
     """
     groups = optimizer.param_groups
     with SideStreams(device) as streams:

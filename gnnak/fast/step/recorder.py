@@ -13,13 +13,18 @@ from gnnak.loading.prefetch import prefetching_paused
 from gnnak.memory import graph_pools_changing, growth_measured
 
 Work = Callable[[], Tensor]
-"""A function that launches GPU work and returns a tensor, such as the loss."""
+"""A function without arguments that launches GPU work and returns a tensor, such as
+the loss."""
 HEADROOM = 1.05
-"""Memory reserved for graphs, as a multiple of the peak of an uncaptured step."""
+"""Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
+step."""
 
 
 class Recorder(Protocol):
-    """Interface to capture work; tests replace the recorder for CUDA graphs."""
+    """Interface of objects that capture GPU work and replay it.
+
+    `GraphRecorder` implements it with CUDA graphs; tests use recorders without a GPU.
+    """
 
     def warm_up(self, work: Work) -> Tensor:
         """Run the work once without capturing it, on the stream of later captures."""
@@ -32,28 +37,30 @@ class Recorder(Protocol):
             in a new tensor.
 
         Raises:
-            Exception: If the work cannot be captured; the state is as before.
+            Exception: If the work cannot be captured. The recorder is then in the same
+                state as before the call.
         """
 
     def release(self) -> None:
-        """Free the memory of all captured work, which must not be replayed after."""
+        """Free the memory of all captured work, which can then not be replayed."""
 
 
 class GraphRecorder:
     """Captures work as CUDA graphs in one memory pool.
 
-    The graphs can share a pool because none reads memory that another graph, or an
-    earlier replay, has written: weights and optimiser states are allocated outside of
-    the pool. Each replay advances the random state of the device like a call of the
-    work.
+    The graphs can share a pool because no graph reads memory of the pool that another
+    graph, or an earlier replay, has written: weights and optimiser states are allocated
+    outside of the pool. Each replay advances the random state of the device as a call
+    of the work does.
 
     Args:
         device: A GPU.
 
     Attributes:
-        peak_bytes: Growth of the allocated memory in the last warm-up outside of the
-            pool, at its peak.
-        synchronisations: Source lines that synchronised in the last warm-up.
+        peak_bytes: By how many bytes the allocated memory grew, at its peak, in the
+            last warm-up that ran while there were no CUDA graphs.
+        synchronisations: Source lines that synchronised with the device in the last
+            warm-up.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -66,10 +73,11 @@ class GraphRecorder:
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Tensor:
-        """Run the work on the stream of later captures.
+        """Run the work once without capturing it, on the stream of later captures.
 
-        If there are graphs already, the work allocates in their pool. This is safe:
-        between replays the pool contains only gradients that are not read again.
+        If there are CUDA graphs already, the work allocates memory from their pool.
+        This is safe: between replays the pool contains only gradients that are not read
+        again.
         """
         outside = torch.cuda.current_stream(self.index)
         self.stream.wait_stream(outside)
@@ -90,8 +98,8 @@ class GraphRecorder:
         """Capture the work as a CUDA graph; see `Recorder.record`.
 
         Raises:
-            RuntimeError: If the work synchronised in its last warm-up.
-            Exception: Other failures of the capture.
+            RuntimeError: If the last warm-up synchronised with the device.
+            Exception: If the capture fails for another reason.
         """
         if self.synchronisations:
             where = self.synchronisations[0]
@@ -124,9 +132,10 @@ class GraphRecorder:
         return replay
 
     def release(self) -> None:
-        """Reset all graphs and create a new pool.
+        """Reset all CUDA graphs, and create a new memory pool for later captures.
 
-        PyTorch does not allow a capture in a pool whose graphs have all been reset.
+        The pool cannot be reused: PyTorch does not allow a capture in a pool whose
+        graphs have all been reset.
         """
         with graph_pools_changing(self.device):
             torch.cuda.synchronize(self.index)
@@ -137,7 +146,7 @@ class GraphRecorder:
             torch.cuda.empty_cache()
 
     def _reserve(self) -> None:
-        """Reserve the memory of the first graph as one block, to avoid fragmentation.
+        """Let the pool allocate the memory of the first graph as one block.
 
         With many small blocks, 10 % to 25 % of the memory was lost to fragmentation.
         """
@@ -146,7 +155,7 @@ class GraphRecorder:
 
     @contextmanager
     def _in_pool(self) -> Iterator[None]:
-        """Inside, allocations of this thread come from the pool of the graphs."""
+        """Context manager: this thread allocates GPU memory from the graphs' pool."""
         with graph_pools_changing(self.device):
             torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
             try:
@@ -156,7 +165,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_pool(self) -> None:
-        """Stop allocating in the pool; a failed capture does not do that by itself."""
+        """Stop allocating from the pool, which a failed capture does not do itself."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
@@ -164,13 +173,14 @@ class GraphRecorder:
 
 @contextmanager
 def synchronisations_recorded() -> Iterator[list[str]]:
-    """Inside, record the source lines that synchronise with the device.
+    """Context manager: record the source lines that synchronise with the device.
 
-    PyTorch reports synchronisations of all threads, so the thread that prefetches
-    batches, which may synchronise, is paused.
+    PyTorch reports the synchronisations of all threads. The thread that prefetches
+    batches may synchronise, so it is paused within the `with` block.
 
     Yields:
-        A list that is filled on exit, with entries like "uplift.py, line 12".
+        A list that is empty within the block and filled at its end, with entries like
+        "uplift.py, line 12".
     """
     places: list[str] = []
     before = torch.cuda.get_sync_debug_mode()

@@ -2,8 +2,8 @@
 
 Kernels of small batches leave most of a GPU idle. In a step that is captured as a CUDA
 graph, kernels of different streams may run at the same time. Outside of a capture, side
-streams would gain nothing, because launching the kernels is the bottleneck; then, and
-on a CPU, everything runs on the current stream.
+streams would gain nothing, because launching the kernels is the bottleneck. Without a
+capture, and on a CPU, all work therefore runs on the current stream.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ import torch
 
 
 class SideStreams:
-    """Fork work onto side streams inside a `with` block, and join them at its end.
+    """Context manager: run work on side streams, and wait for them at the end.
 
-    A side stream waits for the work launched before it. The current stream waits for
-    all side streams when the block ends. Tensors that a side stream reads or writes
-    must stay alive until then.
+    Each `side_stream` first waits for the work that was launched on the current stream
+    before. When the `with` block ends, the current stream waits for all side streams.
+    Tensors that a side stream reads or writes must stay alive until then.
 
     Args:
         device: The device of the work.
@@ -38,12 +38,12 @@ class SideStreams:
         self._streams: list[torch.cuda.Stream] = []
 
     def __enter__(self) -> "SideStreams":
-        """Return the object itself."""
+        """Return this object, whose `side_stream` starts a new side stream."""
         return self
 
     @contextmanager
     def side_stream(self) -> Iterator[None]:
-        """Inside, work runs on another side stream, in parallel to the current one."""
+        """Context manager: launch work on a new side stream, parallel to the others."""
         if not self.active:
             yield
             return
@@ -54,15 +54,16 @@ class SideStreams:
             yield
 
     def __exit__(self, *_: object) -> None:
-        """Let the current stream wait for all side streams."""
+        """Make the current stream wait for all side streams."""
         for stream in self._streams:
             torch.cuda.current_stream(self.device).wait_stream(stream)
 
 
 @cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    """Return the side stream with this number; reused, as memory is cached per stream.
+    """Return side stream `number` of a device; the same numbers give the same stream.
 
-    A new stream could not reuse the memory that the allocator has cached for others.
+    Streams are reused because PyTorch's allocator caches freed memory per stream: a new
+    stream could not reuse the memory that was cached for an old one.
     """
     return torch.cuda.Stream(device)
