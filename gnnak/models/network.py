@@ -245,6 +245,7 @@ def _check_graph(
 def _unpack(
     data: GraphLike,
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """Return x, edge_index, edge_attr and batch of `data`; None for missing fields."""
     names = ("x", "edge_index", "edge_attr", "batch")
     x, edge_index, edge_attr, batch = (getattr(data, name, None) for name in names)
     return x, edge_index, edge_attr, batch

@@ -63,7 +63,8 @@ class ModelOptions(LayerOptions):
     name: str = "gin-ak+"
     """The name of the model, one of `model_names()`; see `build_model`."""
     num_layers: int = 6
-    """Number of outer layers, the paper's L."""
+    """Number of outer layers (GNN-AK layers with norm and residual sum), the paper's
+    L."""
     base_layers: int = 1
     """Number of convs in the base GNN of each GNN-AK layer, the paper's m."""
     channels: int = 128
@@ -71,12 +72,14 @@ class ModelOptions(LayerOptions):
     subgraphs: SubgraphOptions | Extractor = SubgraphOptions()
     """How rooted subgraphs are extracted: options, or a built extractor."""
     mlp_layers: int = 1
-    """As in `LayerOptions`; the published experiments use 1 or more."""
+    """Number of dense blocks before each pool; see `LayerOptions`. The published
+    experiments use 1 or more."""
     gate_centroid: bool = True
-    """As in `LayerOptions`; the published experiments use True."""
+    """Whether the centroid encoding has a gate, as in the published experiments; see
+    `LayerOptions`."""
     plain_conv: bool = False
-    """Whether each outer layer adds the output of a conv on the whole graph to that of
-    its GNN-AK layer, as in the PATTERN experiments."""
+    """Whether each layer of the network adds the output of a conv on the whole graph to
+    that of its GNN-AK layer, as in the PATTERN experiments."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
     """How models with the suffix `-s` sample subgraphs in training; other models use
     all subgraphs."""

@@ -73,7 +73,7 @@ def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     Args:
         context: For each node, the sum over the sampled subgraphs that contain it,
             [n, c].
-        subgraphs: The sampled subgraphs, with the factor of each node.
+        subgraphs: The sampled subgraphs; `scale` is the factor for each node.
 
     Returns:
         The scaled sums, [n, c]; without SubgraphDrop, `context` unchanged.

@@ -176,7 +176,7 @@ class CategoricalEncoder(nn.Module):
             return
         inside = ((values >= 0) & (values < self.limit)).all()
         if values.is_cuda or torch.compiler.is_compiling():
-            # Checked on the device, without synchronising.
+            # An assertion on the device: the CPU does not wait for the result.
             torch._assert_async(inside, "a category lies outside of its table")
         elif not inside:
             raise WidthError(
@@ -239,4 +239,5 @@ def _as_columns(values: Tensor | None) -> Tensor | None:
 
 
 def _shown(values: Tensor | None) -> str:
+    """Describe features for an error message: their dtype and shape."""
     return "None" if values is None else f"{values.dtype} {list(values.shape)}"

@@ -39,7 +39,11 @@ class HopTable(nn.Module):
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the table row of each node copy, [m]; the last row for hop -1."""
+        """Return the table row of each node copy, [m].
+
+        A node copy is a node as seen in one rooted subgraph. Those without a path to
+        the root (hop -1) get the last row.
+        """
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:

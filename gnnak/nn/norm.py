@@ -66,6 +66,7 @@ class BatchNorm(nn.BatchNorm1d):
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
+        """Normalise the rows of `x`, [n, c], with running statistics, as in `eval`."""
         return nn.functional.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
         )
@@ -179,7 +180,7 @@ class _SumOverProcesses(torch.autograd.Function):
 
 
 def several_processes() -> bool:
-    """Return whether more than one process trains the model (DDP)."""
+    """Return whether several processes train the model (DDP) rather than one."""
     if not dist.is_available() or not dist.is_initialized():
         return False
     return dist.get_world_size() > 1

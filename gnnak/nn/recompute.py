@@ -25,6 +25,7 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
+        """Return the contexts of the first and of the second forward pass."""
         return nullcontext(), _second_pass(module, current_real_rows())
 
     return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)

@@ -160,10 +160,12 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _trial(gnn: nn.Module, in_channels: int) -> Trial:
+    """Prepare a trial of `gnn` with node states of width `in_channels`."""
     return Trial(gnn, in_channels, takes_batch="batch" in argument_names(gnn))
 
 
 def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
+    """Try `gnn` with node states of width `in_channels`; None if every call fails."""
     return _trial(gnn, in_channels).run(edge_arguments(gnn))
 
 

@@ -143,6 +143,7 @@ class Trial:
 
 
 def _shown(out: object) -> str:
+    """Describe the output of a GNN for an error message: its shape or its type."""
     if isinstance(out, Tensor):
         return f"a tensor of shape {list(out.shape)}"
     return f"a {type(out).__name__}"
