@@ -1,4 +1,9 @@
-"""Uplift any GNN from stars to rooted subgraphs (GNN-AK and GNN-AK+)."""
+"""GNN-AK and GNN-AK+: run any GNN on the rooted subgraph of every node.
+
+A message-passing GNN updates a node from its star, that is, its direct neighbours.
+GNN-AK "uplifts" the GNN: the new state of a node comes from running the GNN on a whole
+subgraph around the node, its rooted subgraph.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -37,7 +42,7 @@ _PACKAGES = (
     "testing",
     "wl",
 )
-# Public names, by the module that they are imported from at their first use.
+# For each module, the public names that are imported from it at their first use.
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
@@ -49,8 +54,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use.
 
-    Importing PyTorch and PyG takes seconds. Without them, the command line starts at
-    once and can handle Ctrl-C while they are imported.
+    Importing PyTorch and PyG takes seconds. Because `import gnnak` does not import
+    them, the command line starts at once and can handle Ctrl-C while it imports them.
     """
     if name in _PACKAGES:
         return import_module(f"gnnak.{name}")
@@ -61,5 +66,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names."""
+    """Return the public names of the package, including those not yet imported."""
     return sorted([*__all__, "__version__"])

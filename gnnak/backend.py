@@ -1,9 +1,9 @@
 """Choose between plain PyTorch and faster implementations of the same operations.
 
-A function with the decorator `operation` is written in plain PyTorch. A `Backend` has
-faster implementations of some operations, by name. An implementation returns
+A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
+names of operations to faster implementations. An implementation returns
 `NotImplemented` for arguments that it does not support; then the plain function runs.
-`gnnak.fast` has the backend for GPUs. Only this module imports that package, and only
+`gnnak.fast` has the backend for GPUs. Only this module imports `gnnak.fast`, and only
 if it is installed, so that everything else works without it.
 """
 
@@ -24,33 +24,36 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Backend:
-    """Faster implementations of operations, by the name of the operation."""
+    """A named set of faster implementations, which replace functions in plain PyTorch.
+
+    Only functions with the decorator `operation` can be replaced.
+    """
 
     name: str
-    """Name of the backend, for `repr` and for records of runs."""
+    """Name of the backend, shown by `repr` and stored in the JSON record of a run."""
     implementations: Mapping[str, Callable[..., Any]] = field(
         default_factory=dict, repr=False
     )
-    """By operation name: a function with the same arguments, which may return
-    `NotImplemented`."""
+    """Maps the name of an operation to a function with the same arguments. That
+    function returns `NotImplemented` for arguments that it does not support."""
 
 
 PLAIN = Backend("plain")
-"""No faster implementations: every operation runs in plain PyTorch."""
+"""Backend without faster implementations: every operation runs in plain PyTorch."""
 _chosen: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
 
 def current_backend() -> Backend:
-    """Return the backend set by the innermost `use_backend`, or the default one."""
+    """Return the backend of the innermost `use_backend` block, or the default one."""
     return _chosen.get() or default_backend()
 
 
 @contextmanager
 def use_backend(backend: Backend | None) -> Iterator[None]:
-    """Use a backend inside a `with` block, in this thread only.
+    """Context manager: use a backend within the `with` block, in this thread only.
 
     Args:
-        backend: The backend; None = the default one.
+        backend: The backend to use; None = the one of `default_backend`.
 
     >>> with use_backend(PLAIN):
     ...     current_backend()
@@ -77,8 +80,12 @@ def operation(plain: Callable[P, R]) -> Callable[P, R]:
     Code compiled by `torch.compile` always calls the plain function.
 
     Args:
-        plain: The implementation in plain PyTorch. Backends find the operation by its
-            `__name__`.
+        plain: The implementation in plain PyTorch. Its `__name__` is the name of the
+            operation in `Backend.implementations`.
+
+    Returns:
+        A function that calls the current backend's implementation, if there is one that
+        supports the arguments, and else `plain`.
 
     >>> @operation
     ... def double(x: int) -> int:

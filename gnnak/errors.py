@@ -1,8 +1,8 @@
 """The exceptions that gnnak raises; all derive from `GnnakError`.
 
-Messages are one or two sentences: what is wrong, what was found, and what to do. Errors
-about wrong inputs are also `ValueError`, so code that catches the errors of PyG works
-unchanged.
+A message says in one or two sentences what is wrong, what was found, and what to do.
+Errors about wrong inputs also derive from `ValueError`, as those of PyG do, so existing
+`except ValueError` code catches them.
 """
 
 
@@ -11,11 +11,11 @@ class GnnakError(Exception):
 
 
 class GraphError(GnnakError, ValueError):
-    """A graph, or a tensor that describes one, is malformed."""
+    """A graph, or a tensor that describes a graph, is malformed."""
 
 
 class SubgraphError(GnnakError, ValueError):
-    """A `RootedSubgraphs` record violates one of its invariants."""
+    """A `RootedSubgraphs` object is malformed, missing, or does not fit the graph."""
 
 
 class CoverageError(GnnakError, ValueError):
@@ -27,7 +27,7 @@ class OptionError(GnnakError, ValueError):
 
 
 class WidthError(GnnakError, ValueError):
-    """A module or tensor does not have the number of channels that a layer needs."""
+    """A module or tensor has a wrong number of channels, or a wrong shape or dtype."""
 
 
 class EdgeAttrError(GnnakError, ValueError):
@@ -39,7 +39,7 @@ class FileFormatError(GnnakError, ValueError):
 
 
 class MissingPackageError(GnnakError, ImportError):
-    """An optional package is not installed."""
+    """A feature needs an optional package that is not installed."""
 
 
 class CheckpointError(GnnakError):
@@ -47,4 +47,4 @@ class CheckpointError(GnnakError):
 
 
 class TrainingError(GnnakError):
-    """Training cannot start or continue."""
+    """Training cannot start or continue; the message says why."""

@@ -1,7 +1,8 @@
 """Measure peak memory: allocated by PyTorch on a GPU, or resident on a CPU.
 
-Replaying a CUDA graph allocates nothing, so PyTorch's peak counter misses the memory in
-the private pools of captured graphs. The functions here add it.
+A captured CUDA graph owns a private memory pool. Replaying the graph uses that memory
+without allocating it, so PyTorch's peak counter misses it. The functions here add the
+sizes of these pools.
 """
 
 from collections.abc import Iterator
@@ -11,16 +12,25 @@ from pathlib import Path
 import torch
 
 STATUS = Path("/proc/self/status")
+"""Linux file with the memory in use by this process (VmRSS) and its peak (VmHWM)."""
 CLEAR = Path("/proc/self/clear_refs")
+"""Linux file that resets the peak memory of this process if "5" is written to it."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""Bytes in CUDA graph pools, by GPU, that PyTorch's peak counter does not include."""
+"""For each GPU index, the bytes in CUDA graph pools that PyTorch's peak counter
+misses."""
 _earlier_peak: dict[int, int] = {}
-"""Peak bytes, by GPU, since `reset_peak` up to the last internal counter reset."""
+"""For each GPU index, the peak in bytes from `reset_peak` until this module last reset
+PyTorch's peak counter."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
-    """Reset the peak to the memory in use now."""
+    """Restart the measurement of `peak_megabytes` from the memory in use now.
+
+    Args:
+        device: A GPU, or "cpu" for the resident memory of this process. For "cpu", this
+            does nothing on systems other than Linux.
+    """
     device = torch.device(device)
     if device.type == "cuda":
         _restart_counter(_index(device), 0)
@@ -43,10 +53,10 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 
 @contextmanager
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
-    """Context for code that frees or reuses the memory pools of CUDA graphs.
+    """Context manager for code that frees or reuses the memory pools of CUDA graphs.
 
-    On exit the pool sizes are measured again, so that memory that moved out of a pool
-    is not counted twice. The peak reached before is preserved.
+    On exit, the pool sizes are measured again, so that memory that moved out of a pool
+    is not counted twice. `peak_megabytes` still includes the peak before the block.
 
     Args:
         device: A GPU.
@@ -61,9 +71,10 @@ def graph_pools_changing(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def growth_measured(device: torch.device) -> Iterator[list[int]]:
-    """Context that measures by how many bytes the allocated memory grows at its peak.
+    """Context manager: measure the growth of a GPU's memory within the `with` block.
 
-    The peak reached before is preserved.
+    The growth is the peak of the allocated memory within the block minus the allocated
+    memory at its start. `peak_megabytes` still includes the peak before the block.
 
     Args:
         device: A GPU.
@@ -83,25 +94,37 @@ def growth_measured(device: torch.device) -> Iterator[list[int]]:
 
 
 def _index(device: torch.device) -> int:
-    """Return the index of a GPU; "cuda" without index is the current GPU."""
+    """Return the index of a GPU; "cuda" without an index means the current GPU."""
     return torch.cuda.current_device() if device.index is None else device.index
 
 
 def _peak_bytes(index: int) -> int:
-    """Return the peak since `reset_peak`, including CUDA graph pools."""
+    """Return the peak memory of a GPU since `reset_peak`, in bytes.
+
+    The memory pools of CUDA graphs are included.
+    """
     peak = torch.cuda.max_memory_allocated(index) + _graph_pool_bytes.get(index, 0)
     return max(peak, _earlier_peak.get(index, 0))
 
 
 def _restart_counter(index: int, earlier_peak: int) -> None:
-    """Reset PyTorch's peak counter and measure the CUDA graph pools again."""
+    """Reset PyTorch's peak counter and measure the CUDA graph pools again.
+
+    Args:
+        index: Index of the GPU.
+        earlier_peak: Peak in bytes that `_peak_bytes` must still include; 0 to forget
+            all earlier peaks.
+    """
     torch.cuda.reset_peak_memory_stats(index)
     _graph_pool_bytes[index] = _measure_graph_pools(index)
     _earlier_peak[index] = earlier_peak
 
 
 def _measure_graph_pools(index: int) -> int:
-    """Return the bytes in CUDA graph pools that PyTorch does not count as allocated."""
+    """Return the bytes in a GPU's CUDA graph pools that PyTorch counts as free.
+
+    A replayed graph uses these bytes, although nothing allocates them.
+    """
     return sum(
         segment["total_size"] - segment["allocated_size"]
         for segment in torch.cuda.memory_snapshot()
@@ -110,10 +133,11 @@ def _measure_graph_pools(index: int) -> int:
 
 
 class PeakMemory:
-    """Context that measures the peak growth of the process's memory; Linux only."""
+    """Context manager: measure the growth of the process's CPU memory; Linux only."""
 
     megabytes: float
-    """Peak growth of the resident memory in MB, set on exit."""
+    """Peak of the resident memory within the `with` block minus the resident memory at
+    its start, in MB; set on exit."""
 
     def __enter__(self) -> "PeakMemory":
         reset_peak()
@@ -125,7 +149,14 @@ class PeakMemory:
 
 
 def _resident(field: str) -> float | None:
-    """Return a memory field of /proc/self/status in MB; None if it does not exist."""
+    """Return a memory field of /proc/self/status in MB.
+
+    Args:
+        field: "VmRSS" for the resident memory now, or "VmHWM" for its peak.
+
+    Returns:
+        The value; None on systems without this file or field.
+    """
     if not STATUS.exists():
         return None
     for line in STATUS.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Detect optional packages."""
+"""Find out whether the optional package Triton is installed and how it runs."""
 
 import importlib.util
 import os
@@ -7,10 +7,14 @@ from functools import cache
 
 @cache
 def has_triton() -> bool:
-    """Return whether Triton, which compiles the GPU kernels, is installed."""
+    """Return whether Triton is installed, the language of the GPU kernels."""
     return importlib.util.find_spec("triton") is not None
 
 
 def interprets_triton() -> bool:
-    """Return whether Triton interprets its kernels, so that they also run on a CPU."""
+    """Return whether TRITON_INTERPRET=1 is set.
+
+    Then Triton interprets its kernels instead of compiling them, so that they also run
+    on a CPU.
+    """
     return os.environ.get("TRITON_INTERPRET") == "1"

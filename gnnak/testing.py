@@ -1,6 +1,7 @@
 """Public test helpers: check the symmetries that every GNN must have.
 
-The helpers take a function of a PyG `Data` or `Batch`, so they work for any model:
+The helpers take a function that maps a PyG `Data` or `Batch` to a tensor, so they work
+for any model:
 
 >>> from torch_geometric.nn import GIN
 >>> from gnnak import uplift
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 Function = Callable[[Data], Tensor]
-"""A model, as a function of one `Data` or `Batch`."""
+"""The model to test, as a function that maps a `Data` or `Batch` to its output."""
 
 EDGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "empty": (0, []),
@@ -31,7 +32,8 @@ EDGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "trailing isolated node": (4, [(0, 1), (1, 0), (1, 2), (2, 1)]),
     "star": (6, [(0, i) for i in range(1, 6)] + [(i, 0) for i in range(1, 6)]),
 }
-"""Number of nodes and directed edges of each graph of `small_graphs`."""
+"""The graphs of `small_graphs`, by name. Each is a pair: the number of nodes, and the
+list of directed edges (source, target)."""
 
 
 def small_graphs(
@@ -40,13 +42,17 @@ def small_graphs(
     dtype: torch.dtype = torch.double,
     seed: int = 0,
 ) -> dict[str, Data]:
-    """Return small graphs that cover corner cases, by name, with random features.
+    """Return small graphs with random features that cover corner cases, by name.
 
     Args:
         channels: Number of columns of `x`.
-        edge_channels: Number of columns of `edge_attr`; no `edge_attr` if None.
+        edge_channels: Number of columns of `edge_attr`; None = graphs without
+            `edge_attr`.
         dtype: Dtype of the features.
         seed: Seed of the random features.
+
+    Returns:
+        The graphs, by their names in `EDGES`.
     """
     generator = torch.Generator().manual_seed(seed)
     graphs = {}
@@ -71,7 +77,7 @@ def permute(data: Data, order: Tensor, seed: int = 0) -> Data:
     Args:
         data: The graph, on any device; it is not modified.
         order: A permutation of the nodes, [n], on any device.
-        seed: Seed of the order of the edges.
+        seed: Seed of the random order of the edges.
     """
     order = order.to(data.edge_index.device)
     rank = torch.empty_like(order)
@@ -93,10 +99,11 @@ def permute(data: Data, order: Tensor, seed: int = 0) -> Data:
 def assert_permutation_equivariant(
     function: Function, data: Data, tolerance: float = 1e-9, seed: int = 0
 ) -> None:
-    """Assert that permuting nodes and shuffling edges only permutes the output.
+    """Assert that a model is equivariant to permutations of nodes and edges.
 
-    If the output has one row per node, its rows must be permuted like the nodes; if it
-    has one row per graph, it must not change.
+    The nodes of `data` are permuted and its edges shuffled. If the output has one row
+    per node, its rows must then be permuted like the nodes; if it has one row per
+    graph, it must not change.
 
     Args:
         function: Maps a `Data` to node states [n, c] or to a graph state [1, c].
@@ -120,7 +127,7 @@ def assert_batching_consistent(
     """Assert that a batch of graphs gives the same output as each graph separately.
 
     Args:
-        function: Maps a `Batch` to one row per node or one row per graph.
+        function: Maps a `Batch` to a tensor with one row per node or per graph.
         graphs: The graphs to batch.
         tolerance: Largest allowed difference, absolute and relative.
     """

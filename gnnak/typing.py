@@ -1,4 +1,4 @@
-"""Axis letters, literal types and option checks shared by all packages.
+"""The letters for tensor axes, and types and checks of options, for all packages.
 
 Docstrings write tensor shapes with these letters:
 
@@ -21,15 +21,26 @@ from typing import Literal, get_args
 from gnnak.errors import OptionError
 
 Encoding = Literal["centroid", "subgraph", "context"]
+"""The three encodings of a node that a GNN-AK layer computes; see `gnnak.GNNAK`."""
 Reduce = Literal["sum", "mean"]
+"""How states are pooled."""
 FuseMode = Literal["concat", "sum"]
+"""How the encodings of a node are combined into its new state."""
 HopMode = Literal["concat", "add"]
+"""How the embedding of a node's distance to the root enters the base GNN's input:
+concatenated with the node state, or added to it."""
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+"""The names of all encodings."""
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
-    """Raise `OptionError`, listing the known values, if `value` is none of them.
+    """Raise `OptionError` if `value` is not one of the known values.
+
+    Args:
+        option: Name of the option, for the error message.
+        value: The value to check.
+        known: The known values.
 
     >>> check_choice("reduce", "median", ("sum", "mean"))
     Traceback (most recent call last):
@@ -41,13 +52,15 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 
 
 def check_known(what: str, name: str, known: Iterable[str], more: str = "") -> None:
-    """Raise `OptionError` with the closest and all known names if `name` is unknown.
+    """Raise `OptionError` if `name` is not one of the known names.
+
+    The message suggests the closest known name, if there is one, and lists all.
 
     Args:
-        what: The kind of thing that is named, for the message.
+        what: What `name` names, such as "data set", for the error message.
         name: The name to check.
         known: The known names.
-        more: Text appended to the list of known names.
+        more: Text appended to the list of known names in the error message.
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -65,6 +78,11 @@ Known: exp, zinc.
 def check_count(option: str, value: object, least: int = 0) -> int:
     """Return `value` if it is an int of at least `least`, else raise `OptionError`.
 
+    Args:
+        option: Name of the option, for the error message.
+        value: The value to check.
+        least: The smallest valid value.
+
     >>> check_count("num_hops", -1)
     Traceback (most recent call last):
     gnnak.errors.OptionError: num_hops is -1; give a whole number of at least 0.
@@ -79,6 +97,10 @@ def check_count(option: str, value: object, least: int = 0) -> int:
 def check_share(option: str, value: object) -> None:
     """Raise `OptionError` unless `value` is a number with 0 <= value < 1.
 
+    Args:
+        option: Name of the option, for the error message.
+        value: The value to check.
+
     >>> check_share("dropout", 1.5)
     Traceback (most recent call last):
     gnnak.errors.OptionError: dropout is 1.5; give a number with 0 <= dropout < 1.
@@ -90,7 +112,9 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Return `encodings` as a tuple if they are known and distinct, else raise.
+    """Return the names of encodings as a tuple, or raise `OptionError`.
+
+    It raises if there are no names, or if a name is unknown or occurs twice.
 
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')

@@ -1,4 +1,7 @@
-"""Build networks by name; the only module that knows the names of models."""
+"""Build the paper's networks by name, such as "gin-ak+" (GIN uplifted by GNN-AK+).
+
+No other module interprets the names of models.
+"""
 
 import difflib
 from collections.abc import Callable
@@ -22,25 +25,27 @@ from gnnak.typing import ENCODINGS, check_count
 
 Degrees = tuple[int, ...] | None
 """Histogram of in-degrees in the training set: the number of nodes with in-degree 0,
-1, 2 and so on; None if it is not needed."""
+1, 2 and so on. Only `pna` needs it; None for all other base GNNs."""
 
 
 @dataclass(frozen=True)
 class _Base:
-    """How to build the base GNN of one name, and what it reads."""
+    """How to build one kind of base GNN, and which inputs it reads."""
 
     make: Callable[[int, ModelOptions, Degrees], nn.Module]
-    """Builds the GNN for a width, the options and the in-degrees."""
+    """Builds the GNN; takes the width of the node states, the options of the network
+    and the histogram of in-degrees."""
     reads_edges: bool = True
-    """Whether it reads edge attributes."""
+    """Whether the GNN reads edge attributes; if not, edge features are ignored."""
     needs_degrees: bool = False
-    """Whether `make` needs the in-degrees of the training graphs."""
+    """Whether `make` needs the histogram of in-degrees; if not, it may be None."""
     has_depth: bool = False
-    """Whether `make` builds all `base_layers` layers at once, rather than one conv."""
+    """Whether `make` builds a GNN with all of the `base_layers` layers. If not, it
+    builds a single conv, and `base_layers` such convs are stacked."""
 
 
 def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
-    """Build PNA; raise `OptionError` if the in-degrees are missing."""
+    """Build PNA; raise `OptionError` if the histogram of in-degrees is missing."""
     if degrees is None:
         raise OptionError(
             "model 'pna' needs degrees, the histogram of in-degrees; give a tuple of "
@@ -67,44 +72,46 @@ BASES: dict[str, _Base] = {
         has_depth=True,
     ),
 }
-"""The base GNNs, by name."""
+"""The base GNNs that `build_model` knows, by name."""
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
-"""Suffixes of model names: plain, GNN-AK, GNN-AK+, and both with SubgraphDrop."""
+"""Suffixes of model names, in order: the base GNN on the whole graph, GNN-AK, GNN-AK+,
+GNN-AK with SubgraphDrop, GNN-AK+ with SubgraphDrop."""
 
 
 @dataclass(frozen=True)
 class ModelForm:
-    """The parts of a model's name."""
+    """What the name of a model says, such as "gin-ak+"; see `parse_name`."""
 
     base: str
     """The base GNN, a key of `BASES`."""
     uplifted: bool
     """Whether the base GNN runs on rooted subgraphs (suffix `-ak` or `-ak+`)."""
     distances: bool
-    """Whether the layers use the distance to the centroid (D2C) and the context
-    encoding (suffix `-ak+`)."""
+    """Whether the layers use the distance of a node to the root of its subgraph (the
+    paper's D2C, distance to the centroid) and the context encoding (suffix `-ak+`)."""
     sampled: bool
-    """Whether it is trained with SubgraphDrop (suffix `-s`)."""
+    """Whether the model is trained with SubgraphDrop, which uses only a sample of the
+    rooted subgraphs in each training step (suffix `-s`)."""
 
     @property
     def needs_degrees(self) -> bool:
-        """Whether `build_model` needs the in-degrees of the training graphs."""
+        """Whether `build_model` needs the argument `degrees` for this base GNN."""
         return BASES[self.base].needs_degrees
 
     @property
     def unsampled_name(self) -> str:
-        """The name of the same model without SubgraphDrop."""
+        """The name of the model without the suffix `-s` (SubgraphDrop)."""
         suffix = ("-ak+" if self.distances else "-ak") if self.uplifted else ""
         return self.base + suffix
 
 
 def model_names() -> list[str]:
-    """Return all names that `build_model` knows: base GNNs and their uplifted forms."""
+    """Return all names that `build_model` knows: each base GNN with each suffix."""
     return [base + suffix for base in BASES for suffix in SUFFIXES]
 
 
 def parse_name(name: str) -> ModelForm:
-    """Split the name of a model into its parts.
+    """Split the name of a model into its base GNN and the meaning of its suffix.
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest known one.
@@ -144,9 +151,10 @@ def build_model(
         edge_features: Kind and sizes of the edge features; None = there are none, and
             all edges get the same learned vector. `gcn` and `sage` ignore edge
             features.
-        out_channels: Number of outputs per graph, or per node.
-        options: All other options; its field `name` is not read.
-        node_task: Whether the outputs are per node instead of per graph.
+        out_channels: Number of outputs per graph, or per node if `node_task`.
+        options: All other options; the field `name` in them is ignored. None = the
+            defaults of `ModelOptions`.
+        node_task: Whether to predict for each node instead of for each graph.
         degrees: For `pna`: the histogram of in-degrees in the training set.
 
     >>> from gnnak.nn.features import Categorical
@@ -164,7 +172,8 @@ def build_model(
         )
     num_layers = options.num_layers
     if BASES[form.base].has_depth and not form.uplifted:
-        # A plain PPGN with L layers is one outer layer around a PPGN of depth L.
+        # A PPGN on the whole graph with L layers is one `OuterLayer` around a PPGN of
+        # depth L, not L outer layers.
         options, num_layers = replace(options, base_layers=num_layers), 1
     layers = [
         OuterLayer(
@@ -192,9 +201,10 @@ def _kernels(
     options: ModelOptions,
     degrees: Degrees,
 ) -> list[Kernel]:
-    """Build the kernels of one outer layer: the uplifted GNN, the plain GNN, or both.
+    """Build the kernels (GNNs with their edge encoders) of one `OuterLayer`.
 
-    Each has its own encoder of the edge features.
+    These are the GNN-AK layer if the model is uplifted, and the base GNN on the whole
+    graph if the model is not uplifted or if the option `plain_conv` is set.
     """
 
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
@@ -214,7 +224,7 @@ def _kernels(
 
 
 def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK:
-    """Build the GNN-AK or GNN-AK+ layer around a base GNN."""
+    """Build a base GNN and the GNN-AK or GNN-AK+ layer that runs it on subgraphs."""
     hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
     base = BASES[form.base]

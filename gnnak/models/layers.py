@@ -1,4 +1,9 @@
-"""The outer layers of a network, each with a plain or an uplifted GNN."""
+"""The layers of the paper's network (`OuterLayer`), and the GNNs inside (`Kernel`).
+
+An outer layer is one GNN-AK layer, or one GNN on the whole graph, with BatchNorm, ReLU,
+dropout and a residual sum. "Outer" sets it apart from the layers of the base GNN inside
+a GNN-AK layer.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -21,7 +26,9 @@ def run_with_edges(
     num_edges: int,
     run: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Encode raw edge features and run a GNN on the edge states.
+    """Encode raw edge features as edge states, and run a GNN with these.
+
+    A backend may replace both steps by one faster implementation.
 
     Args:
         encoder: Maps raw edge features to edge states, [e, c].
@@ -44,7 +51,9 @@ def run_uplifted(
     x: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> Tensor:
-    """Encode raw edge features and run a GNN-AK layer on the edge states.
+    """Encode raw edge features as edge states, and run a GNN-AK layer with these.
+
+    A backend may replace both steps by one faster implementation.
 
     Args:
         layer: The GNN-AK layer.
@@ -63,14 +72,14 @@ def run_uplifted(
 
 
 class Kernel(nn.Module):
-    """A GNN with its own encoder of the raw edge features.
+    """One GNN inside an `OuterLayer`, with its own encoder of the raw edge features.
 
     Args:
         gnn: A `GNNAK` layer, which runs on the rooted subgraphs, or any other GNN,
             which runs on the whole graph.
         channels: Width of the node states, in and out.
-        edge_encoder: Maps raw edge features to edge states; None = ignore edge
-            features, for GNNs that read none.
+        edge_encoder: Maps raw edge features to edge states; None for GNNs that read no
+            edge attributes: then edge features are ignored.
     """
 
     def __init__(
@@ -106,9 +115,10 @@ class Kernel(nn.Module):
         Args:
             x: Node states, [n, c].
             edge_index: Directed edges, [2, e].
-            edge_attr: Raw edge features; None if there are none.
-            batch: The graph each node is in, [n].
-            subgraphs: Rooted subgraphs; required for a `GNNAK` layer.
+            edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
+            batch: Index of the graph that each node is in, [n].
+            subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
+                otherwise.
         """
         encoder, edges = self.edge_encoder, (edge_attr, edge_index.size(1))
         if self.calling is not None:
@@ -132,11 +142,13 @@ class Kernel(nn.Module):
 
 
 class OuterLayer(nn.Module):
-    r"""$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$.
+    r"""One layer of `Network`: GNNs, BatchNorm, ReLU, dropout and a residual sum.
+
+    $$x \leftarrow x + \text{Dropout}(\text{ReLU}(\text{BN}(\sum_i K_i(x))))$$
 
     Args:
-        kernels: The $K_i$: usually one; two if a plain conv on the whole graph is added
-            to the uplifted GNN.
+        kernels: The GNNs $K_i$, whose outputs are summed. Usually there is one; there
+            are two if a conv on the whole graph is added to a GNN-AK layer.
         channels: Width of the node states.
         dropout: Dropout probability after the ReLU.
     """
@@ -158,7 +170,7 @@ class OuterLayer(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """Compute new node states, [n, c]; takes the arguments of `Kernel.forward`."""
+        """Compute new node states, [n, c]; arguments as in `Kernel.forward`."""
         given = (x, edge_index, edge_attr, batch, subgraphs)
         out = reduce(add, (kernel(*given) for kernel in self.kernels))
         return self.after.added_to(x, out)

@@ -1,4 +1,8 @@
-"""The paper's network: node encoder, outer layers, readout and head."""
+"""The paper's network: node encoder, layers with a residual sum, readout and head.
+
+Each layer is an `OuterLayer`: one GNN-AK layer, or one GNN on the whole graph, with
+BatchNorm, ReLU, dropout and a residual sum.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -24,9 +28,10 @@ from gnnak.typing import Reduce, check_choice, check_count
 
 
 class GraphLike(Protocol):
-    """The fields that a network reads from a PyG `Data` or `Batch`, or a `GraphBatch`.
+    """Type of a graph that `Network` accepts: PyG's `Data` or `Batch`, or `GraphBatch`.
 
-    They are the arguments of `Network.forward` with the same names.
+    The fields have the meaning of the arguments of `Network.forward` with the same
+    names; None = not given.
     """
 
     x: Tensor | None
@@ -36,17 +41,18 @@ class GraphLike(Protocol):
 
 
 class Network(nn.Module):
-    """A network for graph or node tasks: node encoder, outer layers, readout, head.
+    """A network for graph or node tasks: node encoder, layers, readout and head.
 
     Args:
-        encoder: Maps raw node features to states: `encoder(x, num_nodes)`.
-        layers: The outer layers.
+        encoder: Maps raw node features to node states: `encoder(x, num_nodes)`.
+        layers: The layers, which run in sequence on the node states.
         head: Maps graph states, or node states in node tasks, to the output.
-        reduce: How the readout pools node states to graph states; None for node tasks.
-        extractor: Extracts the rooted subgraphs if `forward` gets none; None if no
-            layer needs subgraphs.
-        drop: Samples the subgraphs to use in each forward pass in training; None = use
-            all of them. Evaluation always uses all.
+        reduce: How the readout pools node states to graph states; None for node tasks,
+            which have no readout.
+        extractor: Extracts the rooted subgraphs if `forward` is called without them;
+            None if no layer needs subgraphs.
+        drop: Samples the rooted subgraphs that a forward pass in training uses; None =
+            use all of them. Evaluation always uses all.
     """
 
     def __init__(
@@ -72,13 +78,15 @@ class Network(nn.Module):
     def save_memory(
         self, recompute: bool = True, max_copies: int | None = None
     ) -> None:
-        """Trade time for memory; outputs and gradients stay the same.
+        """Choose to use less memory and more time; outputs and gradients do not change.
 
         Args:
-            recompute: In training, save only the states between outer layers for the
-                backward pass, and recompute the activations inside the layers.
-            max_copies: In evaluation, compute about this many node copies at a time in
-                each GNN-AK layer; None = all at once.
+            recompute: Whether to save, in training, only the node states between layers
+                for the backward pass, which then recomputes the activations inside each
+                layer.
+            max_copies: In evaluation, each GNN-AK layer computes about this many node
+                copies (a node copy is a node as seen in one rooted subgraph) at a time;
+                None = all at once.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
@@ -100,18 +108,21 @@ class Network(nn.Module):
         """Predict for a batch of graphs.
 
         Args:
-            x: Raw node features, [n, c] or [n]. Or a whole PyG `Data`, `Batch` or
-                `GraphBatch`; then leave out edge_index, edge_attr and batch.
+            x: Raw node features, [n, c] or [n]; or a PyG `Data` or `Batch` or a
+                `GraphBatch`, which also contains edge_index, edge_attr and batch.
             edge_index: Directed edges, [2, e].
-            edge_attr: Raw edge features, [e, c] or [e].
-            batch: The graph each node is in, [n]; a single graph if not given.
-            subgraphs: Rooted subgraphs of the batch; extracted if not given.
-            num_graphs: Number of graphs, g; required if the last graphs are empty.
-            generator: Source of randomness in training (walks, SubgraphDrop); if not
-                given, the global random state of PyTorch.
+            edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
+            batch: Index of the graph that each node is in, [n]; None = all nodes are in
+                one graph.
+            subgraphs: Rooted subgraphs of the batch; None = extract them.
+            num_graphs: Number of graphs, g; None = `x.num_graphs` if `x` has it, else
+                `batch.max() + 1`, which is too small if the last graphs have no nodes.
+            generator: Source of randomness in training, for random walks and
+                SubgraphDrop; None = the global random state of PyTorch.
 
         Returns:
-            One row per graph, [g, out], or for node tasks per node, [n, out].
+            The output: one row per graph, [g, out], or in node tasks one row per node,
+            [n, out].
         """
         real = None
         if x is not None and not isinstance(x, Tensor):
@@ -151,7 +162,18 @@ class Network(nn.Module):
         batch: Tensor,
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
-        """Run all outer layers in sequence; see `Kernel.forward` for the arguments."""
+        """Run all layers in sequence, without the encoder, the readout and the head.
+
+        Args:
+            states: Node states, [n, c], from the encoder.
+            edge_index: Directed edges, [2, e].
+            edge_attr: Raw edge features, [e, c] or [e]; None if the data has none.
+            batch: Index of the graph that each node is in, [n].
+            subgraphs: Rooted subgraphs; None if no layer needs them.
+
+        Returns:
+            Node states after the last layer, [n, c].
+        """
         for layer in self.layers:
             given = (states, edge_index, edge_attr, batch, subgraphs)
             if self.recompute and self.training:
@@ -167,7 +189,21 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Check the caller's subgraphs; in training, sample them with SubgraphDrop."""
+        """Check the subgraphs passed to `forward`; in training, sample from them.
+
+        Args:
+            subgraphs: One rooted subgraph per node; or a sample, returned unchanged.
+            edge_index: Directed edges, [2, e].
+            num_nodes: Number of nodes, n.
+            generator: Source of randomness for SubgraphDrop.
+
+        Returns:
+            A sample by SubgraphDrop if the network has `drop` and is in training mode,
+            else `subgraphs`.
+
+        Raises:
+            SubgraphError: If there is not one subgraph per node.
+        """
         if isinstance(subgraphs, SampledSubgraphs):
             return subgraphs
         if subgraphs.num_subgraphs != num_nodes:
@@ -183,9 +219,10 @@ class Network(nn.Module):
 def _check_graph(
     edge_index: Tensor, batch: Tensor, num_nodes: int, num_graphs: int | None
 ) -> None:
-    """Raise `GraphError` for a malformed graph.
+    """Raise `GraphError` if `edge_index` or `batch` is malformed.
 
-    On a GPU, only shapes and dtypes are checked, since reading values synchronises.
+    On a GPU, only the shape and dtype of `batch` are checked, because reading values
+    would make the CPU wait for the GPU.
     """
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
         raise GraphError(
@@ -208,6 +245,7 @@ def _check_graph(
 def _unpack(
     data: GraphLike,
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """Return x, edge_index, edge_attr and batch of `data`; None for missing fields."""
     names = ("x", "edge_index", "edge_attr", "batch")
     x, edge_index, edge_attr, batch = (getattr(data, name, None) for name in names)
     return x, edge_index, edge_attr, batch

@@ -1,4 +1,4 @@
-"""The options of the paper's network; they are the section `model` of a config."""
+"""The options of the paper's network: the section `model` of a config file."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ from gnnak.typing import check_choice, check_count
 
 @dataclass(frozen=True)
 class SubgraphOptions:
-    """Which rooted subgraphs to extract; options of the other kind are ignored."""
+    """Which rooted subgraph to extract for each node, its root.
+
+    Egonets read only `num_hops`; walks read all other fields.
+    """
 
     kind: Literal["egonets", "walks"] = "egonets"
-    """k-hop egonets, or the nodes visited by several random walks from the root."""
+    """Either "egonets", the nodes within `num_hops` hops of the root, or "walks", the
+    nodes that `repeats` random walks from the root visit."""
     num_hops: int = 3
-    """Egonets: the radius, k."""
+    """For egonets: the largest distance from the root, k."""
     length: int = 10
-    """Walks: the number of steps of a walk."""
+    """For walks: the number of steps of each walk."""
     repeats: int = 5
-    """Walks: the number of walks from each root."""
+    """For walks: the number of walks from each root."""
     p: float = 1.0
-    """Walks: the return parameter of node2vec."""
+    """For walks: the return parameter of node2vec."""
     q: float = 1.0
-    """Walks: the in-out parameter of node2vec."""
+    """For walks: the in-out parameter of node2vec."""
 
     def __post_init__(self) -> None:
         check_choice("model.subgraphs.kind", self.kind, ("egonets", "walks"))
 
     def build(self) -> Extractor:
-        """Build the extractor."""
+        """Build the extractor of rooted subgraphs that these options describe."""
         if self.kind == "egonets":
             return EgoNets(self.num_hops)
         return RandomWalks(self.length, self.repeats, self.p, self.q)
@@ -42,34 +46,43 @@ class SubgraphOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(LayerOptions):
-    """Options of the paper's network; the defaults are those of ZINC.
+    """Options of the paper's network; the defaults are the options for ZINC.
 
-    Inherits the options of the GNN-AK layers, with four differences. `encodings=None`
-    means centroid and subgraph for GNN-AK, and all three for GNN-AK+. GNN-AK ignores
-    `hop_channels`: it has no distances. `reduce` is also how the readout pools. And
-    `dropout` is also applied in the base GNN, after each outer layer and before the
-    head.
+    The network is a sequence of outer layers: GNN-AK layers, each with BatchNorm, ReLU,
+    dropout and a residual sum. This class inherits the options of the GNN-AK layers.
+    Four of them differ here:
+
+    - `encodings=None` means centroid and subgraph for GNN-AK, and all three encodings
+      for GNN-AK+.
+    - GNN-AK ignores `hop_channels`, because it does not use distances.
+    - `reduce` also sets how the readout pools node states to graph states.
+    - `dropout` is also applied in the base GNN, in each outer layer and before the
+      head.
     """
 
     name: str = "gin-ak+"
-    """The name of the model; see `build_model`."""
+    """The name of the model, one of `model_names()`; see `build_model`."""
     num_layers: int = 6
-    """Number of outer layers, the paper's L."""
+    """Number of outer layers (GNN-AK layers with norm and residual sum), the paper's
+    L."""
     base_layers: int = 1
-    """Number of convs of the base GNN inside one outer layer, m."""
+    """Number of convs in the base GNN of each GNN-AK layer, the paper's m."""
     channels: int = 128
-    """Width of the node states, d."""
+    """Width of the node states, the paper's d."""
     subgraphs: SubgraphOptions | Extractor = SubgraphOptions()
-    """How rooted subgraphs are extracted: options, or an extractor."""
+    """How rooted subgraphs are extracted: options, or a built extractor."""
     mlp_layers: int = 1
-    """See `LayerOptions`; the published experiments use at least one."""
+    """Number of dense blocks before each pool; see `LayerOptions`. The published
+    experiments use 1 or more."""
     gate_centroid: bool = True
-    """See `LayerOptions`; the published experiments use this gate."""
+    """Whether the centroid encoding has a gate, as in the published experiments; see
+    `LayerOptions`."""
     plain_conv: bool = False
-    """Whether each outer layer adds a plain conv on the whole graph, as in the
-    PATTERN experiments."""
+    """Whether each layer of the network adds the output of a conv on the whole graph to
+    that of its GNN-AK layer, as in the PATTERN experiments."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
-    """How models with the suffix `-s` sample subgraphs; other models use all."""
+    """How models with the suffix `-s` sample subgraphs in training; other models use
+    all subgraphs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,13 +91,17 @@ class ModelOptions(LayerOptions):
         check_count("channels", self.channels, least=1)
 
     def layer_options(self, **changes: Any) -> LayerOptions:
-        """Return the options of the GNN-AK layers, with the given ones changed."""
+        """Return the inherited options of the GNN-AK layers as `LayerOptions`.
+
+        Args:
+            changes: Options to give new values, such as `hop_channels=0`.
+        """
         names = [field.name for field in fields(LayerOptions)]
         return LayerOptions(**{name: getattr(self, name) for name in names} | changes)
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor of rooted subgraphs, built if `subgraphs` are options."""
+        """The extractor of rooted subgraphs that the field `subgraphs` describes."""
         subgraphs = self.subgraphs
         return (
             subgraphs.build() if isinstance(subgraphs, SubgraphOptions) else subgraphs

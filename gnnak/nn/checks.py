@@ -1,4 +1,4 @@
-"""Check the inputs of a GNN-AK layer."""
+"""Check the arguments of `GNNAK.forward`."""
 
 import torch
 from torch import Tensor
@@ -23,13 +23,15 @@ def check_subgraphs(
     """Raise an error unless subgraphs, nodes and edge attributes fit each other.
 
     Args:
-        subgraphs: Must have a root for each node, or be a sample of these.
+        subgraphs: The rooted subgraphs of all nodes, or a sample of these subgraphs by
+            SubgraphDrop.
         num_nodes: Number of nodes, n.
-        edge_attr: Edge states or weights; must have one row per edge of the graph.
+        edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
 
     Raises:
-        SubgraphError: If the subgraphs are of another graph.
-        EdgeAttrError: If `edge_attr` has another number of rows.
+        SubgraphError: If `subgraphs` is not a `RootedSubgraphs` object, or belongs to a
+            graph with another number of nodes.
+        EdgeAttrError: If `edge_attr` does not have one row per edge.
     """
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(
@@ -47,7 +49,11 @@ def check_subgraphs(
 
 
 def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
-    """Raise `SubgraphError` if a copy is farther from its root than `max_hops`."""
+    """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
+
+    The distance is measured within the rooted subgraph. Code compiled by
+    `torch.compile` checks it by an assertion on the device instead.
+    """
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()
         torch._assert_async(within, f"a hop is beyond max_hops={max_hops}")

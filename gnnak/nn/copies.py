@@ -1,7 +1,9 @@
-r"""Gather node states to copies in rooted subgraphs, and pool copies again.
+r"""Gather the states of node copies from nodes, and pool node copies again.
 
-A copy is node $i$ seen in the subgraph rooted at $j$; its state is $z_{i|j}$. Node
-states have shape [n, c], states of copies [m, c], states of subgraphs [s, c].
+A node copy is node $i$ as seen in the subgraph rooted at $j$; its state is $z_{i|j}$.
+An edge copy is an edge as seen in one rooted subgraph. The states of n nodes have shape
+[n, c], those of m node copies [m, c], those of f edge copies [f, c] and those of s
+rooted subgraphs [s, c].
 """
 
 from torch import Tensor
@@ -14,24 +16,57 @@ from gnnak.typing import Reduce
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Gather the state of each copy's node: $z_{i|j} = x_i$, [m, c]."""
+    r"""Give every node copy the state of its node: $z_{i|j} = x_i$.
+
+    Args:
+        x: Node states, [n, c].
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        States of the node copies, [m, c].
+    """
     return x.index_select(0, subgraphs.node)
 
 
 @operation
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Gather the state, [f, c], or the weight, [f], of each edge copy's edge."""
+    """Give every edge copy the state, or the weight, of its edge.
+
+    Args:
+        e: Edge states, [e, c], or weights, [e].
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        States, [f, c], or weights, [f], of the edge copies.
+    """
     return e.index_select(0, subgraphs.edge)
 
 
 def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Gather the state of each root in its own subgraph: $z_{j|j}$, [s, c]."""
+    r"""Gather the state $z_{j|j}$ of each root in its own subgraph.
+
+    Args:
+        z: States of the node copies, [m, c].
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        One state per subgraph, [s, c].
+    """
     return z.index_select(0, subgraphs.centroid)
 
 
 @operation
 def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
-    r"""Pool the copies in each subgraph $j$: $\text{POOL}_i\, z_{i|j}$, [s, c]."""
+    r"""Pool all nodes of each rooted subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
+
+    Args:
+        z: States of the node copies, [m, c].
+        subgraphs: The rooted subgraphs.
+        reduce: What POOL is, "sum" or "mean".
+
+    Returns:
+        One state per subgraph, [s, c].
+    """
     return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
 
 
@@ -39,5 +74,15 @@ def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tens
 def pool_context(
     z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Pool the copies of each node $i$: $\text{POOL}_j\, z_{i|j}$, [n, c]."""
+    r"""Pool each node $i$ over all subgraphs it is in: $\text{POOL}_j\, z_{i|j}$.
+
+    Args:
+        z: States of the node copies, [m, c].
+        subgraphs: The rooted subgraphs.
+        num_nodes: Number of nodes, n.
+        reduce: What POOL is, "sum" or "mean".
+
+    Returns:
+        One state per node, [n, c]; zero for a node in no subgraph.
+    """
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)

@@ -1,9 +1,10 @@
 r"""The centroid, subgraph and context encodings of the paper, one equation each.
 
-The argument `gated` [m, c] is
-$\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}(i \mid \text{Sub}[j])$ for every node
-$i$ in every rooted subgraph $j$; an encoding without a gate gets
-$\text{Emb}(i \mid \text{Sub}[j])$.
+A node copy is node $i$ as seen in the subgraph rooted at $j$. The argument `gated`
+[m, c] has one row per node copy:
+$\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}(i \mid \text{Sub}[j])$, or for an
+encoding without a gate, $\text{Emb}(i \mid \text{Sub}[j])$. The symbols are those of
+`GNNAK`.
 """
 
 import torch
@@ -19,7 +20,7 @@ from gnnak.typing import Encoding, Reduce
 def centroid_encoding(gated: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     r"""Compute $h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v])$, [s, c].
 
-    One row per subgraph: the state of its root.
+    The result has one row per rooted subgraph: the state of its root.
     """
     return at_centroid(gated, subgraphs)
 
@@ -32,7 +33,7 @@ def subgraph_encoding(
     $$h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
         \text{Sigmoid}(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v])$$
 
-    pools over all nodes of one subgraph.
+    The pool is over all nodes $i$ of the subgraph rooted at $v$.
     """
     return pool_subgraph(gated, subgraphs, reduce)
 
@@ -45,9 +46,9 @@ def context_encoding(
     $$h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
-    pools over all subgraphs that contain one node. SubgraphDrop leaves only the
-    subgraphs of the sampled roots $\mathcal{S}$; a sum over these is scaled up to
-    estimate the sum over all:
+    The pool is over all subgraphs that contain node $v$. With SubgraphDrop, only the
+    subgraphs of the sampled roots $\mathcal{S}$ are computed; the sum over these is
+    scaled to estimate the sum over all subgraphs that contain $v$:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
@@ -55,15 +56,27 @@ def context_encoding(
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
     A mean is not scaled.
+
+    Args:
+        gated: Gated states of the node copies, [m, c].
+        subgraphs: The rooted subgraphs.
+        num_nodes: Number of nodes, n.
+        reduce: What POOL is, "sum" or "mean".
     """
     pooled = pool_context(gated, subgraphs, num_nodes, reduce)
     return scaled_to_all(pooled, subgraphs) if reduce == "sum" else pooled
 
 
 def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Scale context sums over sampled subgraphs, [n, c], to sums over all subgraphs.
+    """Estimate sums over all subgraphs that contain a node from sums over sampled ones.
 
-    Without SubgraphDrop, return `context` unchanged.
+    Args:
+        context: For each node, the sum over the sampled subgraphs that contain it,
+            [n, c].
+        subgraphs: The sampled subgraphs; `scale` is the factor for each node.
+
+    Returns:
+        The scaled sums, [n, c]; without SubgraphDrop, `context` unchanged.
     """
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
@@ -75,17 +88,17 @@ def at_nodes(
 ) -> dict[Encoding, Tensor]:
     """Turn encodings of rooted subgraphs, [s, c], into encodings of nodes, [n, c].
 
-    The encoding of a subgraph becomes that of its root. With SubgraphDrop, a node whose
-    subgraph was dropped gets the mean over its neighbours that are nearer to a sampled
-    root; see `plan_filling`.
+    The encoding of a subgraph becomes the encoding of its root. With SubgraphDrop, a
+    node whose subgraph was dropped gets the mean encoding of those neighbours that are
+    nearer to a sampled root than the node; see `plan_filling`.
 
     Args:
-        encodings: The encodings [s, c], by name.
+        encodings: Encodings of the subgraphs, [s, c], by name.
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
 
     Returns:
-        The encodings [n, c], by name.
+        Encodings of the nodes, [n, c], by name.
     """
     if not encodings or (
         subgraphs.num_subgraphs == num_nodes
@@ -105,11 +118,29 @@ def at_nodes(
 def fill_dropped(
     encodings: dict[Encoding, Tensor], subgraphs: SampledSubgraphs, num_nodes: int
 ) -> dict[Encoding, Tensor]:
-    """Estimate encodings of all nodes, [n, c], from those of sampled roots, [s, c]."""
+    """Estimate the encodings of all nodes from those of the sampled roots.
+
+    Args:
+        encodings: Encodings of the sampled subgraphs, [s, c], by name.
+        subgraphs: The sampled subgraphs. The field `filling` is the sparse matrix that
+            estimates the encodings of dropped roots from those of sampled roots.
+        num_nodes: Number of nodes, n.
+
+    Returns:
+        Encodings of the nodes, [n, c], by name.
+    """
     values = torch.cat(list(encodings.values()), dim=1)
     return _split(fill(values, subgraphs.filling, num_nodes), encodings)
 
 
 def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
-    """Split concatenated encodings again, by the names and order of `encodings`."""
+    """Split encodings that were concatenated along the channels.
+
+    Args:
+        values: The concatenated encodings, [n, r c] for r encodings.
+        encodings: Has the names of the r encodings as keys, in the order of `values`.
+
+    Returns:
+        The encodings, [n, c], by name.
+    """
     return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))

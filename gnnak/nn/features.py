@@ -1,4 +1,4 @@
-"""Encode raw node and edge features as states of one width."""
+"""Encode raw node and edge features as states with a given number of channels."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from gnnak.typing import check_count
 
 @dataclass(frozen=True)
 class Categorical:
-    """Categorical features: integers, with one column per feature."""
+    """Description of categorical features: integers, with one column per feature."""
 
     sizes: tuple[int, ...]
     """Number of categories of each column; column i has values in 0..sizes[i]-1."""
@@ -28,24 +28,27 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Continuous features: real numbers."""
+    """Description of continuous features: real numbers, with one column per feature."""
 
     channels: int
-    """Number of columns."""
+    """Number of columns of the features."""
 
     def __post_init__(self) -> None:
         check_count("the number of continuous features", self.channels, least=1)
 
 
 Features = Categorical | Continuous
+"""Kind and sizes of node or edge features; `make_encoder` builds the encoder."""
 
 
 def describe(values: Tensor | None) -> Features | None:
-    """Return the kind and sizes of features; integers are categories.
+    """Return the kind and sizes of the node or edge features of a data set.
+
+    Integers are taken as categories, real numbers as continuous features.
 
     Args:
-        values: Features of all nodes, or edges, of a data set, [rows, c] or [rows];
-            None if there are none.
+        values: Features of all nodes, or of all edges, of a data set, [rows, c] or
+            [rows]; None if the data set has none, and then the result is None.
 
     >>> describe(torch.tensor([[0, 3], [2, 1]]))
     Categorical(sizes=(3, 4))
@@ -77,13 +80,14 @@ def make_encoder(
 ) -> nn.Module:
     """Build the encoder for a kind of features.
 
-    All encoders are called as `encoder(values, num_rows)` and return [num_rows, c].
+    All encoders are called as `encoder(values, num_rows)` and return states,
+    [num_rows, c].
 
     Args:
-        features: Kind and sizes of the features; None = there are none, and all rows
-            get the same learned vector.
+        features: Kind and sizes of the features; None = the data has no features, and
+            all rows get the same learned vector.
         channels: Width of the states, c.
-        rows: Whether the rows are nodes or edges.
+        rows: Whether the rows are nodes or edges; see `BatchNorm`.
     """
     if features is None:
         return ConstantEncoder(channels)
@@ -104,7 +108,12 @@ class ConstantEncoder(nn.Module):
         self.weight = nn.Parameter(torch.randn(1, channels))
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return states [num_rows, c]; `values` must be None."""
+        """Return states, [num_rows, c].
+
+        Args:
+            values: Must be None, because the data has no features.
+            num_rows: Number of nodes or edges.
+        """
         if values is not None:
             raise WidthError(
                 f"got features of shape {list(values.shape)}, but this model was built "
@@ -114,10 +123,10 @@ class ConstantEncoder(nn.Module):
 
 
 class CategoricalEncoder(nn.Module):
-    """Sum one learned embedding per column.
+    """Encode categorical features: the sum of one learned embedding per column.
 
-    The embedding tables of all columns are concatenated: column i starts at row
-    `first[i]` and has `limit[i]` rows.
+    The embedding tables of all columns are concatenated to one table. In it, the rows
+    of column i start at `first[i]`, and there are `limit[i]` of them.
 
     Args:
         sizes: Number of categories of each column.
@@ -125,7 +134,9 @@ class CategoricalEncoder(nn.Module):
     """
 
     first: Tensor
+    """For each column, its first row in the concatenated table."""
     limit: Tensor
+    """For each column, its number of categories."""
 
     def __init__(self, sizes: tuple[int, ...], channels: int) -> None:
         super().__init__()
@@ -135,7 +146,12 @@ class CategoricalEncoder(nn.Module):
         self.register_buffer("first", limit.cumsum(0) - limit, persistent=False)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return states [num_rows, c] for categories [num_rows(, columns)]."""
+        """Return states, [num_rows, c].
+
+        Args:
+            values: Categories, [num_rows, columns], or [num_rows] for one column.
+            num_rows: Number of nodes or edges.
+        """
         shape = (num_rows, self.limit.numel())
         values = _as_columns(values)
         if values is None or values.shape != shape or values.is_floating_point():
@@ -151,16 +167,16 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Raise an error for a category outside of its column's embedding table.
+        """Raise an error if a category is outside of its column's embedding table.
 
-        Not checked while a CUDA graph is captured: the steps before the capture have
-        checked data of the same kind.
+        Nothing is checked while a CUDA graph is captured: the training steps before the
+        capture have checked data of the same kind.
         """
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         inside = ((values >= 0) & (values < self.limit)).all()
         if values.is_cuda or torch.compiler.is_compiling():
-            # Checked on the device, without synchronising.
+            # An assertion on the device: the CPU does not wait for the result.
             torch._assert_async(inside, "a category lies outside of its table")
         elif not inside:
             raise WidthError(
@@ -170,12 +186,12 @@ class CategoricalEncoder(nn.Module):
 
 
 class ContinuousEncoder(nn.Module):
-    """Encode real numbers by Linear without bias, BatchNorm and ReLU.
+    """Encode continuous features by Linear without bias, BatchNorm and ReLU.
 
     Args:
-        in_channels: Number of columns.
+        in_channels: Number of columns of the features.
         channels: Width of the states.
-        rows: Whether the rows are nodes or edges.
+        rows: Whether the rows are nodes or edges; see `BatchNorm`.
     """
 
     def __init__(
@@ -186,14 +202,26 @@ class ContinuousEncoder(nn.Module):
         self.block = dense_block(in_channels, channels, rows)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return states [num_rows, c] for values [num_rows(, columns)]."""
+        """Return states, [num_rows, c].
+
+        Args:
+            values: Features, [num_rows, columns], or [num_rows] for one column.
+            num_rows: Number of nodes or edges.
+        """
         return self.block(self.checked(values, num_rows))
 
     def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
         """Check the shape of `values`, and convert them to the dtype of the weights.
 
+        Args:
+            values: Features, [num_rows, columns], or [num_rows] for one column.
+            num_rows: Number of nodes or edges.
+
         Returns:
-            The values, [num_rows, columns].
+            The converted features, [num_rows, columns].
+
+        Raises:
+            WidthError: If the features are missing, complex or of another shape.
         """
         shape = (num_rows, self.in_channels)
         values = _as_columns(values)
@@ -206,9 +234,10 @@ class ContinuousEncoder(nn.Module):
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:
-    """Return a single feature [rows] as a column [rows, 1]; others unchanged."""
+    """Turn a 1-dim tensor [rows] into a column [rows, 1]; return others unchanged."""
     return values[:, None] if values is not None and values.dim() == 1 else values
 
 
 def _shown(values: Tensor | None) -> str:
+    """Describe features for an error message: their dtype and shape."""
     return "None" if values is None else f"{values.dtype} {list(values.shape)}"

@@ -1,4 +1,4 @@
-"""FUSE: combine the encodings of each node into its new state."""
+"""FUSE: combine the centroid, subgraph and context encodings of a node."""
 
 from collections.abc import Sequence
 
@@ -12,17 +12,17 @@ from gnnak.nn.options import LayerOptions
 class ConcatFuse(nn.Module):
     r"""Fuse by concatenation: $W \, \text{Dropout}[h^1 \,\Vert\, \dots \,\Vert\, h^r]$.
 
-    $h^1, \dots, h^r$ are the selected ones of $h_v^{\text{Centroid}}$,
-    $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
+    $h^1, \dots, h^r$ are the encodings of node $v$ that the layer uses: all or some of
+    $h_v^{\text{Centroid}}$, $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
 
     Difference from the paper: the Linear $W$ maps the concatenation to the width of a
-    node state. With `num_layers` > 1 it is an MLP with BatchNorm and ReLU.
+    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU takes its place.
 
     Args:
         num_encodings: Number of encodings, r.
         channels: Width of each encoding and of the result, c.
         num_layers: Number of Linear layers after the concatenation.
-        dropout: Dropout probability.
+        dropout: Dropout probability for the concatenated encodings.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ConcatFuse(nn.Module):
 
 
 class SumFuse(nn.Module):
-    r"""Fuse by summation: $h^1 + \dots + h^r$."""
+    r"""Fuse by summation: $h^1 + \dots + h^r$, the sum of a node's r encodings."""
 
     def forward(self, encodings: Sequence[Tensor]) -> Tensor:
         """Fuse r encodings, each [n, c], into node states, [n, c]."""
@@ -47,7 +47,13 @@ class SumFuse(nn.Module):
 
 
 def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Module:
-    """Build the FUSE module of a layer with these options."""
+    """Build the FUSE module of a GNN-AK layer.
+
+    Args:
+        options: Options of the layer; `fuse` selects the kind of module.
+        num_encodings: Number of encodings that are fused.
+        channels: Width of each encoding and of the result.
+    """
     if options.fuse == "sum":
         return SumFuse()
     num_layers = max(options.mlp_layers, 1)

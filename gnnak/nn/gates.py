@@ -1,8 +1,10 @@
-r"""The learned encoding of the distance to the centroid (D2C), and the gates from it.
+r"""The learned embedding of the distance from a node to its root, and gates from it.
 
-D2C is categorical, so $\mathbf{d}_{i|j}$ is a row of a table with one row per distance.
-Functions of $\mathbf{d}_{i|j}$ are computed for each row of that table, not for each
-copy, and then looked up per copy.
+The root of a subgraph is the paper's centroid, so the paper calls this distance D2C
+(distance to the centroid). It is a small integer, so the embedding $\mathbf{d}_{i|j}$
+of node $i$ in the subgraph rooted at $j$ is a row of a table with one row per distance.
+A function of $\mathbf{d}_{i|j}$ is computed once for each row of that table, and then
+looked up for each node copy (a node as seen in one rooted subgraph).
 """
 
 from collections.abc import Iterable
@@ -18,8 +20,8 @@ from gnnak.typing import Encoding
 class HopTable(nn.Module):
     r"""Learned embedding $\mathbf{d}_{i|j}$ of the distance from node $i$ to root $j$.
 
-    `weight` has one row per distance 0..`max_hops`, and a last row for copies without a
-    path to their root (hop -1).
+    `weight` has one row per distance 0..`max_hops`, and a last row for nodes without a
+    path to the root within the subgraph (hop -1).
 
     Args:
         max_hops: Largest distance in the table.
@@ -37,33 +39,42 @@ class HopTable(nn.Module):
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the index of each copy's row in the table, [m]; hop -1 is the last."""
+        """Return the table row of each node copy, [m].
+
+        A node copy is a node as seen in one rooted subgraph. Those without a path to
+        the root (hop -1) get the last row.
+        """
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Look up the row of each copy's distance, as [m, c].
+        """Look up the row for the distance of each node copy.
 
         Args:
-            table: One row per row of `weight`, [max_hops + 2, c]: `weight` itself, or a
-                function of it.
+            table: `weight`, or a function of it that has the same rows,
+                [max_hops + 2, c].
             subgraphs: The rooted subgraphs.
+
+        Returns:
+            One row per node copy, [m, c].
         """
         return lookup(table, self.rows(subgraphs))
 
     def extra_repr(self) -> str:
-        """Return the sizes, for `repr`."""
+        """Return the size of the table, as text for `repr`."""
         return f"max_hops={self.max_hops}, channels={self.weight.size(1)}"
 
 
 class HopGate(nn.Module):
     r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$, per distance and channel.
 
+    A layer multiplies the state of a node copy by the gate of its distance to the root.
+
     Difference from the paper: the paper applies the sigmoid to $\mathbf{d}$ itself,
-    which must then be as wide as the states; here a Linear maps $\mathbf{d}$ to that
-    width, so that the same table also augments the input of the base GNN.
+    which must then be as wide as the states. Here, a Linear maps $\mathbf{d}$ to the
+    width of the states, so the table may have another width.
 
     Args:
-        hop_channels: Width of the D2C table, h.
+        hop_channels: Width of the distance embeddings, h.
         channels: Width of the states that are multiplied by the gate, c.
     """
 
@@ -72,18 +83,29 @@ class HopGate(nn.Module):
         self.linear = nn.Linear(hop_channels, channels)
 
     def reset_parameters(self) -> None:
-        """Initialise the weights."""
+        """Initialise the weights of the Linear."""
         self.linear.reset_parameters()
 
     def forward(self, table: Tensor) -> Tensor:
-        """Compute the gate for each row of the D2C table, as [max_hops + 2, c]."""
+        """Compute the gate of every distance, [max_hops + 2, c].
+
+        Args:
+            table: The distance embeddings, `HopTable.weight`, [max_hops + 2, h].
+        """
         return torch.sigmoid(self.linear(table))
 
 
 def make_gates(
     names: Iterable[Encoding], hop_channels: int, channels: int
 ) -> nn.ModuleDict:
-    """Build a gate for each of the named encodings; none if `hop_channels` is 0."""
+    """Build a gate for each of the named encodings.
+
+    Args:
+        names: The encodings that have a gate.
+        hop_channels: Width of the distance embeddings; 0 = the layer uses no distances,
+            and the result is empty.
+        channels: Width of the states that are multiplied by a gate.
+    """
     if not hop_channels:
         return nn.ModuleDict()
     return nn.ModuleDict({name: HopGate(hop_channels, channels) for name in names})

@@ -1,4 +1,4 @@
-"""Build dense blocks (Linear, BatchNorm, ReLU) and MLPs of them."""
+"""Build dense blocks (Linear, BatchNorm, ReLU), and MLPs from dense blocks."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ def dense_block(
     Args:
         in_channels: Width of the input.
         out_channels: Width of the output.
-        rows: Whether its input rows are nodes, edges or graphs; see `BatchNorm`.
+        rows: Whether the input rows are nodes, edges or graphs; see `BatchNorm`.
     """
     return nn.Sequential(
         nn.Linear(in_channels, out_channels, bias=False),
@@ -35,7 +35,7 @@ def mlp(
     Args:
         widths: Widths of the input, of every hidden layer and of the output.
         bias: Whether the last Linear has a bias.
-        rows: Whether its input rows are nodes, edges or graphs; see `BatchNorm`.
+        rows: Whether the input rows are nodes, edges or graphs; see `BatchNorm`.
 
     >>> [type(layer).__name__ for layer in mlp([4, 8, 8, 2])]
     ['Sequential', 'Sequential', 'Linear']
@@ -51,9 +51,11 @@ def make_transforms(
     """Build a sequence of `num_layers` dense blocks for each named encoding.
 
     Args:
-        names: The encodings whose copies are transformed before they are pooled.
+        names: The encodings whose blocks are built. The blocks transform the states of
+            node copies before the pool; a node copy is a node as seen in one rooted
+            subgraph.
         channels: Width of the states, in and out.
-        num_layers: Number of blocks; 0 = no transforms, an empty dict.
+        num_layers: Number of blocks; 0 = no transforms, and the result is empty.
     """
     if not num_layers:
         return nn.ModuleDict()

@@ -1,4 +1,7 @@
-"""BatchNorm for padded batches and for training in several processes (DDP)."""
+"""BatchNorm that supports padded batches and training in several processes.
+
+Several processes train one model with PyTorch's distributed data parallel (DDP).
+"""
 
 from typing import Any
 
@@ -11,18 +14,21 @@ from gnnak.nn.padding import RowAxis, current_real_rows
 
 
 class BatchNorm(nn.BatchNorm1d):
-    r"""$\gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$ over the rows.
+    r"""Normalise channels: $\gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \beta$.
 
-    There are three differences from `torch.nn.BatchNorm1d` in training. A batch of one
-    row, such as a one-node graph, is no error: it is normalised with the running
-    statistics. With several processes (DDP), on CPU or GPU, the statistics are those of
-    the rows of all processes, so that the number of processes does not change the
-    result; a process may have no rows. Inside `real_rows`, padding rows are ignored.
+    In training, there are three differences from `torch.nn.BatchNorm1d`:
+
+    - A batch of one row, such as a one-node graph, does not raise an error. It is
+      normalised with the running statistics.
+    - With several processes (DDP), on CPU or GPU, mean and variance are those of the
+      rows of all processes, so that the number of processes does not change the result.
+      A process may have no rows.
+    - Within a `with real_rows(...)` block, padding rows are ignored.
 
     Args:
         channels: Width of the rows.
-        rows: Whether the rows are nodes, edges or graphs; selects the number of real
-            rows of a padded batch.
+        rows: Whether the input rows are nodes, edges or graphs. In a padded batch, this
+            tells which field of `RealRows` is the number of rows without padding.
         options: Other options of `torch.nn.BatchNorm1d`.
     """
 
@@ -31,7 +37,7 @@ class BatchNorm(nn.BatchNorm1d):
         self.rows: RowAxis = rows
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise rows [n, c]."""
+        """Normalise the rows of `x`, [n, c]."""
         if not self.training:
             return super().forward(x)
         if several_processes():
@@ -40,7 +46,10 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise rows [n, c] with the statistics of this process's batch."""
+        """Normalise the rows of `x`, [n, c], with statistics of this process only.
+
+        If `x` has fewer than two rows that are not padding, use the running statistics.
+        """
         real = self.real_rows()
         if real is not None:
             return self._over_real_rows(x, real)
@@ -49,19 +58,28 @@ class BatchNorm(nn.BatchNorm1d):
         return self._with_running_statistics(x)
 
     def real_rows(self) -> Tensor | None:
-        """Return the number of real rows of the current batch, 0-dim; None = all."""
+        """Return the number of rows of the current batch that are not padding.
+
+        Returns:
+            The number, 0-dim; None if there is no padding.
+        """
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
+        """Normalise the rows of `x`, [n, c], with running statistics, as in `eval`."""
         return nn.functional.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise with the statistics of the first `count` rows.
+        """Normalise the rows of `x` with the statistics of the first `count` rows.
 
-        If there are fewer than two, use the running statistics. Padding rows are set to
-        the mean.
+        If `count` is less than two, use the running statistics. The other rows are
+        padding and are set to the mean.
+
+        Args:
+            x: Rows, [n, c].
+            count: Number of rows that are not padding, 0-dim.
         """
         running = self.running_mean
         assert running is not None
@@ -81,7 +99,10 @@ class BatchNorm(nn.BatchNorm1d):
         return (centred * scale * self.weight + self.bias).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
-        """Normalise with the statistics of the rows of all processes."""
+        """Normalise the rows of `x`, [n, c], with the statistics of all processes.
+
+        If all processes together have fewer than two rows, use the running statistics.
+        """
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
         dist.all_reduce(rows)
@@ -98,12 +119,13 @@ class BatchNorm(nn.BatchNorm1d):
     def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None
     ) -> None:
-        """Update the running statistics.
+        """Update the running mean and variance with those of the current batch.
 
         Args:
             mean: Mean of the batch, [c].
             variance: Unbiased variance of the batch, [c].
-            wanted: Whether to update at all, 0-dim bool on the device; None = yes.
+            wanted: False = leave the running statistics unchanged; a 0-dim bool tensor
+                on the device, so that the CPU need not wait for it. None = update.
         """
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -118,7 +140,7 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class NormReluDropout(nn.Sequential):
-    """BatchNorm, ReLU, dropout: applied to a conv's output before the residual sum.
+    """BatchNorm, ReLU and dropout, applied to a conv's output before the residual sum.
 
     Args:
         channels: Width of the rows.
@@ -130,30 +152,35 @@ class NormReluDropout(nn.Sequential):
 
     @operation
     def added_to(self, x: Tensor, out: Tensor) -> Tensor:
-        """Return `x + self(out)`, [n, c]."""
+        """Return the residual sum `x + self(out)`, [n, c].
+
+        Args:
+            x: Node states before the conv, [n, c].
+            out: Output of the conv, [n, c].
+        """
         return x + self(out)
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """Sum a tensor over all processes; the gradient is summed in the same way."""
+    """Sum a tensor over all processes (DDP), in the forward and backward pass."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:
-        """Sum over processes."""
+        """Return the sum of `value` over all processes."""
         total = value.clone()
         dist.all_reduce(total)
         return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Sum the gradients: the value of each process is a term in every sum."""
+        """Sum the gradients over all processes, because each process uses the sum."""
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total
 
 
 def several_processes() -> bool:
-    """Return whether more than one process trains the model (DDP)."""
+    """Return whether several processes train the model (DDP) rather than one."""
     if not dist.is_available() or not dist.is_initialized():
         return False
     return dist.get_world_size() > 1

@@ -1,7 +1,8 @@
 """The options of a GNN-AK layer.
 
-`GNNAK` and `uplift` take them as arguments, and `ModelOptions` inherits them. To add an
-option, add a field to `LayerOptions` and to `LayerChanges`, and the code that reads it.
+`GNNAK` and `uplift` take these options as arguments, and `ModelOptions` inherits them.
+To add an option, add a field to `LayerOptions` and to `LayerChanges`, and the code that
+reads it.
 """
 
 from __future__ import annotations
@@ -32,24 +33,28 @@ class LayerOptions:
     """
 
     hop_channels: int = 16
-    """Width h of the encoding of the distance to the centroid (D2C); 0 = no distances
-    and no gates, as in GNN-AK."""
+    """Width h of the embedding of a node's distance to the root of its subgraph (the
+    paper's D2C, distance to the centroid); 0 = no distances and no gates, as in
+    GNN-AK."""
     encodings: tuple[Encoding, ...] | None = None
-    """The encodings to fuse; None = all three."""
+    """The encodings of a node that are fused to its new state; None = all three."""
     reduce: Reduce = "sum"
-    """How the subgraph and the context encoding pool: POOL in the equations."""
+    """How the subgraph encoding and the context encoding pool states: POOL in the
+    paper's equations."""
     fuse: FuseMode = "concat"
-    """How encodings are fused; after "concat", a Linear maps to the output width."""
+    """How the encodings of a node are fused: summed, or concatenated and mapped by a
+    Linear to the output width."""
     dropout: float = 0.0
-    """Dropout probability for the concatenated encodings."""
+    """Dropout probability for the concatenated encodings; unused if they are summed."""
     mlp_layers: int = 0
-    """Number of blocks (Linear, BatchNorm, ReLU) that transform the states of copies
-    before the subgraph pool and before the context pool; used if more than one encoding
-    is fused. Also the number of Linear layers (at least one) after the concatenation in
-    FUSE. Not in the paper's equations."""
+    """Number of blocks (Linear, BatchNorm, ReLU) that transform the states of node
+    copies (a node copy is a node as seen in one rooted subgraph) before the subgraph
+    pool and before the context pool; used if more than one encoding is fused. Also the
+    number of Linear layers (at least one) after the concatenation in FUSE. Not in the
+    paper's equations."""
     gate_centroid: bool = False
-    """Whether the centroid encoding has a gate, too; its distance is always 0. Not in
-    the paper's equations."""
+    """Whether the centroid encoding, too, is multiplied by a gate, which is that of
+    distance 0. Not in the paper's equations."""
 
     def __post_init__(self) -> None:
         check_count("hop_channels", self.hop_channels)
@@ -61,7 +66,10 @@ class LayerOptions:
         check_count("mlp_layers", self.mlp_layers)
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy of the record in which the given options have new values.
+        """Return a copy of these options in which the given ones have new values.
+
+        Raises:
+            OptionError: If an option is unknown or its value is invalid.
 
         >>> PAPER.changed(reduce="mean").reduce
         'mean'
@@ -89,6 +97,6 @@ class LayerChanges(TypedDict, total=False):
 
 
 PAPER = LayerOptions()
-"""GNN-AK+ as in the equations of the paper."""
+"""Options of GNN-AK+ as in the equations of the paper; the defaults."""
 PUBLISHED = LayerOptions(mlp_layers=1, gate_centroid=True)
-"""GNN-AK+ as in the published code."""
+"""Options of GNN-AK+ as in the published code."""

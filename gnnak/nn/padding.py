@@ -1,11 +1,12 @@
-"""Tell BatchNorms how many rows of a padded batch are real.
+"""Tell BatchNorms how many rows of a padded batch are real, that is, not padding.
 
-`GraphBatch` and `RootedSubgraphs` store the number of their real rows. A BatchNorm gets
-only a tensor, often inside a base GNN that does not know about padding. So the layer
-that calls the base GNN sets the numbers in a context variable, and every BatchNorm
-inside reads them. A base GNN may run on the graph, where its rows are nodes and edges,
-or on rooted subgraphs, where its rows are node copies and edge copies. Context
-variables are local to a thread.
+`GraphBatch` and `RootedSubgraphs` store the numbers of their real rows. A BatchNorm
+gets only a tensor, often inside a base GNN that does not know about padding. So the
+layer that calls the base GNN sets the numbers in a context variable, and every
+BatchNorm inside the base GNN reads them. A base GNN may run on the graph, where its
+rows are nodes and edges. Or it runs on rooted subgraphs, where its rows are node copies
+and edge copies: nodes and edges as seen in one rooted subgraph. Context variables are
+local to a thread.
 """
 
 from collections.abc import Iterator
@@ -21,33 +22,36 @@ from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 RowAxis = Literal["nodes", "edges", "graphs"]
-"""What the rows of a BatchNorm's input are, seen from the module that it is in."""
+"""What the rows of a BatchNorm's input are. Inside a base GNN that runs on rooted
+subgraphs, "nodes" means node copies, "edges" edge copies and "graphs" subgraphs."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Numbers of real rows, as 0-dim int64 tensors; None = all rows are real."""
+    """Numbers of rows that are not padding, as 0-dim tensors; None = no padding."""
 
     nodes: Tensor | None = None
-    """Real nodes, or node copies."""
+    """Number of real nodes, or of real node copies."""
     edges: Tensor | None = None
-    """Real edges, or edge copies."""
+    """Number of real edges, or of real edge copies."""
     graphs: Tensor | None = None
-    """Real graphs, or rooted subgraphs."""
+    """Number of real graphs, or of real rooted subgraphs."""
 
 
 ALL_REAL = RealRows()
-"""No padding on any axis."""
+"""The value of `RealRows` without padding: all nodes, edges and graphs are real."""
 _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 
 
 @contextmanager
 def real_rows(rows: RealRows) -> Iterator[None]:
-    """Inside, BatchNorms in training compute their statistics from real rows only.
+    """Context manager: BatchNorms in training compute statistics from real rows only.
 
-    Real rows come first. Padding rows are set to the mean before the affine map, so
-    that their values do not grow from layer to layer. The numbers stay on the device,
-    so nothing synchronises. Padding is not supported with several processes (DDP).
+    Real rows must come before padding rows. Within the `with` block, BatchNorms set
+    padding rows to the mean before the affine map, so that the values of padding rows
+    do not grow from layer to layer. The numbers stay on the device, so the CPU does not
+    wait for a GPU. Padding is not supported in training with several processes
+    (distributed data parallel, DDP).
 
     Args:
         rows: The numbers of real rows.
@@ -67,19 +71,31 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the numbers set by the innermost `real_rows`."""
+    """Return the numbers set by the innermost `with real_rows(...)` block.
+
+    Outside of such a block, and in code compiled by `torch.compile`, return `ALL_REAL`.
+    """
     return ALL_REAL if torch.compiler.is_compiling() else _scope.get()
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Return `real_rows` for modules that run on the nodes and edges of the graph."""
+    """Return a `real_rows` context for modules that run on the whole graph.
+
+    The rows of these modules are nodes and edges.
+
+    Args:
+        real: Numbers of real nodes, edges and graphs; None if the batch has no padding.
+    """
     if real is None:
         return _unpadded()
     return real_rows(RealRows(real.nodes, real.edges, real.graphs))
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return `real_rows` for modules that run on node and edge copies of subgraphs."""
+    """Return a `real_rows` context for modules that run on rooted subgraphs.
+
+    The rows of these modules are node copies and edge copies.
+    """
     real = subgraphs.real
     if real is None:
         return _unpadded()
@@ -87,6 +103,9 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
 
 
 def _unpadded() -> AbstractContextManager[None]:
-    """Return `real_rows` without padding; a null context if that is set already."""
+    """Return a context in which all rows are real.
+
+    It is a null context if all rows are real already.
+    """
     padded = current_real_rows() is not ALL_REAL
     return real_rows(ALL_REAL) if padded else nullcontext()

@@ -15,15 +15,17 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """Call a module without saving its activations; the backward pass recomputes them.
 
     Outputs, gradients and running statistics are the same as those of `module(...)`.
-    The second forward pass has the random state of the first, so dropout masks are the
-    same, and does not update the running statistics of BatchNorms a second time.
+    The backward pass runs the module a second time, with the random state of the first
+    time, so that dropout masks are the same. The second run does not update the running
+    statistics of BatchNorms.
 
     Args:
         module: The module to call.
-        arguments: Its arguments.
+        arguments: The arguments of the call.
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
+        """Return the contexts of the first and of the second forward pass."""
         return nullcontext(), _second_pass(module, current_real_rows())
 
     return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)
@@ -31,10 +33,14 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 
 @contextmanager
 def _second_pass(module: nn.Module, rows: RealRows) -> Iterator[None]:
-    """Context of the second forward pass.
+    """Context manager for the second forward pass, which recomputes the activations.
 
-    The backward pass runs outside of the `real_rows` of the first forward pass, so its
-    `rows` are set again. Running statistics do not change.
+    The backward pass starts it outside of the `real_rows` block of the first forward
+    pass, so the numbers of real rows are set again. Running statistics do not change.
+
+    Args:
+        module: The module that is run a second time.
+        rows: The numbers of real rows in the first forward pass.
     """
     with frozen_running_statistics(module), real_rows(rows):
         yield
@@ -42,7 +48,7 @@ def _second_pass(module: nn.Module, rows: RealRows) -> Iterator[None]:
 
 @contextmanager
 def frozen_running_statistics(module: nn.Module) -> Iterator[None]:
-    """Inside, the running statistics of all BatchNorms in `module` do not change."""
+    """Context manager: freeze the running statistics of all BatchNorms in `module`."""
     norms = [norm for norm in module.modules() if isinstance(norm, _BatchNorm)]
     momenta = [norm.momentum for norm in norms]
     counts = [norm.num_batches_tracked for norm in norms]

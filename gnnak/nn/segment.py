@@ -8,19 +8,34 @@ from gnnak.typing import Reduce
 
 @operation
 def lookup(table: Tensor, index: Tensor) -> Tensor:
-    """Gather the rows `index` [m] of a small table [k, c], as [m, c].
+    """Gather rows of a small table, such as a table of embeddings.
 
-    Separate from other gathers because a backend can speed up its backward pass, which
-    sums very many gradients into few rows.
+    This function exists so that a backend can speed up the backward pass, which sums
+    very many gradients into few rows.
+
+    Args:
+        table: The table, with few rows and c columns.
+        index: The row to gather for each of the m output rows, [m].
+
+    Returns:
+        The gathered rows, [m, c].
     """
     return table.index_select(0, index)
 
 
 def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:
-    """Sum or average the rows of `values` [m, c] that share an index, as [size, c].
+    """Sum or average the rows of `values` that have the same index.
 
-    Output rows that `index` does not contain are zero. Half-precision rows are summed
-    in float32.
+    Half-precision rows are summed in float32.
+
+    Args:
+        values: The rows, [m, c].
+        index: The output row that each row of `values` is added to, [m].
+        size: Number of output rows.
+        reduce: "sum" or "mean".
+
+    Returns:
+        The sums or means, [size, c]; zero in rows that `index` does not contain.
 
     >>> import torch
     >>> rows = torch.tensor([[1.0], [2.0], [6.0]])

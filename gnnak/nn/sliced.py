@@ -1,4 +1,8 @@
-"""Compute the encodings of a layer for a few rooted subgraphs at a time."""
+"""Compute the encodings of a GNN-AK layer for a few rooted subgraphs at a time.
+
+This saves memory: a layer computes one state per node copy (a node as seen in one
+rooted subgraph), and only the node copies of one slice of the subgraphs are in memory.
+"""
 
 from collections.abc import Callable
 
@@ -17,11 +21,12 @@ Encodings = dict[Encoding, Tensor]
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether slicing the subgraphs does not change the output of `layer`.
+    """Return whether slicing the subgraphs leaves the output of `layer` unchanged.
 
-    It does in training and for BatchNorms in training mode, which use the statistics of
-    the whole batch. It also does for subgraphs sampled by SubgraphDrop, because their
-    context encoding is scaled by counts over all sampled subgraphs.
+    Slicing changes the output if the layer or one of its BatchNorms is in training
+    mode, because BatchNorms then use the statistics of the whole batch. It also changes
+    the output for subgraphs sampled by SubgraphDrop, because their context encoding is
+    scaled by counts over all sampled subgraphs.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)
@@ -37,19 +42,21 @@ def sliced_encodings(
 ) -> Encodings:
     """Encode slices of the subgraphs one after the other, to save memory.
 
-    Centroid and subgraph encodings of the slices are concatenated. The context encoding
-    pools over the subgraphs of all slices, so the sums of the slices are added; a mean
-    is this sum divided by the number of subgraphs that contain each node.
+    The centroid and the subgraph encodings of the slices are concatenated. The context
+    encoding of a node pools over subgraphs in several slices, so the sums of the slices
+    are added; a mean is this sum divided by the number of subgraphs that contain the
+    node.
 
     Args:
-        encode: Computes the encodings of a slice, with "sum" as POOL of the context.
+        encode: Computes the encodings of a slice. It must sum, not average, the context
+            encoding.
         subgraphs: A rooted subgraph for every node.
         num_nodes: Number of nodes, n.
         max_copies: Approximate number of node copies in a slice.
-        reduce: POOL of the context encoding.
+        reduce: How the context encoding is pooled over all subgraphs.
 
     Returns:
-        The same encodings as for all subgraphs at once.
+        The same encodings as for all subgraphs at once, by name.
     """
     found: dict[Encoding, list[Tensor]] = {}
     for part in slices(subgraphs, max_copies):

@@ -52,28 +52,30 @@ class GNNAK(nn.Module):
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
     The base GNN gets $[h_i \,\Vert\, \mathbf{d}_{i|j}]$ as the state of node $i$ in
-    $\text{Sub}[j]$. A node seen in one subgraph is called a copy: a pair $(i, j)$ is
-    one of the m rows of a tensor [m, c].
+    $\text{Sub}[j]$. A node as seen in one rooted subgraph is called a node copy. A
+    tensor [m, c] has one row for each of the m node copies $(i, j)$.
 
     GNN-AK is `hop_channels=0, encodings=("centroid", "subgraph")`: no distances, no
     gates, no context.
 
     Args:
         gnn: The base GNN: any module that maps (x, edge_index[, edge_attr or
-            edge_weight][, batch]) to node states. Its input width is
-            `in_channels + hop_channels`; with `hop="add"` or `hop_channels=0` it is
-            `in_channels`. If its output width is not `out_channels`, a Linear follows.
+            edge_weight][, batch]) to node states. Its input width must be
+            `in_channels + hop_channels`; with `hop="add"` or `hop_channels=0` it must
+            be `in_channels`. If its output width is not `out_channels`, a Linear
+            follows.
         in_channels: Width of the incoming node states.
         out_channels: Width of the new node states.
         max_hops: Largest distance from a node to its root that the layer supports.
-        hop: How D2C augments the input of the base GNN: "concat", as in the paper, or
-            "add", $h_i + W \mathbf{d}_{i|j}$, which does not change its input width.
+        hop: How $\mathbf{d}_{i|j}$ enters the input of the base GNN: "concat", as in
+            the paper, or "add", $h_i + W \mathbf{d}_{i|j}$, for a base GNN of input
+            width `in_channels`.
         options: All other options; see `LayerOptions`.
         changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Attributes:
-        max_copies: In evaluation, compute about this many copies at a time, to save
-            memory; None = all at once. The output is the same.
+        max_copies: In evaluation, compute about this many node copies at a time, to
+            save memory; None = all at once. The output is the same.
 
     Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
     `HopGate`), and a Linear follows the concatenation of FUSE. The paper also lists
@@ -145,7 +147,8 @@ class GNNAK(nn.Module):
             x: Node states $h_v$, [n, in_channels].
             subgraphs: The rooted subgraphs of all nodes, or the sample of them that
                 `SubgraphDrop` returns.
-            edge_attr: Edge states [e, c] or weights [e] for the base GNN.
+            edge_attr: Edge states, [e, c], or weights, [e], for the base GNN; None if
+                it reads none.
 
         Returns:
             New node states, [n, out_channels].
@@ -167,7 +170,14 @@ class GNNAK(nn.Module):
     def check(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
     ) -> None:
-        """Raise an error if the inputs do not fit the layer or each other."""
+        """Raise an error if the arguments of `forward` do not fit the layer.
+
+        Raises:
+            WidthError: If `x` is not a floating-point tensor [n, in_channels].
+            SubgraphError: If the subgraphs are of a graph with another number of nodes,
+                or a node is farther than `max_hops` from its root.
+            EdgeAttrError: If `edge_attr` does not have one row per edge.
+        """
         check_states(x, self.in_channels)
         check_subgraphs(subgraphs, x.size(0), edge_attr)
         if self.hop_table is not None:
@@ -186,12 +196,14 @@ class GNNAK(nn.Module):
         Args:
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
-            edge_attr: Edge states or weights; None if there are none.
-            context_reduce: POOL of the context encoding; always "sum" if `subgraphs` is
-                one of several slices, whose sums the caller adds up.
+            edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
+            context_reduce: How the context encoding is pooled. It must be "sum" if
+                `subgraphs` is one of several slices, because the caller adds the
+                results of all slices.
 
         Returns:
-            Centroid and subgraph encodings [s, c], and context encodings [n, c].
+            By name: the centroid and subgraph encodings, one row per subgraph, [s, c],
+            and the context encoding, one row per node, [n, c].
         """
         emb = self.embed(x, subgraphs, edge_attr)
         encodings: dict[Encoding, Tensor] = {}
@@ -210,9 +222,10 @@ class GNNAK(nn.Module):
     def embed(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
     ) -> Tensor:
-        r"""Compute $\text{Emb}(i \mid \text{Sub}[j])$ of every copy, [m, c].
+        r"""Compute $\text{Emb}(i \mid \text{Sub}[j])$ of every node copy, [m, c].
 
-        The base GNN is called once, on the disjoint union of all subgraphs.
+        The base GNN is called once, on the disjoint union of all subgraphs. Arguments
+        as in `forward`.
         """
         h = self.augment(x, subgraphs)
         e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
@@ -220,10 +233,15 @@ class GNNAK(nn.Module):
         return self.project(emb)
 
     def augment(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        r"""Return the base GNN's input, $[h_i \,\Vert\, \mathbf{d}_{i|j}]$, [m, c + h].
+        r"""Return the input states of the base GNN: one row per node copy.
 
-        With `hop="add"` it is $h_i + W \mathbf{d}_{i|j}$, and without D2C it is $h_i$;
-        both are [m, c].
+        With `hop="concat"` a row is $[h_i \,\Vert\, \mathbf{d}_{i|j}]$, so the result
+        is [m, c + h]. With `hop="add"` it is $h_i + W \mathbf{d}_{i|j}$, and with
+        `hop_channels=0` it is $h_i$; both are [m, c].
+
+        Args:
+            x: Node states $h_i$, [n, c].
+            subgraphs: The rooted subgraphs.
         """
         h = lift(x, subgraphs)
         if self.hop_table is None:
@@ -236,11 +254,13 @@ class GNNAK(nn.Module):
     def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
         r"""Return $\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}$, [m, c].
 
+        If the option `mlp_layers` is not 0, an MLP transforms the states before they
+        are multiplied by the gate.
+
         Args:
-            name: The encoding to compute from the result. By default the centroid
-                encoding has no gate; without D2C, no encoding has one.
-            emb: $\text{Emb}(i \mid \text{Sub}[j])$ of every copy, [m, c]. With the
-                option `mlp_layers`, an MLP transforms it before the gate.
+            name: The encoding that the result is used for. By default the centroid
+                encoding has no gate; with `hop_channels=0`, no encoding has a gate.
+            emb: $\text{Emb}(i \mid \text{Sub}[j])$ of every node copy, [m, c].
             subgraphs: The rooted subgraphs.
         """
         if name in self.transforms:
@@ -271,7 +291,7 @@ class GNNAK(nn.Module):
             return self.fuse(list(per_node.values()))
 
     def extra_repr(self) -> str:
-        """Return the options, in the order of the arguments, for `repr`."""
+        """Return the widths and options of the layer, as text for `repr`."""
         return (
             f"in_channels={self.in_channels}, out_channels={self.out_channels}, "
             f"max_hops={self.max_hops}, hop={self.hop!r}, {self.options}"

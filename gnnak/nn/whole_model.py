@@ -32,8 +32,8 @@ def uplift(
     The copy is called exactly like `model`, on the same batches. Each conv (any PyG
     `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
     layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
-    all layers. Egonets are also reused in later passes if these get the same
-    `edge_index` tensor object, unmodified.
+    all layers. Egonets are also reused in later passes if they are called with the same
+    `edge_index` tensor object and its values have not changed.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -42,8 +42,8 @@ def uplift(
             `EgoNets(...)` or `RandomWalks(...)`. Walks are sampled in each forward pass
             in training, and with a fixed seed in evaluation.
         options: Options of the layers; see `LayerOptions`.
-        drop: Samples the subgraphs to use in each forward pass in training; None = use
-            all of them. Evaluation always uses all.
+        drop: Samples the rooted subgraphs that a forward pass in training uses; None =
+            use all of them. Evaluation always uses all.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> from torch_geometric.nn import GIN
@@ -81,11 +81,13 @@ def uplift(
 def _replace_convs(
     model: nn.Module, wrap: Callable[[MessagePassing], nn.Module]
 ) -> None:
-    """Replace convs inside `model` by `wrap(conv)`, in place.
+    """Replace every PyG conv inside `model` by `wrap(conv)`, in place.
 
-    A conv inside another conv is not replaced, nor is one inside a `GNNAK` layer or an
-    `UpliftedConv`. A conv that occurs twice is wrapped once, so its weights stay
-    shared.
+    A conv inside another conv, a `GNNAK` layer or an `UpliftedConv` is not replaced. A
+    conv that occurs twice in `model` is wrapped once, so that its weights stay shared.
+
+    Raises:
+        OptionError: If there is no conv to replace.
     """
     wrapped: dict[MessagePassing, nn.Module] = {}
 
@@ -113,8 +115,8 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
     """Return the input and output width of a conv.
 
     Raises:
-        OptionError: If the conv declares no width at all.
-        WidthError: If it does not run at any width that it declares.
+        OptionError: If neither the conv nor its submodules declare an input width.
+        WidthError: If the conv runs with none of the input widths that they declare.
     """
     name, widths = type(conv).__name__, own_widths(conv)
     if widths is not None:
@@ -129,11 +131,13 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
 
 
 class UpliftedConv(nn.Module):
-    """A `GNNAK` layer that takes the place of its base conv: called like that conv.
+    """A `GNNAK` layer around a conv that is called with the arguments of that conv.
+
+    `uplift` puts it in the place of the conv.
 
     Args:
         layer: The layer, with the conv as its base GNN.
-        shared: Extracts the subgraphs, once per forward pass for all layers of a model.
+        shared: Extracts the subgraphs once per forward pass, for all layers of a model.
     """
 
     def __init__(self, layer: GNNAK, shared: SharedSubgraphs) -> None:
@@ -161,8 +165,8 @@ class UpliftedConv(nn.Module):
             x: Node states, [n, in_channels].
             edge_index: Directed edges, [2, e].
             args: Further positional arguments, in the order of the conv's signature.
-            options: Further keyword arguments. Only edge_attr or edge_weight may be
-                given; `batch` and `batch_size` are ignored.
+            options: Further keyword arguments. Of all further arguments, only edge_attr
+                or edge_weight may be given; `batch` and `batch_size` are ignored.
         """
         for name, value in (("x", x), ("edge_index", edge_index)):
             if not isinstance(value, Tensor) or value.layout != torch.strided:
@@ -177,7 +181,19 @@ class UpliftedConv(nn.Module):
     def _edge_attr(
         self, args: tuple[object, ...], options: dict[str, object]
     ) -> Tensor | None:
-        """Return edge_attr or edge_weight from the arguments after `edge_index`."""
+        """Find edge_attr or edge_weight in the arguments after `edge_index`.
+
+        Args:
+            args: Positional arguments of `forward` after `edge_index`.
+            options: Keyword arguments of `forward`.
+
+        Returns:
+            Edge states, [e, c], or weights, [e]; None if neither is given.
+
+        Raises:
+            OptionError: If both are given, or any other argument except `batch` and
+                `batch_size`.
+        """
         named = dict(zip(self.arguments[2:], args, strict=False)) | options
         named.pop("batch", None)
         named.pop("batch_size", None)

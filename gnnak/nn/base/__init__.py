@@ -1,1 +1,1 @@
-"""GNNs to uplift: stacks of PyG convs, PNA* and PPGN."""
+"""Base GNNs, to run on rooted subgraphs: stacks of PyG convs, PNA* and PPGN."""

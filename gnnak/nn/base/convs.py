@@ -1,4 +1,7 @@
-"""Build PyG convs to use as base GNNs, each with equal input and output width."""
+"""Build PyG convs to use as base GNNs, each with equal input and output width.
+
+A base GNN is the GNN that a GNN-AK layer runs on rooted subgraphs.
+"""
 
 import torch
 from torch import Tensor
@@ -19,29 +22,30 @@ from gnnak.nn.mlp import mlp
 def gine(channels: int) -> MessagePassing:
     """Build GINE: MLP((1 + eps) x_i + sum_j ReLU(x_j + e_ij)), with a learned eps.
 
-    The MLP is Linear, BatchNorm, ReLU, Linear.
+    Here x_i is the state of node i, j runs over its in-neighbours, and e_ij is the
+    state of the edge from j to i. The MLP is Linear, BatchNorm, ReLU, Linear.
     """
     return GINEConv(mlp([channels, channels, channels]), train_eps=True)
 
 
 def gcn(channels: int) -> MessagePassing:
-    """Build GCN, with self loops and symmetric normalisation; reads no edge_attr."""
+    """Build GCN, with self loops and symmetric normalisation; reads no edge states."""
     return GCNConv(channels, channels)
 
 
 def sage(channels: int) -> MessagePassing:
-    """Build GraphSAGE with mean aggregation; reads no edge attributes."""
+    """Build GraphSAGE with mean aggregation; reads no edge states."""
     return SAGEConv(channels, channels)
 
 
 def gat(channels: int) -> MessagePassing:
-    """Build GAT with four heads, or with one if four does not divide `channels`."""
+    """Build GAT with four heads; one head if `channels` is not a multiple of 4."""
     heads = 4 if channels % 4 == 0 else 1
     return GATConv(channels, channels // heads, heads=heads, edge_dim=channels)
 
 
 def gatedgcn(channels: int) -> MessagePassing:
-    """Build GatedGCN: sums of messages that are gated per edge and channel."""
+    """Build GatedGCN, which sums messages after a gate per edge and channel."""
     return ResGatedGraphConv(channels, channels, edge_dim=channels)
 
 
@@ -50,9 +54,10 @@ def pna(channels: int, degrees: Tensor) -> MessagePassing:
 
     Args:
         channels: Width of the node states, in and out.
-        degrees: Histogram of in-degrees in the training set, [max + 1]: the number of
-            nodes with each in-degree. The scalers divide by the mean of
-            log(degree + 1), so at least one node must have an incoming edge.
+        degrees: Histogram of in-degrees in the training set: the number of nodes with
+            in-degree 0, 1, ..., up to the largest, max; [max + 1]. The scalers divide
+            by the mean of log(degree + 1), so at least one node must have an incoming
+            edge.
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

@@ -1,4 +1,4 @@
-"""PNA*: principal neighbourhood aggregation with a degree embedding."""
+"""PNA*: PNA (principal neighbourhood aggregation) with a learned degree embedding."""
 
 import torch
 from torch import Tensor, nn
@@ -17,15 +17,16 @@ class PNAStarConv(nn.Module):
       x_i' = \text{MLP}\big[x_i,\ \text{mean}_j m_{ij},\ \text{min}_j m_{ij},\
         \text{max}_j m_{ij},\ \text{std}_j m_{ij},\ d_{\deg(i)}\big]$$
 
-    with $\text{std} = \sqrt{\text{ReLU}(E[m^2] - E[m]^2) + 10^{-5}}$ and $d$ the
-    learned embedding of the in-degree. For a node without incoming edges, mean, minimum
-    and maximum are zero.
+    Here $m_{ij}$ is the message of the edge from node $j$ to node $i$, $e_{ij}$ its
+    edge state, $d$ the learned embedding of the in-degree, and
+    $\text{std} = \sqrt{\text{ReLU}(E[m^2] - E[m]^2) + 10^{-5}}$. For a node without
+    incoming edges, mean, minimum and maximum are zero.
 
     Args:
         channels: Width of node states, in and out, w.
-        edge_channels: Width of edge states; 0 = there are none.
-        max_degree: Number of the last row of the embedding table; larger in-degrees
-            use that row, too.
+        edge_channels: Width of edge states; 0 = the graphs have no edge states.
+        max_degree: Largest in-degree with its own embedding; nodes with a larger
+            in-degree use the embedding of `max_degree`.
     """
 
     def __init__(
@@ -67,7 +68,10 @@ class PNAStarConv(nn.Module):
         return self.update(torch.cat(blocks, dim=1))
 
     def _check_edge_attr(self, edge_attr: Tensor | None) -> None:
-        """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`."""
+        """Raise `EdgeAttrError` unless `edge_attr` has width `edge_channels`.
+
+        If `edge_channels` is 0, `edge_attr` must be None.
+        """
         if edge_attr is None:
             got = "None"
             fits = self.edge_channels == 0
@@ -83,13 +87,16 @@ class PNAStarConv(nn.Module):
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Take the minimum or maximum of the rows that share an index, as [size, c].
+    """Take the minimum or maximum over the rows that have the same index, per channel.
 
     Args:
-        values: The rows, [m, c].
-        index: The output row of each input row, [m].
-        size: Number of output rows; those that `index` does not contain are zero.
-        which: "amin" or "amax".
+        values: The rows, [e, c].
+        index: The output row that each row of `values` belongs to, [e].
+        size: Number of output rows.
+        which: "amin" for the minimum, "amax" for the maximum.
+
+    Returns:
+        The minima or maxima, [size, c]; zero in rows that `index` does not contain.
     """
     rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))

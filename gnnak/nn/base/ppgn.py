@@ -11,22 +11,25 @@ from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
 
 BUCKET_GROWTH = 1.2
-"""Largest ratio of graph sizes in a bucket; a bucket is padded to its largest graph."""
+"""Largest ratio of the sizes of two graphs in the same bucket. All graphs of a bucket
+are padded to the size of its largest graph."""
 
 
 class PPGN(nn.Module):
     r"""A GNN of matrix products over pairs of nodes, as expressive as 2-FWL (= 3-WL).
 
-    Each graph, or rooted subgraph, is a tensor $X$ [w, n, n]: node states on the
-    diagonal, edge states off it. A block is
+    WL is the Weisfeiler-Leman test, FWL its folklore variant. Each graph, or rooted
+    subgraph, of n nodes is a tensor $X$ [w, n, n] with the node states on the diagonal
+    and the edge states off the diagonal. A block computes
 
     $$X' = W\,[X,\ \text{MLP}_1(X) \cdot \text{MLP}_2(X)]$$
 
     with one matrix product per channel. The new state of node $i$ is
-    $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$. Graphs of similar size
-    (a bucket) are padded to one size and multiplied in one batch; buckets keep one
-    large graph from padding all others. Padding is masked, and the BatchNorm gets real
-    nodes only.
+    $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$.
+
+    Graphs of similar size form a bucket. They are padded to the size of the largest one
+    and multiplied in one batch. Without buckets, one large graph would make all others
+    as large. Padding is masked, and the BatchNorm gets only real nodes.
 
     Args:
         channels: Width of node and edge states, w.
@@ -55,9 +58,10 @@ class PPGN(nn.Module):
         Args:
             x: Node states, [n, w].
             edge_index: Directed edges, [2, e]. The states of duplicate edges are
-                summed; that of a self loop is added to the node's.
-            edge_attr: Edge states, [e, w]; all ones if not given.
-            batch: The graph each node is in, [n]; a single graph if not given.
+                summed; the state of a self loop is added to the state of its node.
+            edge_attr: Edge states, [e, w]; None = all ones.
+            batch: Index of the graph that each node is in, [n]; None = all nodes are in
+                one graph.
         """
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
@@ -82,10 +86,10 @@ class PPGN(nn.Module):
 
 
 class PPGNBlock(nn.Module):
-    """One block of `PPGN` on [b, n, n, w] tensors.
+    """One block of `PPGN`; see there for its equation.
 
     Args:
-        channels: Width of the pair states, w.
+        channels: Width of the states of node pairs, w.
     """
 
     def __init__(self, channels: int) -> None:
@@ -102,10 +106,10 @@ class PPGNBlock(nn.Module):
         self.mix = nn.Linear(2 * channels, channels)
 
     def forward(self, pairs: Tensor, mask: Tensor) -> Tensor:
-        """Compute new pair states, [b, n, n, w].
+        """Compute new states of node pairs, [b, n, n, w].
 
         Args:
-            pairs: Pair states of b padded graphs, [b, n, n, w].
+            pairs: States of node pairs of b graphs padded to n nodes, [b, n, n, w].
             mask: 1 for pairs of real nodes, 0 for padding, [b, n, n, 1].
         """
         left = (self.left(pairs) * mask).permute(0, 3, 1, 2)
@@ -118,11 +122,12 @@ def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
     """Split the graphs of a batch into buckets of similar size.
 
     Args:
-        batch: The graph each node is in, [n].
+        batch: Index of the graph that each node is in, [n].
 
     Yields:
-        For each bucket: its nodes; for each of them, the position of its graph in the
-        bucket and its own position in that graph; and the size to pad to.
+        For each bucket: the indices of its nodes; for each of these nodes, the position
+        of its graph in the bucket; for each of these nodes, its position in that graph;
+        and the size to pad all graphs of the bucket to.
     """
     if not batch.numel():
         return
@@ -139,7 +144,11 @@ def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
 
 
 def _size_ranges(sizes: Tensor) -> list[tuple[int, int]]:
-    """Group the graph sizes that occur into ranges (smallest, largest) of a bucket."""
+    """Choose the buckets: return the smallest and the largest graph size of each.
+
+    Args:
+        sizes: Number of nodes of each graph.
+    """
     ranges: list[tuple[int, int]] = []
     for size in sizes[sizes > 0].unique().tolist():
         if ranges and size <= ranges[-1][0] * BUCKET_GROWTH:
@@ -158,18 +167,18 @@ def _to_dense(
     position: Tensor,
     size: int,
 ) -> Tensor:
-    """Build the tensor [b, size, size, w] of a bucket of b graphs.
+    """Build the states of node pairs of a bucket of b graphs, [b, size, size, w].
 
-    Node states are on the diagonal and edge states off it; padding is zero.
+    Node states are on the diagonal and edge states off the diagonal; padding is zero.
 
     Args:
         x: Node states of the whole batch, [n, w].
         edge_index: Directed edges of the whole batch, [2, e].
         edge_attr: Edge states, [e, w].
-        nodes: The nodes of the bucket.
-        graph: The position in the bucket of each such node's graph.
-        position: The position of each such node in its graph.
-        size: The size that graphs are padded to.
+        nodes: Indices of the nodes of the bucket.
+        graph: For each of these nodes, the position of its graph in the bucket.
+        position: For each of these nodes, its position in its graph.
+        size: Number of nodes that each graph is padded to.
     """
     num_graphs = int(graph.max()) + 1
     at = x.new_full((x.size(0),), -1, dtype=torch.long)
@@ -190,9 +199,9 @@ def _real_pairs(graph: Tensor, position: Tensor, size: int) -> Tensor:
     """Return the boolean mask of pairs of two real nodes, [b, size, size, 1].
 
     Args:
-        graph: The position in the bucket of each node's graph.
-        position: The position of each node in its graph.
-        size: The size that graphs are padded to.
+        graph: For each node of the bucket, the position of its graph in the bucket.
+        position: For each node of the bucket, its position in its graph.
+        size: Number of nodes that each graph is padded to.
     """
     real = torch.zeros(
         int(graph.max()) + 1, size, device=graph.device, dtype=torch.bool

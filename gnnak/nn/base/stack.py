@@ -10,9 +10,10 @@ from gnnak.nn.norm import BatchNorm
 
 
 class Stack(nn.Module):
-    r"""For each conv: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$.
+    r"""Run several convs in sequence, each with BatchNorm, ReLU and a residual sum.
 
-    All convs read the same edge attributes, or the same edge weights.
+    For each conv: $x \leftarrow x + \text{ReLU}(\text{BN}(\text{conv}(x)))$. All convs
+    get the same edge attributes, or the same edge weights.
 
     Args:
         convs: GNNs that map (x, edge_index[, edge_attr or edge_weight]) to node states
@@ -67,7 +68,8 @@ class Stack(nn.Module):
             edge_index: Directed edges, [2, e].
             edge_attr: Edge states, [e, c'], for convs that read them.
             edge_weight: One weight per edge, [e]; use instead of `edge_attr`.
-            batch: The graph each node is in, [n]; passed to convs that take it.
+            batch: Index of the graph that each node is in, [n]; passed only to convs
+                that have an argument `batch`.
         """
         if edge_attr is not None and edge_weight is not None:
             raise OptionError(

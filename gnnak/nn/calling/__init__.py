@@ -1,7 +1,7 @@
-"""How to call a GNN that gnnak did not write: its arguments and its widths.
+"""Find out how to call a GNN that is not part of gnnak: its arguments and its widths.
 
-`try_out` and `own_widths` run the GNN on a small graph; `Calling` records the result
-and then calls the GNN with the arguments it reads.
+`try_out` and `own_widths` run the GNN on a small graph. `try_out` returns the result as
+a `Calling`, which calls the GNN with the arguments that it reads.
 """
 
 from gnnak.nn.calling.call import Calling, own_widths, try_out

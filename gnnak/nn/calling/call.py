@@ -3,7 +3,7 @@
 A base GNN is any module that maps (x, edge_index[, edge_attr or edge_weight][, batch])
 to node states. Its signature shows which arguments it accepts. A trial run on a
 three-node path shows the width of its output, and whether it reads the edge attributes
-that it accepts: several PyG convs accept and ignore them.
+that it accepts: several PyG convs accept edge attributes but ignore them.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,28 @@ from gnnak.nn.calling.widths import node_widths
 
 @dataclass(frozen=True)
 class Calling:
-    """How one GNN is called: the arguments it reads and the width it returns."""
+    """How one GNN is called: the arguments it reads and the width of its output.
+
+    Call this object with the GNN and all arguments; it passes on those that the GNN
+    reads.
+    """
 
     name: str
-    """Name of its class, for error messages."""
+    """Class name of the GNN, for error messages."""
     out_channels: int
-    """Width of the node states it returns."""
+    """Width of the node states that the GNN returns."""
     edge_arguments: tuple[str, ...]
-    """The names in `EDGE_ARGUMENTS` that it reads."""
+    """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
     takes_batch: bool
-    """Whether it takes `batch`, the index of each node's graph or subgraph."""
+    """Whether the GNN has an argument `batch`, the index of each node's graph."""
     needs_edges: bool
-    """Whether it fails without edge attributes."""
+    """Whether the GNN fails if it is called without edge attributes."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Return the name of the argument that `edge_attr` is passed as.
+        """Choose the GNN's argument for edge attributes: "edge_attr" or "edge_weight".
+
+        Args:
+            edge_attr: Edge states, [e, c], or weights, [e].
 
         Raises:
             EdgeAttrError: If the GNN reads no edge attributes of this shape.
@@ -69,18 +76,19 @@ class Calling:
         """Call `gnn` with the arguments that it reads.
 
         Args:
-            gnn: The GNN that this record describes.
+            gnn: The GNN that this object describes.
             x: Node states, [n, c].
             edge_index: Directed edges, [2, e].
             edge_attr: Edge states [e, c] or weights [e]; None if there are none.
-            batch: The graph or subgraph each node is in, [n]; passed on only if the
-                GNN takes it.
+            batch: Index of the graph or rooted subgraph that each node is in, [n];
+                passed on only if the GNN has an argument `batch`.
 
         Returns:
             New node states, [n, out_channels].
 
         Raises:
-            EdgeAttrError: If `edge_attr` is missing, or is not read by the GNN.
+            EdgeAttrError: If the GNN needs `edge_attr` but it is None, or if it is
+                given but the GNN does not read it.
         """
         options: dict[str, Tensor | None] = {}
         if edge_attr is not None:
@@ -99,16 +107,17 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
     """Run `gnn` on a small graph to find out how it is called.
 
     The run changes neither the weights nor the running statistics nor the training
-    mode of `gnn`. It does initialise the weights of lazy modules, at the width that
-    they will be used with.
+    mode of `gnn`. It does initialise the weights of lazy modules, for the input width
+    `in_channels`.
 
     Args:
         gnn: The module to try.
-        in_channels: Width of the node states it will get.
+        in_channels: Width of the node states that `gnn` will get.
         origin: Where this width comes from, quoted in error messages.
 
     Raises:
-        WidthError: If every call fails, or none returns node states.
+        OptionError: If `gnn` is clearly no base GNN; see `check_callable`.
+        WidthError: If no call of `gnn` succeeds and returns node states, [3, c].
     """
     check_callable(gnn)
     with trial_mode(gnn):
@@ -129,11 +138,12 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output width of `gnn`; None if they cannot be found.
 
-    Trial runs use the widths that `gnn` declares, likeliest first; the first width at
-    which it runs is returned. If none works, half of each even width is tried: convs
-    like EdgeConv start with a Linear on the concatenated states of an edge's two ends.
-    Half widths do not count for convs that need edge attributes, because the other half
-    of the Linear's input may be these attributes.
+    Trial runs use the widths that `gnn` declares in attributes or submodules, likeliest
+    first. The result is the first width with which `gnn` runs. If it runs with none of
+    them, half of each even width is tried, because convs like EdgeConv start with a
+    Linear on the concatenated states of an edge's two ends. A half width is not
+    accepted for convs that need edge attributes, because the other half of the Linear's
+    input may be these attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -150,19 +160,23 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _trial(gnn: nn.Module, in_channels: int) -> Trial:
+    """Prepare a trial of `gnn` with node states of width `in_channels`."""
     return Trial(gnn, in_channels, takes_batch="batch" in argument_names(gnn))
 
 
 def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
+    """Try `gnn` with node states of width `in_channels`; None if every call fails."""
     return _trial(gnn, in_channels).run(edge_arguments(gnn))
 
 
 def _width_error(trial: Trial, origin: str) -> WidthError:
-    """Return the error for a failed trial; it names the right width if that is known.
+    """Return the error to raise for a failed trial.
+
+    Its message names the right input width if `own_widths` finds one.
 
     Args:
         trial: The trial in which every call failed.
-        origin: Where the trial's input width comes from.
+        origin: Where the trial's input width comes from, quoted in the message.
     """
     gnn, width = trial.gnn, trial.in_channels
     name, own = type(gnn).__name__, own_widths(gnn)
@@ -181,8 +195,9 @@ def _width_error(trial: Trial, origin: str) -> WidthError:
 def _reason(trial: Trial) -> str:
     """Return why a trial failed: the first line of the exception's message.
 
-    For an exception without a message, return its type and the arguments of the GNN
-    that are not passed to it, since a missing one is the likely cause.
+    For an exception without a message, return the type of the exception, and the names
+    of arguments that the GNN has but never gets, since one of these is the likely
+    cause.
     """
     lines = str(trial.failure).strip().splitlines()
     if lines:

@@ -7,18 +7,18 @@ from torch import nn
 from gnnak.errors import OptionError
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
-"""Names of the arguments in which a GNN may take edge attributes."""
+"""The argument names under which a GNN may take edge attributes."""
 SUPPORTED_ARGUMENTS = ("x", "edge_index", *EDGE_ARGUMENTS, "batch")
-"""Names of all arguments that can be passed to a base GNN."""
+"""The argument names that a base GNN may have; no others are passed."""
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""The kinds of the parameters `*args` and `**kwargs`."""
+"""The values of `inspect.Parameter.kind` for `*args` and `**kwargs`."""
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the argument names of `module.forward`; PyG's `Sequential` is supported.
+    """Return the argument names of `module.forward`.
 
-    The `forward` of a PyG `Sequential` takes `*args`; its argument names are in the
-    string that it was built with.
+    The `forward` of a PyG `Sequential` takes `*args`; its argument names are read from
+    the string that the `Sequential` was built with.
     """
     described = getattr(getattr(module, "signature", None), "param_dict", None)
     if described is not None:
@@ -27,13 +27,13 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return the edge arguments that `gnn` may take.
+    """Return which of `edge_attr` and `edge_weight` the GNN may take.
 
-    A GNN with `**kwargs` may take all of `EDGE_ARGUMENTS`, to pass them on to a module
-    inside.
+    A GNN with `**kwargs` may take both, to pass them on to a module inside.
 
     Returns:
-        For each edge argument, whether the signature names it (else: `**kwargs`).
+        For each edge argument that the GNN may take: True if its signature has an
+        argument of that name, False if only `**kwargs` would take it.
     """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in _arguments(gnn)]
@@ -44,11 +44,11 @@ def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
 
 
 def unsupported_arguments(gnn: nn.Module, required: bool) -> list[str]:
-    """Return the arguments of `gnn.forward` that are never passed to a base GNN.
+    """Return the names of the arguments of `gnn.forward` that gnnak never passes.
 
     Args:
         gnn: The GNN.
-        required: Whether to return only the arguments without a default value.
+        required: If True, return only arguments without a default value.
     """
     arguments = [a for a in _arguments(gnn) if a.kind not in VARIADIC]
     names = [argument.name for argument in arguments]
@@ -84,10 +84,10 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` if `gnn` is clearly no base GNN; does not run it.
+    """Raise `OptionError` if `gnn` is clearly no base GNN, without running it.
 
-    Rejected are other objects than modules, convs that cache a graph, and GNNs that
-    require arguments which a base GNN is not given.
+    It raises if `gnn` is not a module, contains a conv that caches a graph, or requires
+    arguments that a base GNN never gets.
     """
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
@@ -107,7 +107,11 @@ def check_callable(gnn: object) -> None:
 
 
 def _arguments(gnn: nn.Module) -> list[inspect.Parameter]:
-    """Return the parameters of `gnn.forward`; for PyG's `Sequential`, all required."""
+    """Return the parameters of `gnn.forward`, as objects of `inspect`.
+
+    For a PyG `Sequential`, they are made from its argument names, without default
+    values.
+    """
     if hasattr(getattr(gnn, "signature", None), "param_dict"):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return [inspect.Parameter(name, kind) for name in argument_names(gnn)]

@@ -12,7 +12,7 @@ from gnnak.errors import EdgeAttrError, WidthError
 from gnnak.nn.calling.widths import edge_widths
 
 MAX_COLUMNS = 4
-"""Integer edge attributes are tried with 1 to `MAX_COLUMNS` columns."""
+"""A trial calls the GNN with integer edge attributes of 1 to `MAX_COLUMNS` columns."""
 
 
 class Outcome(NamedTuple):
@@ -21,9 +21,9 @@ class Outcome(NamedTuple):
     out_channels: int
     """Width of the node states that the GNN returns."""
     edge_arguments: tuple[str, ...]
-    """The edge arguments that it reads."""
+    """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
     needs_edges: bool
-    """Whether it fails without an edge argument."""
+    """Whether the GNN fails if it is called without edge attributes."""
 
 
 class Trial:
@@ -35,7 +35,7 @@ class Trial:
         takes_batch: Whether to pass `batch`, the index of each node's graph.
 
     Attributes:
-        failure: The exception to report if every call fails.
+        failure: The exception to report if every call fails; None before a call fails.
     """
 
     def __init__(self, gnn: nn.Module, in_channels: int, takes_batch: bool) -> None:
@@ -50,12 +50,12 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
-        """Call the GNN without edge arguments, then with each one alone.
+        """Call the GNN without edge arguments, then with each edge argument alone.
 
         Args:
-            edge_arguments: The edge arguments it may take, and whether its signature
-                names them. If every call with a named argument fails, the GNN must
-                have used that argument: it counts as read.
+            edge_arguments: The edge arguments that the GNN may take, and whether its
+                signature names them. If every call with a named argument fails, the GNN
+                must have used that argument, so it counts as read.
 
         Returns:
             The result; None if every call failed, for the reason in `failure`.
@@ -73,14 +73,18 @@ class Trial:
         return Outcome(width, tuple(reads), needs_edges=out is None)
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """Try values of one edge argument, up to the first call that succeeds.
+        """Call the GNN with values of one edge argument, until a call succeeds.
 
-        A floating-point argument is read if the output has a gradient with respect to
-        it; an integer argument is assumed to be read.
+        The GNN reads a floating-point value if its output has a gradient with respect
+        to that value. It is assumed to read an integer value.
+
+        Args:
+            argument: "edge_attr" or "edge_weight".
+            named: Whether the GNN's signature has an argument of this name.
 
         Returns:
-            The output width, None if every call fails; and whether the argument is
-            read.
+            The output width, or None if every call fails; and whether the GNN reads
+            the argument.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -98,7 +102,11 @@ class Trial:
         return None, named
 
     def _edges(self, argument: str) -> Iterator[Tensor]:
-        """Yield values to try: states of each likely width, weights, categories."""
+        """Yield values to try for one edge argument of the path's four edges.
+
+        These are edge states of each likely width, edge weights, and integer
+        categories; for `edge_weight`, only weights.
+        """
         if argument == "edge_attr":
             for width in edge_widths(self.gnn, self.in_channels):
                 yield self.x.new_ones(4, width).requires_grad_()
@@ -109,18 +117,22 @@ class Trial:
                 yield self.x.new_zeros(4, columns, dtype=torch.long)
 
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
-        """Call the GNN; return its output, or None if it fails.
+        """Call the GNN with at most one edge argument.
 
         Args:
-            edges: The edge argument to pass, by name; empty for none.
-            report: Whether to store an exception of this call in `failure`.
+            edges: The name and value of the edge argument; empty = call without one.
+            report: Whether to store an exception raised by the GNN in `failure`.
+
+        Returns:
+            The output, [3, c]; None if the GNN raises an exception or returns anything
+            else.
         """
         try:
             out = self.gnn(self.x, self.edge_index, **self.options, **edges)
         except Exception as failure:
-            # Any exception means that the GNN cannot be called like this. `failure`
-            # is the latest one, unless an earlier call ran and returned a wrong shape:
-            # that tells the user more.
+            # Any exception means that the GNN cannot be called like this. Store the
+            # latest exception, unless an earlier call returned a wrong shape: the error
+            # about that shape tells the user more.
             if report and not isinstance(self.failure, WidthError):
                 self.failure = failure
             return None
@@ -131,6 +143,7 @@ class Trial:
 
 
 def _shown(out: object) -> str:
+    """Describe the output of a GNN for an error message: its shape or its type."""
     if isinstance(out, Tensor):
         return f"a tensor of shape {list(out.shape)}"
     return f"a {type(out).__name__}"
@@ -138,11 +151,11 @@ def _shown(out: object) -> str:
 
 @contextmanager
 def trial_mode(module: nn.Module) -> Iterator[None]:
-    """Inside, `module` is in evaluation mode and gradients are off.
+    """Context manager: put `module` in evaluation mode and switch gradients off.
 
-    On exit, the training mode of every submodule and the random state are restored. The
-    random state is not restored for lazy modules: their first call initialises weights,
-    and the next lazy module must not get the same ones.
+    On exit, the training mode of every submodule and the random state are restored. If
+    `module` is lazy, the random state is not restored: its first call draws initial
+    weights, and the next lazy module must not get the same weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())

@@ -13,14 +13,15 @@ EDGE_WIDTH_NAMES = (
     "in_features",
     "dim",
 )
-"""Names of module attributes from which the width of edge attributes is guessed."""
+"""Names of module attributes that may hold the width of edge attributes."""
 
 
 def node_widths(gnn: nn.Module) -> list[int]:
     """Return the input widths that a GNN declares, likeliest first.
 
     These are its `in_channels`, `channels` and `out_channels`, then the input widths of
-    its submodules, in order. The list is empty for a lazy GNN, which takes any width.
+    its submodules, in the order of the submodules. The list is empty for a lazy GNN,
+    which takes any width.
 
     >>> from torch_geometric.nn import GATConv, GINConv
     >>> node_widths(GATConv(8, 5))
@@ -42,13 +43,13 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    Many GNNs concatenate an edge's attributes with the state of one end or both, and
-    declare the total width. So every declared width is tried minus 0, 1 and 2 times
-    `in_channels`.
+    Many GNNs concatenate an edge's attributes with the states of one or both of its end
+    nodes, and declare the total width. So for every width in an attribute or a weight's
+    shape, the list has that width minus 0, 1 and 2 times `in_channels`.
 
     Args:
         gnn: The GNN.
-        in_channels: Width of its node states.
+        in_channels: Width of the node states that the GNN gets.
     """
     declared = [
         getattr(part, name, None) for part in gnn.modules() for name in EDGE_WIDTH_NAMES
@@ -64,10 +65,13 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Return a declared width as an int; 0 if it is no width.
+    """Return the value of an attribute such as `in_channels` as an int.
 
     PyG convs may declare a pair, the widths of source and target nodes; two equal
-    widths are returned as one.
+    widths are returned as one int.
+
+    Returns:
+        The width; 0 if the value is not a width, or is a pair of different widths.
     """
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
