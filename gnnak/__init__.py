@@ -6,7 +6,10 @@ subgraph around the node, its rooted subgraph.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from gnnak.backend import PLAIN, Backend, set_default_backend
 
 if TYPE_CHECKING:
     from gnnak import wl
@@ -49,6 +52,16 @@ _HOMES = {
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
 }
+
+
+def _find_backend() -> Backend:
+    """Return the backend of `gnnak.fast` if that package is there and can run here."""
+    if find_spec("gnnak.fast") is None:
+        return PLAIN
+    return import_module("gnnak.fast").default_backend()
+
+
+set_default_backend(_find_backend)
 
 
 def __getattr__(name: str) -> Any:

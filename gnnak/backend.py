@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -66,12 +64,26 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
         _chosen.reset(token)
 
 
-@cache
 def default_backend() -> Backend:
     """Return the backend of `gnnak.fast` if it can run here, else `PLAIN`."""
-    if find_spec("gnnak.fast") is None:
-        return PLAIN
-    return import_module("gnnak.fast").default_backend()
+    return _default.find()
+
+
+def set_default_backend(find: Callable[[], Backend]) -> None:
+    """Set the function that finds the default backend, at the first use of one.
+
+    `gnnak/__init__.py` calls this once, so that this module need not know `gnnak.fast`.
+    """
+    _default.find = cache(find)
+
+
+class _Default:
+    """Holds the function that finds the default backend."""
+
+    find: Callable[[], Backend] = staticmethod(lambda: PLAIN)
+
+
+_default = _Default()
 
 
 def operation(plain: Callable[P, R]) -> Callable[P, R]:
