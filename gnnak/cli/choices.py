@@ -1,14 +1,14 @@
 """Names of tests, families and quantities that help texts list.
 
-They repeat the keys of dictionaries in modules that import PyTorch, because `--help`
-must not import PyTorch. `tests/cli/test_help.py` checks that the names agree with these
-keys. WL stands for Weisfeiler-Leman, FWL for the folklore variant of WL.
+They repeat names that are defined in modules that import PyTorch, because `--help` must
+not import PyTorch. `tests/cli/test_help.py` checks that both agree. WL stands for
+Weisfeiler-Leman, FWL for the folklore variant of WL.
 """
 
 WL_TESTS = ("1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl", "subgraph-1-wl*", "subgraph-1-wl")
-"""Names of the WL tests: the keys of `gnnak.wl.TESTS`."""
+"""Names of the WL tests, as in `gnnak.wl.TESTS`."""
 WL_HASHES = ("exact", "1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")
-"""Tests for the option `--hash` of `subgraph-1-wl`: the keys of `gnnak.wl.HASHES`."""
+"""Values of the option `--hash` of `subgraph-1-wl`, as in `gnnak.wl.HASHES`."""
 WL_FAMILIES = (
     "four-regular",
     "cycles",
