@@ -1,4 +1,4 @@
-"""Load real graphs to measure on from GNNAK_DATA, or generate similar ones."""
+"""Graphs for the benchmarks: real ones from the folder GNNAK_DATA, or similar ones."""
 
 import os
 from pathlib import Path
@@ -11,14 +11,21 @@ from gnnak.graphs import GraphStore, from_networkx, read_npz
 
 
 def real_file(name: str) -> Path | None:
-    """Return the file of this name in the folder GNNAK_DATA; None if there is none."""
+    """Return the path of a file in the folder that the variable GNNAK_DATA names.
+
+    Returns:
+        The path, or None if the variable is not set or the file does not exist.
+    """
     folder = os.environ.get("GNNAK_DATA")
     path = Path(folder) / name if folder else None
     return path if path is not None and path.exists() else None
 
 
 def molecules(count: int) -> GraphStore:
-    """Return the first ZINC molecules, or random trees with a few rings."""
+    """Return the first `count` ZINC molecules.
+
+    Without data, the molecules are random trees with a few rings.
+    """
     if path := real_file("zinc12k.npz"):
         return read_npz(path).store.subset(slice(count))
     graphs = []
@@ -37,7 +44,10 @@ def molecules(count: int) -> GraphStore:
 
 
 def superpixels(count: int) -> GraphStore:
-    """Return the first superpixel graphs of CIFAR10, or random points and colours."""
+    """Return the first `count` superpixel graphs of CIFAR10.
+
+    Without data, the superpixels are random points with random colours.
+    """
     if path := real_file("cifar10-superpixels.npz"):
         store = read_npz(path, allow_no_edges=True).store.subset(slice(count))
     else:

@@ -1,9 +1,10 @@
 """Compare the test error of models trained with and without SubgraphDrop.
 
-Train GIN-AK or GIN-AK+ to count substructures, with the paper's settings, on all
-subgraphs or with SubgraphDrop (`--drop`). With other epochs than the paper's 250, the
-learning rate is halved after the same fractions of the training. Record the test error,
-evaluated on all subgraphs, at the epoch with the lowest validation error.
+The model is GIN-AK or GIN-AK+. It is trained to count substructures with the paper's
+settings, on all subgraphs or, with `--drop`, on samples of them. The paper trains for
+250 epochs and halves the learning rate every 40 epochs; with another number of epochs,
+this interval is scaled in proportion. The recorded test error is that of the epoch with
+the lowest validation error; both errors are evaluated on all subgraphs.
 
     python -m benchmarks.drop_quality --target triangle [--drop random] [--device cuda]
 """
@@ -29,7 +30,13 @@ BATCH_SIZE = 128
 
 
 def error(net: Network, store: GraphStore, y: torch.Tensor) -> float:
-    """Return the mean absolute error, evaluated on all subgraphs."""
+    """Return the mean absolute error of a model, evaluated on all subgraphs.
+
+    Args:
+        net: The model.
+        store: The graphs.
+        y: The correct output for each graph, [g].
+    """
     net.eval()
     total = 0.0
     with torch.no_grad():
@@ -42,7 +49,16 @@ def error(net: Network, store: GraphStore, y: torch.Tensor) -> float:
 def train(
     target: str, model: str, drop: str | None, seed: int, epochs: int, device: str
 ) -> dict:
-    """Train one model and return the record of the run."""
+    """Train one model and return the JSON record of the run.
+
+    Args:
+        target: The substructure to count.
+        model: "gin-ak" or "gin-ak+".
+        drop: Strategy of SubgraphDrop; None = train on all subgraphs.
+        seed: Seed of weights and batches.
+        epochs: Number of epochs.
+        device: Device to train on.
+    """
     path = real_file("counting.npz")
     if path is None:
         raise SystemExit("counting.npz is not in the folder GNNAK_DATA")
@@ -94,7 +110,7 @@ def train(
 
 
 def main() -> None:
-    """Train one model and append its record."""
+    """Train one model and append its JSON record to a file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", default="triangle", choices=SUBSTRUCTURES)
     parser.add_argument("--model", default="gin-ak+", choices=["gin-ak", "gin-ak+"])

@@ -1,4 +1,9 @@
-"""Tables of SubgraphDrop: sampled subgraphs, saved time and memory, test error."""
+"""Render the Markdown tables about SubgraphDrop in the README and docs/.
+
+SubgraphDrop samples subgraphs until every node is in at least R of them; R is the
+redundancy. The tables show how many subgraphs are sampled, how much time and memory a
+training step takes, and the test error.
+"""
 
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.models.factory import parse_name
@@ -13,12 +18,12 @@ PUBLISHED_SHARES = {
     ("farthest", 3): 0.66,
     ("farthest", 5): 0.93,
 }
-"""Shares of roots that the published code samples on ZINC with 3-hop egonets, by
-strategy and redundancy R."""
+"""Share of the roots that the code of the paper's authors samples on ZINC with 3-hop
+egonets, by strategy and redundancy R."""
 
 
 def _drops() -> list[Record]:
-    """Return the newest record of every data set, device, strategy and redundancy R."""
+    """Return the newest JSON record for each data set, device, strategy and R."""
     records = read_records(RESULTS / "subgraph_drop.jsonl")
     keys = ("case", "device", "strategy", "min_coverage")
     return list({tuple(r[k] for k in keys): r for r in records}.values())
@@ -38,7 +43,7 @@ def _drop_row(record: Record) -> list[str]:
 
 
 def _milliseconds(seconds: float) -> str:
-    """Format milliseconds; below 10 ms with one decimal."""
+    """Format seconds as milliseconds, with one decimal if below 10 ms."""
     return f"{1e3 * seconds:.{1 if seconds < 0.01 else 0}f}"
 
 
@@ -50,11 +55,14 @@ DROP_HEADER = [
     "time ratio",
     "memory ratio",
 ]
-"""The columns of `_drop_row`; a full step uses all subgraphs."""
+"""Titles of the columns that `_drop_row` fills; a full step uses all subgraphs."""
 
 
 def drop_short() -> str:
-    """Render time and memory of a training step with R = 3, relative to a full step."""
+    """Render time and memory of a training step with R = 3, relative to a full step.
+
+    A full step uses all subgraphs.
+    """
     rows = [
         [f"{r['case']}, {r['device']}", r["strategy"], *_drop_row(r)]
         for r in _drops()
@@ -64,7 +72,10 @@ def drop_short() -> str:
 
 
 def drop_long() -> str:
-    """Render time and memory of a training step for every R."""
+    """Render time and memory of a training step for every R, relative to a full step.
+
+    A full step uses all subgraphs.
+    """
     rows = [
         [
             f"{r['case']}, {r['device']}",
@@ -78,7 +89,10 @@ def drop_long() -> str:
 
 
 def drop_shares() -> str:
-    """Render the shares of sampled roots on ZINC, with those of the published code."""
+    """Render the share of sampled roots on ZINC, by strategy and redundancy R.
+
+    The share of the published code is in brackets.
+    """
     shares = {
         (r["strategy"], r["min_coverage"]): r["share"]
         for r in _drops()
@@ -97,7 +111,7 @@ def drop_shares() -> str:
 
 
 def drop_quality() -> str:
-    """Render the test errors of models trained with all subgraphs and SubgraphDrop."""
+    """Render test errors of models trained on all subgraphs and with SubgraphDrop."""
     runs: dict[tuple, dict[bool, Record]] = {}
     for record in read_records(RESULTS / "drop_quality.jsonl"):
         model = parse_name(record["model"]).unsampled_name

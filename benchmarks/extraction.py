@@ -1,7 +1,7 @@
 """Compare the extraction of k-hop egonets with PyG's `RootedEgoNets`.
 
-The time is the best of a few repeats, in which the two alternate. The memory is the
-peak growth of a new process during one extraction. Run `make bench`, or
+The time is the best of a few repeats; the two libraries alternate. The memory is the
+growth of the peak memory of a new process during one extraction. Run `make bench`, or
 
     python -m benchmarks.extraction [--record]
 """
@@ -34,24 +34,34 @@ CASES: dict[str, tuple[Callable[[], GraphStore], int, bool]] = {
     "sparse graph, 4 000 nodes, k=1": (lambda: sparse_graph(4_000), 1, True),
     "sparse graph, 100 000 nodes, k=1": (lambda: sparse_graph(100_000), 1, False),
 }
-"""By title: a function that makes the graphs, the number of hops k, and whether PyG's
-transform has enough memory for them."""
+"""The cases, by title. Each is a function that makes the graphs, the number of hops k,
+and whether memory is sufficient for PyG's transform."""
 
 
 def with_gnnak(batch: GraphBatch, num_hops: int) -> int:
-    """Extract all egonets of the batch in one call; return the number of copies."""
+    """Extract all egonets of the batch in one call; return the number of node copies.
+
+    A node copy is a node as seen in one egonet.
+    """
     return egonets(batch.edge_index, batch.num_nodes, num_hops).num_copies
 
 
 def with_pyg(graphs: list[Data], num_hops: int) -> int:
-    """Apply PyG's transform to each graph; return the total number of copies."""
+    """Apply PyG's transform to each graph; return the total number of node copies."""
     transform = RootedEgoNets(num_hops)
     rooted = [transform(data) for data in graphs]
     return sum(data.n_id.numel() for data in rooted)
 
 
 def contestants(case: str) -> dict[str, Callable[[], int]]:
-    """Return by library the function that extracts the egonets of a case."""
+    """Return functions that extract the egonets of a case, by library.
+
+    Args:
+        case: Title of the case.
+
+    Returns:
+        The functions "gnnak" and "pyg", or only "gnnak" if PyG needs too much memory.
+    """
     make, num_hops, pyg_can = CASES[case]
     store = make()
     batch = store.union()
@@ -65,7 +75,10 @@ def contestants(case: str) -> dict[str, Callable[[], int]]:
 
 
 def seconds(case: str) -> dict[str, float]:
-    """Return the best time of each library; they alternate."""
+    """Return the best time of each library on a case, in seconds.
+
+    Runs of the two libraries alternate.
+    """
     both = contestants(case)
     counts = {name: extract() for name, extract in both.items()}
     if len(set(counts.values())) != 1:
@@ -80,14 +93,24 @@ def seconds(case: str) -> dict[str, float]:
 
 
 def peak_megabytes(case: str, name: str) -> float:
-    """Return the peak growth of a new process during one extraction, in MB."""
+    """Return the peak memory of one extraction, measured in a new process, in MB.
+
+    Args:
+        case: Title of the case.
+        name: The library, "gnnak" or "pyg".
+    """
     command = [sys.executable, "-m", "benchmarks.extraction", "--peak", case, name]
     told = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(told.stdout)
 
 
 def measure_peak(case: str, name: str) -> float:
-    """Return the peak growth of this process during one extraction, in MB."""
+    """Return the peak memory of one extraction, measured in this process, in MB.
+
+    Args:
+        case: Title of the case.
+        name: The library, "gnnak" or "pyg".
+    """
     extract = contestants(case)[name]
     with PeakMemory() as peak:
         extract()
@@ -95,7 +118,7 @@ def measure_peak(case: str, name: str) -> float:
 
 
 def main() -> None:
-    """Measure all cases; print a line each and, with --record, store them."""
+    """Measure all cases; print one line per case and, with --record, store records."""
     warnings.filterwarnings("ignore", message="Sparse")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--record", action="store_true", help=f"append to {RESULTS}")

@@ -1,8 +1,9 @@
-"""Time and memory of a training epoch: the published code, our goals, our records.
+"""The README's table of time and memory of a training epoch.
 
-The published code was measured on one NVIDIA H200 (16 CPU cores, float32) with 8 data
-loader workers. Four settings ran out of memory there; the paper has no figures for them
-either.
+It compares the published code (the code of the paper's authors), our goals, and our
+JSON records. The published code was measured on one NVIDIA H200 (16 CPU cores, float32)
+with 8 data loader workers. With four settings it ran out of memory; the paper has no
+numbers for these settings either.
 """
 
 from collections.abc import Iterable
@@ -17,30 +18,32 @@ from gnnak.training.records.results import Record
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the table."""
+    """One row of the table: a data set and a model."""
 
     title: str
-    """Data set and model, as shown."""
+    """Data set and model, as the table shows them."""
     experiment: str
-    """The experiment whose config is used."""
+    """Name of the experiment whose config is used."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings that differ from this config."""
+    """Options that differ from the config of the experiment, with their values."""
     published: str = ""
-    """Time and memory of the published code."""
+    """Time and memory of the published code; empty if it was not measured."""
     goal: str = ""
-    """The time and memory that we aim at."""
+    """The time and memory that we aim at; empty if there is no goal."""
     graphs: int | None = None
-    """Number of training graphs to measure on; times are scaled to all. None = all."""
+    """Number of training graphs to measure on; None = all. The time is scaled up to all
+    training graphs."""
     epochs: int = 3
     """Number of timed epochs."""
     compare: bool = False
-    """Whether to measure without the code for speed (`--plain`), too."""
+    """Whether to measure also with `--plain`, without fused kernels and captured
+    steps."""
     recompute: bool = False
     """Whether the backward pass recomputes activations (`--recompute`)."""
 
     @property
     def config(self) -> RunConfig:
-        """The config of the run."""
+        """The config of the training run that the row measures."""
         return change(load_experiment(self.experiment).config, self.settings)
 
 
@@ -131,7 +134,7 @@ ROWS: dict[str, Row] = {
         recompute=True,
     ),
 }
-"""All rows, by their names on the command line."""
+"""All rows of the table, by their names for `benchmarks.gpu --rows`."""
 
 
 HEADER = [
@@ -144,15 +147,17 @@ HEADER = [
     "measured on",
     "commit",
 ]
-"""The columns of `lines`: `plain / fast` is the ratio of epoch times with and without
-`--plain`, `kernel time` the time of all GPU kernels relative to the time of a step."""
+"""Titles of the columns that `lines` fills. `plain / fast` is the time of an epoch with
+`--plain` divided by the time without it. `kernel time` is the time of all GPU kernels
+of a step divided by the time of the step."""
 
 
 def lines(records: Iterable[Record]) -> list[list[str]]:
-    """Return the rows of the table, each with its newest record on a GPU.
+    """Return the texts of all rows of the table, from the newest records on a GPU.
 
     Args:
-        records: Records of `gnnak bench --record` and `benchmarks.gpu`, oldest first.
+        records: JSON records of `gnnak bench --record` and `benchmarks.gpu`, oldest
+            first.
     """
     newest = {
         record["cell"]: record
@@ -201,7 +206,12 @@ def _thousands(number: float) -> str:
 
 
 def kernel_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str]]:
-    """Return the slowest kernels of a step, from the newest records of these rows."""
+    """Return table lines with the slowest GPU kernels of a training step.
+
+    Args:
+        records: JSON records of `benchmarks.gpu`, oldest first.
+        names: Names of the rows in `ROWS` whose newest records are used.
+    """
     newest = {record["row"]: record for record in records if record["fast"]}
     lines = []
     for name in names:

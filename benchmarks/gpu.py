@@ -1,9 +1,10 @@
 """Measure time and memory of a training epoch for every row of `benchmarks.goals`.
 
-First all rows are timed, then their kernels are profiled: a profiler slows down all
-later launches of the process. If a row fails, its error is printed and the next row is
-measured. Files in the folder GNNAK_DATA may contain a part of a data set: its graphs
-are then repeated until the store is as large as in training. Run
+A row is a data set and a model. All rows are timed before the first is profiled,
+because a profiler slows down all later kernel launches of the process. If a row fails,
+its error is printed and the next row is measured. If a file in the folder GNNAK_DATA
+contains only a part of a data set, its graphs are repeated until there are as many as
+in the whole data set. Run
 
     python -m benchmarks.gpu [--rows zinc-gin,zinc-ak] [--growth] [--out FILE]
 """
@@ -38,7 +39,8 @@ from gnnak.training.records.results import Record, append_record, read_records
 
 RESULTS = Path("results/bench.jsonl")
 GROWTH = {f"grow-{what}": what for what in RANGES}
-"""Further rows: GIN-AK+ on ZINC with growing values of one option, by row name."""
+"""Further rows, which measure GIN-AK+ for several values of one quantity: from the name
+of the row to the quantity."""
 
 load = cache(full_size)
 
@@ -46,7 +48,18 @@ load = cache(full_size)
 def measure_row(
     name: str, machine: Machine, epochs: int | None, graphs: int | None
 ) -> list[Record]:
-    """Measure a row; return its record and, if compared, that of `--plain`."""
+    """Measure a row of `ROWS`.
+
+    Args:
+        name: Name of the row.
+        machine: Device to measure on.
+        epochs: Number of timed epochs; None = that of the row.
+        graphs: Number of training graphs; None = that of the row.
+
+    Returns:
+        The JSON record of the fast path and, if the row has `compare`, also that of
+        the plain path.
+    """
     row = ROWS[name]
     given = row_arguments(name, machine, epochs, graphs)
     return bench_both(*given) if row.compare else [bench(*given)]
@@ -55,7 +68,7 @@ def measure_row(
 def row_arguments(
     name: str, machine: Machine, epochs: int | None, graphs: int | None
 ) -> tuple[RunConfig, Dataset, Machine, BenchOptions]:
-    """Return the arguments of `bench` for a row."""
+    """Return the arguments of `bench` for a row; arguments as in `measure_row`."""
     row = ROWS[name]
     options = BenchOptions(graphs or row.graphs, epochs or row.epochs)
     machine = replace(machine, recompute=row.recompute)
@@ -65,7 +78,11 @@ def row_arguments(
 def measure_growth(
     name: str, machine: Machine, epochs: int | None, graphs: int | None
 ) -> Iterator[Record]:
-    """Measure growing values of one option, on some of ZINC or on regular graphs."""
+    """Measure a row of `GROWTH`, with one record per value of its quantity.
+
+    The number of nodes is varied on generated regular graphs, all other quantities on a
+    part of ZINC. Arguments as in `measure_row`.
+    """
     what = GROWTH[name]
     graphs = graphs or (256 if what == "nodes" else 1280)
     model = "gin-ak+-s" if what == "coverage" else "gin-ak+"
@@ -77,7 +94,14 @@ def measure_growth(
 def list_kernels(
     name: str, records: list[Record], machine: Machine, options: argparse.Namespace
 ) -> None:
-    """Profile the GPU kernels of a row and add them to its records."""
+    """Profile the GPU kernels of a row and add them to its records.
+
+    Args:
+        name: Name of the row.
+        records: The records of the row, which are changed in place.
+        machine: Device to measure on.
+        options: The parsed command line.
+    """
     given = row_arguments(name, machine, options.epochs, options.graphs)
     config, dataset, machine, how = given
     for record in records:
@@ -88,7 +112,14 @@ def list_kernels(
 def measure(
     name: str, records: list[Record], machine: Machine, options: argparse.Namespace
 ) -> None:
-    """Measure a row; append its records to `records` and print a line for each."""
+    """Measure a row of `ROWS` or `GROWTH`.
+
+    Args:
+        name: Name of the row.
+        records: List that the records of the row are appended to; each is also printed.
+        machine: Device to measure on.
+        options: The parsed command line.
+    """
     make: Callable[..., Iterable[Record]] = (
         measure_growth if name in GROWTH else measure_row
     )
@@ -98,7 +129,7 @@ def measure(
 
 
 def attempt(work: Callable[..., None], *given: object) -> str:
-    """Call `work`; return its error message, or an empty string if it succeeds."""
+    """Call `work(*given)`; return its error message, or "" if it succeeds."""
     try:
         work(*given)
     except GnnakError as error:
@@ -110,7 +141,7 @@ def attempt(work: Callable[..., None], *given: object) -> str:
 
 
 def shown(record: Record) -> str:
-    """Format a record as one line."""
+    """Format a JSON record as one line of text."""
     seconds, memory = record["seconds"], record["peak_memory_mb"]
     phases = ", ".join(f"{k} {v:.3g}" for k, v in seconds.items() if k != "epoch")
     kernels = record["kernels"]
@@ -127,7 +158,15 @@ def shown(record: Record) -> str:
 
 
 def go_on(rows: list[str], options: argparse.Namespace, seconds: float) -> None:
-    """Run rows in a new process: a CUDA error makes the GPU unusable in this one."""
+    """Measure the remaining rows in a new process.
+
+    This is needed after a CUDA error, which makes the GPU unusable in this process.
+
+    Args:
+        rows: Names of the rows.
+        options: The parsed command line.
+        seconds: Time limit: no row is started later.
+    """
     command = [sys.executable, "-m", "benchmarks.gpu", "--rows", ",".join(rows)]
     command += ["--out", str(options.out), "--accelerator", options.accelerator]
     command += ["--limit", str(seconds)]
@@ -165,7 +204,7 @@ def parse() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure the selected rows; print each when measured, and all at the end."""
+    """Measure the selected rows; print each row when measured, and all at the end."""
     options = parse()
     machine, begin = Machine(options.accelerator), time.perf_counter()
     before = len(read_records(options.out))

@@ -1,4 +1,4 @@
-"""Load data sets in their full size, repeating graphs if a file has fewer."""
+"""Load data sets in full size for benchmarks; repeat graphs if a file has too few."""
 
 from dataclasses import replace
 
@@ -16,9 +16,10 @@ SIZES = {
     "pattern": (10_000, 2_000, 2_000),
     "counting": (1_500, 1_000, 2_500),
 }
-"""Number of graphs for training, validation and test."""
+"""Full size of each data set: number of training, validation and test graphs."""
 GENERATED = (700, 20, 20)
-"""Number of PATTERN graphs to generate for each part; all 14 000 take a minute."""
+"""Number of PATTERN graphs to generate for training, validation and test. They are
+repeated up to the full size, because generating all 14 000 takes a minute."""
 
 
 def full_size(name: str) -> Dataset:
@@ -36,11 +37,11 @@ def full_size(name: str) -> Dataset:
 def repeated(dataset: Dataset, sizes: tuple[int, ...]) -> Dataset:
     """Repeat graphs until each part of the split has the given size.
 
-    A part without graphs repeats the training graphs.
+    If a part has no graphs, training graphs are used for it.
 
     Args:
         dataset: A data set with a split.
-        sizes: Number of graphs for training, validation and test.
+        sizes: Number of training, validation and test graphs in the result.
     """
     assert dataset.split is not None
     counts = torch.bincount(dataset.split, minlength=len(sizes)).tolist()

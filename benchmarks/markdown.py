@@ -1,4 +1,4 @@
-"""Format Markdown tables; the folder with the records they show."""
+"""Format Markdown tables; `RESULTS` is the folder with the records they show."""
 
 from pathlib import Path
 

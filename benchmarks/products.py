@@ -1,10 +1,11 @@
 """Compare fused kernels (BatchNorm, ReLU, matrix product) with separate ones.
 
-Sizes are those of a training step on ZINC and on CIFAR10. Both variants are captured as
-CUDA graphs, as in training, and replayed alternately, with products in TF32 (float32
-with inputs rounded to 10 bits of mantissa). A GPU is needed. Two comparisons are not
-quite equal: the fused "rows gradient" does one pass less than the separate kernels, and
-the fused "product only" also computes the moments that the next norm needs. Run
+The matrices have the sizes of a training step on ZINC and on CIFAR10. The fused and the
+separate variant are captured as CUDA graphs, as in training, and replayed alternately.
+Products are in TF32 (float32 with inputs rounded to 10 bits of mantissa). A GPU is
+needed. In two comparisons, the variants do not do the same work: the fused "rows
+gradient" needs one pass over the rows less than the separate kernels, and the fused
+"product only" also computes the mean and variance that the next norm needs. Run
 
     python -m benchmarks.products
 """
@@ -22,19 +23,21 @@ from gnnak.fast.kernels.plain import product as composed
 from gnnak.fast.kernels.records import NormConstants
 
 REPEATS, INSIDE = 30, 8
-"""Number of timed replays, and how often a captured graph repeats the work."""
+"""Number of timed replays of a captured graph, and how often the graph repeats the
+work."""
 
 
 class Case(NamedTuple):
-    """A product in one of the layers: [rows, inner] times [inner, outer]."""
+    """A matrix product in a GNN-AK layer: [rows, inner] times [inner, outer]."""
 
     name: str
     rows: int
     inner: int
     outer: int
     keeps: bool
-    """Whether the normalised rows are saved for backward. The layer then runs a norm
-    and a product in the forward pass, so only the backward pass is compared."""
+    """Whether the layer saves the normalised rows for backward. If so, its forward pass
+    uses separate kernels for norm and product, and only the backward pass is
+    compared."""
 
 
 CASES = [
@@ -47,7 +50,7 @@ CASES = [
 
 
 def captured(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
-    """Capture `INSIDE` repeats of the work as a CUDA graph."""
+    """Capture `INSIDE` calls of the function `work` as one CUDA graph."""
     work()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -58,7 +61,10 @@ def captured(work: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def milliseconds(works: list[Callable[[], Any]]) -> list[float]:
-    """Return the median time of each function; they alternate."""
+    """Return the median time of each function in milliseconds.
+
+    The functions are captured as CUDA graphs and replayed alternately.
+    """
     graphs = [captured(work) for work in works]
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(REPEATS + 3):
@@ -73,7 +79,10 @@ def milliseconds(works: list[Callable[[], Any]]) -> list[float]:
 
 
 def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
-    """Return, by name, pairs of functions: the fused kernel and the separate ones."""
+    """Return the comparisons of a case, by name.
+
+    Each is a pair of functions: one calls the fused kernel, one the separate kernels.
+    """
     rows, inner, outer = case.rows, case.inner, case.outer
     real = torch.tensor(rows - 5, device="cuda")
     norm = torch.nn.BatchNorm1d(outer, device="cuda")
@@ -115,7 +124,7 @@ def ways(case: Case) -> dict[str, list[Callable[[], Any]]]:
 
 
 def main() -> None:
-    """Print a line for every case and comparison."""
+    """Time all comparisons of all cases; print one line for each."""
     torch.set_float32_matmul_precision("high")
     for case in CASES:
         for name, works in ways(case).items():

@@ -1,10 +1,11 @@
 """Measure what SubgraphDrop samples, and the time and memory that it saves.
 
-Every sampling strategy and redundancy R (the least number of sampled subgraphs that
-contain each node) is compared with full steps, which use all subgraphs. On a CPU, steps
-with and without SubgraphDrop alternate on the same batches; a step is extraction,
-sampling, forward pass, backward pass and optimiser. On a GPU, a step is an epoch of
-`gnnak train`, including sampling, divided by its number of batches. Run
+For every sampling strategy and redundancy R (the least number of sampled subgraphs that
+contain each node), training steps are compared with full steps, which use all
+subgraphs. On a CPU, steps with and without SubgraphDrop alternate on the same batches;
+a step is extraction, sampling, forward pass, backward pass and optimiser. On a GPU, the
+time of a step is that of an epoch of `gnnak train`, including sampling, divided by the
+number of batches. Run
 
     python -m benchmarks.subgraph_drop [--device cuda] [--record]
 """
@@ -37,13 +38,17 @@ from gnnak.training.records.results import append_record, environment
 RESULTS = Path("results/subgraph_drop.jsonl")
 Figures = tuple[float, float]
 TRAINED = 12
-"""Number of batches of a training epoch on a GPU."""
+"""Number of batches in a measured training epoch on a GPU."""
 STRATEGIES = ("random", "farthest", "min-set-cover")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A data set and the settings of GIN-AK+ on it."""
+    """A data set, and the settings of GIN-AK+ on this data set.
+
+    `make` returns a number of graphs, `file` is the data file in GNNAK_DATA, and
+    `batch_size` is given by device type.
+    """
 
     make: Callable[[int], GraphStore]
     experiment: str
@@ -87,7 +92,11 @@ def network(case: Case, store: GraphStore, drop: SubgraphDrop | None) -> Network
 
 
 class Clock:
-    """Context that measures seconds and peak memory, on the CPU or on a GPU."""
+    """Context manager: measure seconds and peak memory of the `with` block.
+
+    It works on the CPU and on a GPU. After the block, the attributes `seconds` and
+    `megabytes` have the result.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -116,7 +125,7 @@ class Clock:
 def measure_step(
     net: Network, optimizer: torch.optim.Optimizer, batch: GraphBatch
 ) -> Clock:
-    """Measure one training step."""
+    """Measure time and memory of one training step."""
     # A new tensor each time, so that no subgraphs are cached from an earlier step.
     fresh = batch.edge_index.clone()
     with Clock(batch.device) as clock:
@@ -130,7 +139,12 @@ def measure_step(
 
 
 def measure_steps(nets: list[Network], batches: list[GraphBatch]) -> list[Figures]:
-    """Return best seconds and largest peak memory per network; networks alternate."""
+    """Measure training steps of several networks, which alternate on each batch.
+
+    Returns:
+        For each network, the shortest time of a step in seconds and the largest peak
+        memory in MB. The first step of each network, a warm-up, is not counted.
+    """
     nets = [net.to(batches[0].device).train() for net in nets]
     optimizers = [torch.optim.Adam(net.parameters()) for net in nets]
     clocks: list[list[Clock]] = [[] for _ in nets]
@@ -149,7 +163,13 @@ load = cache(full_size)
 def measure_training(
     case: Case, drop: SubgraphDrop | None, accelerator: str = "gpu"
 ) -> Figures:
-    """Return seconds and peak memory of a step in an ordinary training run."""
+    """Return seconds and peak memory (MB) of a step in an ordinary training run.
+
+    Args:
+        case: Data set and settings of the model.
+        drop: The SubgraphDrop to train with; None = train on all subgraphs.
+        accelerator: Device to train on, as for `gnnak train --accelerator`.
+    """
     options: dict[str, object] = {"model.name": "gin-ak+"}
     if drop is not None:
         options = {
@@ -169,7 +189,13 @@ def measure_training(
 def measure_sampling(
     drop: SubgraphDrop, case: Case, batches: list[GraphBatch], device: torch.device
 ) -> dict[str, float]:
-    """Return share of sampled roots, mean coverage, and seconds of plan and sample."""
+    """Measure how many roots SubgraphDrop samples, and how long that takes.
+
+    Returns:
+        The share of roots that are sampled, the mean number of sampled subgraphs that
+        contain a node, and the seconds for the sampling plan (what SubgraphDrop
+        precomputes per batch) and for drawing one sample.
+    """
     kept = nodes = covered = 0
     plan_seconds, draw_seconds = [], []
     for batch in [batches[0], *batches]:
@@ -194,7 +220,14 @@ def measure_sampling(
 def measure(
     name: str, device: torch.device, repeats: int, strategies: Sequence[str]
 ) -> Iterator[dict]:
-    """Yield a record for every strategy and R, each compared with a full step."""
+    """Yield a JSON record for each strategy and each redundancy R from 1 to 5.
+
+    Args:
+        name: Name of the case in `CASES`.
+        device: Device to measure on.
+        repeats: Number of batches.
+        strategies: Sampling strategies of SubgraphDrop.
+    """
     case = CASES[name]
     size = case.batch_size[device.type]
     store = case.make(size * repeats)
@@ -226,7 +259,7 @@ def measure(
 
 
 def shown(record: dict) -> str:
-    """Format a record as one line, with the ratios to a full step."""
+    """Format a JSON record as one line of text, with the ratios to a full step."""
     seconds, memory = record["step_seconds"], record["step_mb"]
     sampling = 1e3 * (record["plan_seconds"] + record["draw_seconds"])
     return (
@@ -241,7 +274,7 @@ def shown(record: dict) -> str:
 
 
 def main() -> None:
-    """Measure all cases; print a line each and, with --record, store them."""
+    """Measure all cases; print one line per record and, with --record, store them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--strategy", nargs="*", default=STRATEGIES, choices=STRATEGIES)

@@ -20,11 +20,16 @@ from gnnak.training.records.results import Record, read_records
 
 PAGES = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
 BLOCK = 5
-"""Number of epochs that are averaged where learning curves are compared."""
+"""`agreement` compares learning curves by means over this number of epochs."""
 
 
 def latest(records: list[Record], key: str) -> list[Record]:
-    """Return the newest record per value of `key`, in order of first appearance."""
+    """Return the newest record for each value of the field `key`.
+
+    Args:
+        records: JSON records, oldest first.
+        key: Name of the field, such as "case".
+    """
     newest = {record[key]: record for record in records}
     return list(newest.values())
 
@@ -46,7 +51,7 @@ def extraction() -> str:
 
 
 def bench() -> str:
-    """Render the cost of an epoch on a GPU: published code, goals, ours."""
+    """Render time and memory of an epoch on a GPU: published code, goals, our code."""
     return markdown(goals.HEADER, goals.lines(read_records(RESULTS / "bench.jsonl")))
 
 
@@ -61,8 +66,8 @@ def kernels() -> str:
 def agreement() -> str:
     """Render the learning curves of GIN-AK+ on ZINC with and without `--plain`.
 
-    Every figure is a mean over `BLOCK` epochs. The full runs differ in their seeds:
-    their columns show the lowest and the highest mean.
+    Every number is a mean over `BLOCK` epochs. The columns of the full runs, which have
+    different seeds, show the lowest and the highest of their means.
     """
     pair = {r["fast"]: r["curves"] for r in read_records(RESULTS / "agreement.jsonl")}
     full = [r["curves"] for r in read_records(RESULTS / "runs.jsonl") if _is_zinc(r)]
@@ -90,12 +95,15 @@ def _is_zinc(record: Record) -> bool:
 
 
 def reproduced() -> str:
-    """Render all cells of the paper's tables that have records, each config once."""
+    """Render our score and the paper's for all runs of the paper that have records.
+
+    A config that occurs in several of the paper's tables is shown once.
+    """
     return _cells(table_names(), lambda row: True)
 
 
 def reproduced_short() -> str:
-    """Render the cells of the two main tables for GIN and its uplifted form."""
+    """Render the rows of GIN and GIN-AK+ in the paper's two main tables."""
     return _cells(["simulation", "real-world"], {"GIN", "GIN-AK+"}.__contains__)
 
 
@@ -118,13 +126,13 @@ def _cells(names: Iterable[str], is_wanted: Callable[[str], bool]) -> str:
 
 
 def dataset_statistics() -> str:
-    """Render the statistics of the data sets; in brackets, the paper's."""
+    """Render the statistics of the data sets, with the paper's numbers in brackets."""
     filled = fill_from_folder(load_table("datasets"), RESULTS)
     return markdown(["data set", *filled.header[1:]], filled.body)
 
 
 def wl_small() -> str:
-    """Render how many pairs of small graphs each test does not distinguish."""
+    """Render how many pairs of small graphs each Weisfeiler-Leman test fails on."""
     records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "small"]
     rows = [
         [f"`{r['case']}`", str(r["fails"]), *map(str, r["fails_by_size"][4:])]
@@ -135,7 +143,7 @@ def wl_small() -> str:
 
 
 def wl_speed() -> str:
-    """Render the run times of the tests."""
+    """Render the run times of the Weisfeiler-Leman tests, with our goals."""
     records = [r for r in read_records(RESULTS / "wl.jsonl") if r["kind"] == "speed"]
     rows = [
         [
@@ -170,7 +178,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def render(text: str) -> str:
-    """Replace every marked table of a page by the current one."""
+    """Return the text of a page with every marked table rendered anew."""
 
     def table(match: re.Match[str]) -> str:
         name = match[1]

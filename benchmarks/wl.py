@@ -67,8 +67,8 @@ CASES: dict[str, tuple[Callable[[], list[Graph]], Contender, float | None]] = {
         None,
     ),
 }
-"""By title: a function that makes the graphs, the test, and the goal in seconds (None
-= no goal)."""
+"""The cases, by title. Each is a function that makes the graphs, the test, and the goal
+in seconds (None = no goal). Trailing spaces keep titles distinct."""
 
 _PLUS = {"d2c": True, "centroid": True, "context": True}
 
@@ -84,7 +84,7 @@ SMALL = (
 
 
 def speed() -> Iterator[Record]:
-    """Yield a record with the best time of every case."""
+    """Yield a JSON record for each case, with the best time of a few repeats."""
     for name, (build, contender, goal) in CASES.items():
         graphs = build()
         times = []
@@ -103,7 +103,10 @@ def speed() -> Iterator[Record]:
 
 
 def small() -> Iterator[Record]:
-    """Yield for each test how many pairs of small connected graphs it fails on."""
+    """Yield a record for each test: how many pairs of graphs it does not distinguish.
+
+    The graphs are all connected graphs with up to 7 nodes.
+    """
     groups = [connected_graphs(n) for n in range(1, 8)]
     graphs = [graph for group in groups for graph in group]
     for contender in SMALL:

@@ -1,9 +1,9 @@
 """The command line, `gnnak`: one file per command.
 
-`train.py`, `bench.py`, ... declare the options of a command. They must not import
-PyTorch or other large packages at the top, so that `--help` answers at once. A command
-imports them when it runs, directly or through its `*_run.py` module, which does the
-work.
+Files such as `train.py` and `bench.py` declare the options of a command. They must not
+import PyTorch or other large packages at the top, so that `--help` answers at once. A
+command imports such packages when it runs, directly or through its `*_run.py` module,
+which does the work.
 """
 
 import sys
@@ -15,7 +15,10 @@ from gnnak.training.processes.workers import follow_main, is_worker, main_is_gon
 
 
 def main() -> None:
-    """Run the command line; wrong input prints one line and exits with code 2."""
+    """Run the command line, and exit with the code of the command.
+
+    Wrong input prints one line and exits with code 2.
+    """
     if is_worker():
         follow_main()
     try:
@@ -26,7 +29,14 @@ def main() -> None:
 
 
 def _run_command() -> int | None:
-    """Run the command; turn an expected error into one line and exit code 2."""
+    """Run the command; if it raises an expected error, print one line and exit.
+
+    Expected errors are wrong input and files that cannot be read or written; the exit
+    code is usually 2. Any other error, a bug, is raised with its traceback.
+
+    Returns:
+        The exit code of the command; None means 0.
+    """
     from gnnak.cli.program import app
 
     try:
@@ -49,7 +59,8 @@ def _fail(message: str, code: int) -> NoReturn:
     """Print the message as an error, unless it is empty, and exit with `code`.
 
     Typer raises an error with an empty message after it has printed the help. A worker
-    prints nothing if the main process has ended, which then printed the error.
+    process prints nothing if the main process has ended, because the main process then
+    has printed the error.
     """
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:

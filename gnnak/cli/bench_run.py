@@ -1,4 +1,8 @@
-"""The work of `gnnak bench`: measure runs, record them, print tables."""
+"""The work of `gnnak bench`: measure training runs, store records, build tables.
+
+A record is a JSON object with the measurements of one run. The fast path uses fused
+kernels and captured steps; the plain path (`--plain`) is ordinary PyTorch.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -26,17 +30,22 @@ def measure(
     path: Path | None,
     notify: Notify,
 ) -> list[Record]:
-    """Measure one run, both paths of it, or one run per value of a range.
+    """Measure time and memory of a training epoch, for one or several settings.
 
     Args:
-        config: The run.
-        places: Where the data set is.
-        machine: Device and memory.
-        options: How much is measured.
-        growing: The key of `RANGES` to run through, or None.
+        config: The config of the training run.
+        places: Folders that the data set is read from.
+        machine: Device, and options that save memory.
+        options: Number of graphs and epochs, and what else to measure.
+        growing: The quantity to vary (a key of `growth.RANGES`), with one measurement
+            per value; None = measure `config` as it is.
         compare: Whether to measure both the fast and the plain path.
-        path: File that each record is appended to as soon as it is measured, or None.
-        notify: Called with a text about the progress.
+        path: File that each record is appended to as soon as it is measured; None =
+            records are not stored.
+        notify: Function that is called with a text about the progress.
+
+    Returns:
+        One record per measurement.
     """
     records = []
     for record in _measured(config, places, machine, options, growing, compare, notify):
@@ -55,7 +64,10 @@ def _measured(
     compare: bool,
     notify: Notify,
 ) -> Iterable[Record]:
-    """Return the records; where there are several, each is measured on iteration."""
+    """Return the records of `measure`, whose arguments these are.
+
+    With `growing`, each run is measured only when the caller asks for its record.
+    """
     if growing is not None:
         check_growing(growing, config)  # type: ignore[arg-type]
         load = partial(find_dataset, config, places)
@@ -79,11 +91,15 @@ ROWS: dict[str, Callable[[Record], str]] = {
     "kernels' share": lambda r: _optional((r["kernels"] or {}).get("share"), ".0%"),
     "plain / fast": lambda r: _optional(r["ratio"], ".2f"),
 }
-"""Rows of the table of costs: from a record to the text of its cell."""
+"""Rows of the table that `costs_table` builds: for each title, the function that
+formats the cell of a record."""
 
 
 def costs_table(records: Sequence[Record]) -> Table:
-    """Return a table with a column per record, without rows that are empty in all."""
+    """Return a table of time and memory with one column per record.
+
+    Rows of `ROWS` that are empty in all records are left out.
+    """
     first = records[0]
     data, model = (first["config"][part]["name"] for part in ("data", "model"))
     if first.get("what") == "nodes":
@@ -99,7 +115,11 @@ def costs_table(records: Sequence[Record]) -> Table:
 
 
 def footer(record: Record) -> str:
-    """Return the line below the table: parameters, scaling, a warning about ratios."""
+    """Return the line below the table of costs.
+
+    It tells the number of weights, whether the time is scaled up from some of the
+    graphs, and, without a GPU, that the ratio of the two paths is meaningless.
+    """
     measured, total = record["graphs"], record["graphs_an_epoch"]
     line = f"{record['parameters']:,} weights"
     if measured != total:
@@ -125,7 +145,10 @@ def kernels_table(record: Record) -> Table:
 
 
 def _column(record: Record) -> str:
-    """Return the heading of the column of a record."""
+    """Return the title of a record's column in the table of costs.
+
+    It is the growing quantity with its value, or else the path: "fast" or "plain".
+    """
     if record["kind"] == "growth":
         return f"{record['what']} {record['value']}"
     return "fast" if record["fast"] else "plain"

@@ -1,13 +1,14 @@
-"""Names that help texts list.
+"""Names of tests, families and quantities that help texts list.
 
-They repeat the keys of registries in modules that import PyTorch, because `--help` must
-not import it. `tests/cli/test_help.py` checks that both lists agree.
+They repeat names that are defined in modules that import PyTorch, because `--help` must
+not import PyTorch. `tests/cli/test_help.py` checks that both agree. WL stands for
+Weisfeiler-Leman, FWL for the folklore variant of WL.
 """
 
 WL_TESTS = ("1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl", "subgraph-1-wl*", "subgraph-1-wl")
-"""`gnnak.wl.TESTS`."""
+"""Names of the WL tests, as in `gnnak.wl.TESTS`."""
 WL_HASHES = ("exact", "1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")
-"""`gnnak.wl.HASHES`."""
+"""Values of the option `--hash` of `subgraph-1-wl`, as in `gnnak.wl.HASHES`."""
 WL_FAMILIES = (
     "four-regular",
     "cycles",
@@ -25,6 +26,7 @@ WL_FAMILIES = (
     "cfi-dodecahedron",
     "connected",
 )
-"""Keys of `gnnak.wl.families.registry.FAMILIES`."""
+"""Families of graphs: the keys of `gnnak.wl.families.registry.FAMILIES`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
-"""Keys of `gnnak.training.measure.growth.RANGES`."""
+"""Quantities that `gnnak bench --grow` can vary: the keys of
+`gnnak.training.measure.growth.RANGES`."""

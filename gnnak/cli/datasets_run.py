@@ -17,14 +17,15 @@ from gnnak.datasets import (
 from gnnak.datasets.describe import agrees, whereabouts
 
 NOT_LOCAL = ("download", "file only")
-"""Sources of data sets that are neither on disk nor generated here."""
+"""What `whereabouts` returns for a data set that is not on disk and cannot be generated
+by gnnak. `gnnak datasets describe` without names skips such data sets."""
 
 
 def rows(data_dir: Path | None) -> list[dict[str, Any]]:
-    """Return name, task, source and more of every data set.
+    """Return one row of `gnnak datasets list` per data set, as JSON objects.
 
     Args:
-        data_dir: Folder with data files, or None for the default places.
+        data_dir: Folder with data files; None = the default folders.
     """
     return [
         {
@@ -42,7 +43,7 @@ def rows(data_dir: Path | None) -> list[dict[str, Any]]:
 
 
 def list_table(found: Sequence[dict[str, Any]]) -> Table:
-    """Return the table of `gnnak datasets list`."""
+    """Return the table of `gnnak datasets list`, from the rows that `rows` returns."""
     columns = ("name", "title", "task", "metric", "from")
     table = Table(*columns)
     for row in found:
@@ -60,12 +61,13 @@ def list_targets() -> Iterator[str]:
 def describe_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[Description]:
-    """Load and measure data sets.
+    """Load data sets and compute their statistics.
 
     Args:
-        names: Data sets; if empty, all that are on disk or generated here.
+        names: Names of the data sets; if empty, all that are on disk or that gnnak can
+            build or generate.
         seed: Seed of generated data sets.
-        data_dir: Folder with data files, or None for the default places.
+        data_dir: Folder with data files; None = the default folders.
     """
     entries = [find_entry(name) for name in names]
     if not names:
@@ -78,15 +80,16 @@ def describe_all(
 def prepare_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[dict[str, Any]]:
-    """Load data sets so that they are cached on disk.
+    """Load data sets; those that are generated or downloaded are cached on disk.
 
     Args:
-        names: Data sets.
+        names: Names of the data sets.
         seed: Seed of generated data sets.
-        data_dir: Folder with data files, or None for the default places.
+        data_dir: Folder with data files; None = the default folders.
 
     Returns:
-        For each data set its size, its source and the cache files written.
+        For each data set its name, its number of graphs, its source, and the cache
+        files that were written.
     """
     entries = [find_entry(name) for name in names]
     prepared = []
@@ -127,10 +130,15 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean, followed by the paper's in brackets.
+    """Format a mean over the graphs of a data set, with the paper's mean in brackets.
 
-    The mean has one digit more than the paper prints. An asterisk marks a difference, a
-    `t` a mean over the training graphs.
+    Our mean has one more digit than the paper prints. An asterisk marks a difference
+    from the paper, a `t` a mean over the training graphs only.
+
+    Args:
+        measured: Our mean.
+        paper: The paper's mean as printed there; None if the paper has no such number.
+        over_training: Whether both are means over the training graphs only.
     """
     if paper is None:
         return f"{measured:.2f}"

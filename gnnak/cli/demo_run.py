@@ -22,11 +22,11 @@ def train_models(epochs: int, seed: int) -> dict[str, Record]:
     """Train each model as `gnnak train triangles` does, in a temporary folder.
 
     Args:
-        epochs: Epochs of each model.
+        epochs: Number of epochs that each model is trained for.
         seed: Seed of graphs and weights.
 
     Returns:
-        The record of each run, by the name of the model.
+        The JSON record of each run (scores, learning curves), by name of the model.
     """
     dataset = load_dataset("triangles", seed=seed)
     options = {"train.epochs": epochs, "train.seed": seed, "data.seed": seed}
@@ -48,8 +48,8 @@ def plot_demo(curves: dict[str, list[float]], path: Path) -> None:
     """Plot two 4-regular graphs, an egonet of each, and the learning curves.
 
     Args:
-        curves: Validation accuracy by epoch, for each model.
-        path: File to write.
+        curves: For each model, the validation accuracy after each epoch.
+        path: Image file to write.
     """
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     grid = figure.add_gridspec(2, 3, width_ratios=(1, 1, 1.5))

@@ -22,7 +22,7 @@ Examples:
     gnnak extract counting --num-hops 2 --sample 500 --channels 64 --json
 """
 HOPS, LENGTH, REPEATS = 3, 10, 5
-"""Default radius of the egonets, length of a walk, and walks from each root."""
+"""Default radius of the egonets, steps of a random walk, and walks from each root."""
 
 
 def extract(

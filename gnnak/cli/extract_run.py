@@ -1,4 +1,7 @@
-"""The work of `gnnak extract`: extract subgraphs and summarise their sizes."""
+"""The work of `gnnak extract`: extract rooted subgraphs and summarise their sizes.
+
+A node copy is a node, an edge copy an edge, as seen in one rooted subgraph.
+"""
 
 import torch
 from rich.console import Console
@@ -14,13 +17,19 @@ from gnnak.subgraphs.extractors import Extractor
 def measure(
     dataset: Dataset, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Extract the rooted subgraphs of a data set, chunk by chunk, and measure them.
+    """Extract the rooted subgraphs of a data set and measure their sizes.
+
+    The graphs are processed in chunks, which limits the memory.
 
     Args:
         dataset: The data set.
-        extractor: Egonets or random walks.
-        sample: Number of graphs to measure, chosen at random if there are more.
-        seed: Seed of the sample and of random walks.
+        extractor: Extracts egonets or random walks.
+        sample: Maximal number of graphs to measure; if the data set has more, they are
+            chosen at random.
+        seed: Seed of this choice and of random walks.
+
+    Returns:
+        The number of nodes, node copies and edge copies of each graph.
     """
     graphs = _sampled(len(dataset.store), sample, seed)
     if not len(graphs):
@@ -51,10 +60,13 @@ def summary(
     """Summarise the sizes, and estimate the size and memory of a training batch.
 
     Args:
-        sizes: Sizes per graph.
-        batch_size: Graphs in a batch.
-        num_layers: GNN-AK layers of the model.
-        channels: Hidden channels of the model.
+        sizes: Number of nodes, node copies and edge copies of each graph.
+        batch_size: Number of graphs in a batch.
+        num_layers: Number of GNN-AK layers of the model.
+        channels: Number of hidden channels of the model.
+
+    Returns:
+        The JSON object that `gnnak extract --json` prints, without names.
     """
     copies, edges = (
         float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)
@@ -74,7 +86,13 @@ def summary(
 
 
 def _sampled(total: int, sample: int, seed: int) -> Tensor:
-    """Return the indices of all graphs, or of `sample` random ones, ascending."""
+    """Return ascending indices of the graphs to measure.
+
+    Args:
+        total: Number of graphs of the data set.
+        sample: Maximal number of indices; if there are more graphs, they are random.
+        seed: Seed of the random choice.
+    """
     if total <= sample:
         return torch.arange(total)
     generator = torch.Generator().manual_seed(seed)

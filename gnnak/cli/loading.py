@@ -14,14 +14,15 @@ from gnnak.datasets import Dataset, Entry, Request, load_entry
 def loading(
     total: int, seed: int, data_dir: Path | None
 ) -> Iterator[Callable[[Entry], Dataset]]:
-    """Yield a function that loads a data set and updates the progress bars.
+    """Context manager: show progress bars, and yield a function that loads a data set.
 
-    One bar counts the data sets, another shows the progress of the current one.
+    One bar counts the loaded data sets, another shows the progress of the current data
+    set. The bars disappear at the end of the `with` block.
 
     Args:
         total: Number of data sets that will be loaded.
         seed: Seed of generated data sets.
-        data_dir: Folder with data files, or None for the default places.
+        data_dir: Folder with data files; None = the default folders.
     """
     columns = (TextColumn("{task.description:24}"), BarColumn(), TimeElapsedColumn())
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Command-line options that several commands of `gnnak` share."""
 
 from pathlib import Path
 from typing import Annotated

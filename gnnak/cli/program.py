@@ -1,4 +1,4 @@
-"""The typer application with all commands."""
+"""The Typer application with all commands of `gnnak`."""
 
 import typer
 

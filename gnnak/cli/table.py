@@ -1,4 +1,4 @@
-"""`gnnak table`: the paper's tables with our numbers, and the runs they lack."""
+"""`gnnak table`: show the paper's tables with our numbers, and run missing runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The work of `gnnak table --run`: run what a table lacks, in parallel if wanted."""
+"""The work of `gnnak table --run`: train the models that have no record yet.
+
+A record is the JSON object with the results of one training run, or with the statistics
+of a data set.
+"""
 
 import subprocess
 import sys
@@ -19,22 +23,23 @@ from gnnak.training.launch import Places, run_experiment
 from gnnak.training.processes.machine import Machine
 
 Job = tuple[str, Callable[[], object]]
-"""A title, and the function that does the job."""
+"""A title for the progress bar, and the function that does the job."""
 
 
 def find_missing(
     table: PaperTable, results: Path, seeds: int | None, only: str
 ) -> tuple[list[PendingRun], list[str]]:
-    """Find what a table needs and no record in the results folder provides.
+    """Find the runs and statistics that a table needs and that have no record.
 
     Args:
         table: The table.
         results: Folder of the records.
-        seeds: Number of seeds; None = as many as the paper's.
-        only: Text that the title of a cell, or the name of a data set, must contain.
+        seeds: Number of seeds; None = as many as in the paper.
+        only: Return only runs of cells whose title contains this text, and data sets
+            whose name contains it.
 
     Returns:
-        The runs without a record, and the data sets that have not been measured.
+        The runs without a record, and the data sets without a statistics record.
     """
     runs = pending_runs(table, RunRecords.read(results), seeds, only)
     missing = unmeasured(table, read_statistics(results))
@@ -48,17 +53,19 @@ def run_missing(
     machine: Machine,
     jobs: int,
 ) -> list[str]:
-    """Run everything; print failures and continue with the rest.
+    """Do the missing runs and measure the missing data sets.
+
+    If one fails, its error is printed, and the others continue.
 
     Args:
         runs: Runs that have no record.
-        datasets: Data sets that have not been measured.
-        places: Where data, runs and results are.
-        machine: Devices and memory of each run.
-        jobs: Number of runs in parallel; if more than 1, each is a child process.
+        datasets: Names of data sets that have no statistics record.
+        places: Folders of data, runs and results.
+        machine: Device of each run, and options that save memory.
+        jobs: Number of runs in parallel; if more than 1, each run is a child process.
 
     Returns:
-        Titles of the jobs that failed.
+        Titles of the runs and data sets that failed.
     """
     work: list[Job] = [
         (f"data set {name}", partial(measure_dataset, name, places.results))
@@ -98,11 +105,12 @@ def run_in_child_process(
     Args:
         run: The run.
         places: Folders of data, runs and results.
-        machine: Device and memory.
-        children: Gets the child process as long as it runs.
+        machine: Device of the run, and options that save memory.
+        children: Set of running child processes. The child process is added to it, and
+            removed at its end, so that the caller can terminate it.
 
     Raises:
-        RuntimeError: If it failed, with what it wrote to stderr.
+        RuntimeError: If the child process failed; the message is its stderr.
     """
     command = [sys.executable, "-m", "gnnak.cli", "train", run.experiment]
     for setting in run.settings():
@@ -129,7 +137,13 @@ def run_in_child_process(
 def _outcomes(
     work: Iterable[Job], jobs: int, children: set[subprocess.Popen]
 ) -> Generator[tuple[str, str | None]]:
-    """Yield the title of each job when it ends, and its error or None."""
+    """Do jobs; yield the title of each when it ends, with its error or None.
+
+    Args:
+        work: The jobs.
+        jobs: Number of jobs in parallel.
+        children: Running child processes; terminated if this function is interrupted.
+    """
     if jobs == 1:
         for title, job in work:
             yield title, _error_of(job)
@@ -140,7 +154,8 @@ def _outcomes(
             for done in as_completed(titles):
                 yield titles[done], done.result()
         except BaseException:
-            # Interrupted: terminate the child processes, whose runs can be resumed.
+            # The command was interrupted. Terminate the child processes; a later
+            # command can resume their runs.
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(children):
                 process.terminate()
@@ -148,9 +163,10 @@ def _outcomes(
 
 
 def _error_of(job: Callable[[], object]) -> str | None:
-    """Run a job; return the last line of its error, or None.
+    """Do a job; return the last line of its error message, or None if it succeeds.
 
-    The text is returned, not the exception: its traceback would keep tensors alive.
+    The exception itself is not returned, because its traceback would keep tensors in
+    memory.
     """
     try:
         job()

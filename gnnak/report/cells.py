@@ -1,4 +1,8 @@
-"""A table of the paper: its cells, the paper's numbers, and the runs for ours."""
+"""One table of the paper as data: each cell with the paper's number and our runs.
+
+A cell is one model on one task, or one statistic of a data set. A record is the JSON
+object that a training run appends to the results folder.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,17 @@ from gnnak.training.records.summary import Measure
 
 @dataclass(frozen=True)
 class Style:
-    """How the numbers of a cell are printed."""
+    """How numbers in a table cell are formatted."""
 
     digits: int = 0
     """Digits after the decimal point."""
     percent: bool = False
-    """Whether numbers are multiplied by 100."""
+    """Whether to multiply a number by 100 before it is printed."""
     suffix: str = ""
-    """Text after the number, such as a percent sign."""
+    """Text to print after a number, such as a percent sign."""
 
     def number(self, value: float) -> str:
-        """Format one number.
+        """Format one number in this style.
 
         >>> Style(2, percent=True, suffix="%").number(1 / 15)
         '6.67%'
@@ -34,81 +38,88 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs whose mean is the number in a cell: all seeds and folds of a config."""
+    """The training runs needed for one table cell, which shows their mean.
+
+    The runs have the same config and differ only in seed and fold.
+    """
 
     experiment: str
-    """The experiment that the config is derived from."""
+    """Name of the experiment (a file in `configs/`) that `config` is derived from."""
     config: RunConfig
-    """The config of the runs; its seed and fold are ignored."""
+    """The config that all runs share. The seed and fold in it are ignored."""
     epochs: int
-    """Number of epochs of the paper's runs."""
+    """Number of epochs that the paper trains for. A cell whose runs have fewer epochs
+    gets a footnote."""
     runs: int
-    """Number of seeds (0, 1, ...)."""
+    """Number of seeds: the runs use the seeds 0 to `runs` - 1."""
     folds: int | None
-    """Number of folds (0, 1, ...) for every seed; None for data without folds."""
+    """Number of cross-validation folds to run with every seed; None for data without
+    folds."""
     measure: Measure
-    """The figure that is read from each record, such as the test score."""
+    """What the cell shows: the test score, the seconds per epoch, or the memory."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A statistic of a data set."""
+    """Names the statistic of a data set that a table cell shows, without its value."""
 
     dataset: str
     """Name of the data set."""
     statistic: str
-    """`outputs`, `graphs`, `nodes` or `edges`."""
+    """`outputs` (number of classes or tasks), `graphs` (number of graphs), `nodes` or
+    `edges` (mean number per graph)."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: the paper's number, and where our number comes from."""
+    """One table cell: the paper's number, and where our number comes from."""
 
     row: str
     """Title of the row."""
     column: str
     """Title of the column."""
     paper: str | None
-    """The paper's number as printed there; None if the paper has none."""
+    """The paper's number as printed in the paper; None if the paper has no number."""
     style: Style
-    """How our number is printed."""
+    """How our number is formatted."""
     plan: Plan | None = None
-    """The runs of our number; None for statistics, and for results that the paper
-    quotes from other papers."""
+    """The training runs whose mean is our number. None if the cell shows a statistic of
+    a data set, or a result that the paper quotes from another paper."""
     fact: Fact | None = None
-    """The statistic; None for results of runs."""
+    """The statistic that the cell shows; None if it shows the result of runs."""
 
     @property
     def title(self) -> str:
-        """Title of the row and title of the column, as "row / column"."""
+        """The titles of row and column, as "row / column"."""
         return f"{self.row} / {self.column}"
 
     @property
     def config(self) -> RunConfig:
-        """The config of the runs; only for cells that have a plan."""
+        """The config of the cell's runs; fails if the cell has no runs (`plan`)."""
         assert self.plan is not None
         return self.plan.config
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper."""
+    """One table of the paper, with the paper's numbers but without ours."""
 
     name: str
-    """The name for `gnnak table`."""
+    """The table's name on the command line, as in `gnnak table simulation`."""
     caption: str
-    """The caption."""
+    """Caption of the table."""
     notes: tuple[str, ...]
     """Notes below the table, needed to compare our numbers with the paper's."""
     columns: tuple[str, ...]
     """Titles of the columns."""
     rows: tuple[tuple[Cell, ...], ...]
-    """Cells by row, one per column."""
+    """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the cells with a plan, without those whose config occurred before.
+        """Yield one cell per config that has to be run.
 
-        Several cells can show figures of the same runs, such as time and memory.
+        Several cells can show the same runs, such as time and memory; only the first of
+        them is yielded. Cells without runs (statistics, quoted results) are skipped.
         """
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
@@ -117,13 +128,13 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return this table with some settings of every run changed.
+        """Return a copy of the table whose runs have other settings than the paper's.
 
-        A note below the table lists the changes, except `train.epochs`: cells that were
-        trained for fewer epochs have a footnote anyway.
+        The copy has one more note, which lists the changed settings. `train.epochs` is
+        not listed: a cell that was trained for fewer epochs has its own footnote.
 
         Args:
-            settings: Values by option, such as `{"train.epochs": 3}`.
+            settings: New values by option, such as `{"train.epochs": 3}`.
         """
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."

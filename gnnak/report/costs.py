@@ -1,4 +1,4 @@
-"""The section of the report on training costs: time and memory of an epoch."""
+"""The section of the HTML report on the time and memory of a training epoch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ HEADER = ["Run", "Device", "Path", "Seconds an epoch", "Peak MB", "Graphs a seco
 
 
 def costs_section(records: Sequence[Record]) -> str:
-    """Return the section: the newest figures of every run, and plots of growth.
+    """Return the HTML of the section.
+
+    It has a table with the newest measurement of every run, and plots of how the cost
+    grows with the number of nodes, hops, channels or the minimal coverage.
 
     Args:
-        records: Records of kinds "bench" and "growth", oldest first.
+        records: JSON records of `gnnak bench`, oldest first: of kind "bench" for the
+            table, of kind "growth" (`--grow`) for the plots.
     """
     parts = []
     measured = [record for record in records if record["kind"] == "bench"]

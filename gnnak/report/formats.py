@@ -1,4 +1,7 @@
-"""Format a table with our numbers as Markdown, LaTeX, CSV or plain text."""
+"""Format one of the paper's tables, filled with our numbers, for output.
+
+The formats are Markdown, LaTeX, CSV and plain text.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def markdown(filled: FilledTable) -> str:
 
 
 def latex(filled: FilledTable) -> str:
-    """Return a LaTeX table; the document needs the package booktabs."""
+    """Return a LaTeX table; the LaTeX document must load the package booktabs."""
     lines = [[_tex(cell) for cell in line] for line in (filled.header, *filled.body)]
     header, *body = (" & ".join(line) + r" \\" for line in lines)
     columns = "l" + "r" * len(filled.table.columns)
@@ -69,7 +72,10 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return CSV with one line per cell; accuracies are between 0 and 1."""
+    """Return CSV with one line per table cell; `FIELDS` are the columns.
+
+    Means and deviations of accuracies are between 0 and 1, not in percent.
+    """
     out = io.StringIO()
     writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -83,8 +89,8 @@ def text(filled: FilledTable, width: int | None = None) -> str:
 
     Args:
         filled: The table.
-        width: Maximal width in characters. Columns that do not fit continue in another
-            block of rows below; None = no limit.
+        width: Maximal width in characters; None = no limit. Columns that do not fit are
+            printed further down, with the titles of the rows repeated.
     """
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -101,7 +107,7 @@ FORMATS: dict[Format, Callable[[FilledTable], str]] = {
     "latex": latex,
     "csv": as_csv,
 }
-"""The function for each output format."""
+"""The function that formats a table, by the name of the output format."""
 
 
 def _tex(words: str) -> str:
@@ -118,7 +124,17 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Group the columns after the first into blocks that fit with it into `width`."""
+    """Group the columns into blocks that fit into `width` characters.
+
+    Every block is printed with the first column, the titles of the rows, on its left.
+
+    Args:
+        widths: Width of each column, including the first.
+        width: Maximal width of a block with the first column; None = one block.
+
+    Returns:
+        For each block the indices of its columns, without the first column.
+    """
     blocks: list[list[int]] = [[]]
     taken = widths[0]
     for column in range(1, len(widths)):

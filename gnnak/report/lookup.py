@@ -1,4 +1,4 @@
-"""Find the records of runs by their config."""
+"""Find the JSON records of training runs by the config of the run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from gnnak.training.records.results import Record, read_records
 from gnnak.training.records.summary import Summary, summarise
 
 SHORT = ("train.epochs",)
-"""Options in which `RunRecords.nearest` may differ from the config searched for."""
+"""Options in which a record that `RunRecords.nearest` returns may differ from the given
+config."""
 
 
 class RunRecords:
-    """Records of kind "run", indexed by their config without seed and fold.
+    """Records of training runs, searchable by config.
 
-    An option that did not exist when a record was written counts as set to its default.
-    Records with options that no longer exist are ignored.
+    Seed and fold do not matter in a search. If an option did not exist when a record
+    was written, its default value is assumed. A search does not find records with
+    options that no longer exist.
 
     Args:
-        records: Records, oldest first; other kinds than "run" are ignored.
+        records: JSON records, oldest first; kinds other than "run" are ignored.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -43,7 +45,7 @@ class RunRecords:
 
     @classmethod
     def read(cls, folder: Path) -> RunRecords:
-        """Read all files `runs*.jsonl` of a folder, which may be missing."""
+        """Read all files `runs*.jsonl` of a folder; a missing folder has no records."""
         files = sorted(folder.glob("runs*.jsonl"))
         return cls(record for file in files for record in read_records(file))
 
@@ -52,10 +54,10 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, or with another number of epochs.
+        """Return the records with this config, or else with other numbers of epochs.
 
-        If no record has this config, those that differ only in the number of epochs are
-        searched, and the ones with the most epochs returned.
+        If no record has this config, look at the records that differ from it only in
+        the number of epochs, and return those of them with the most epochs.
         """
         if found := self.exact(config):
             return found
@@ -64,7 +66,15 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def summary(self, plan: Plan) -> Summary | None:
-        """Return mean and deviation over the runs of a cell; None if there are none."""
+        """Return mean and deviation over the recorded runs of a table cell.
+
+        Args:
+            plan: The runs needed for the cell.
+
+        Returns:
+            The summary, or None if none of the runs has a record. Its note names the
+            runs or epochs that are missing and, for time and memory, the device.
+        """
         records = self.nearest(plan.config)
         if not records:
             return None
@@ -86,7 +96,8 @@ class RunRecords:
 def _shared_settings(record: Record) -> str:
     """Return the config of a record without seed and fold, as JSON.
 
-    It is the same text for all runs of a cell, so that their config is parsed once.
+    All runs of one table cell give the same text. It serves as the key of a cache, so
+    that their config is parsed only once.
     """
     options = {group: dict(values) for group, values in record["config"].items()}
     for name in PER_RUN:
@@ -96,7 +107,12 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return the keys of a record with and without epochs; None if it is outdated."""
+    """Return the two search keys of a record, which are hashes of its config.
+
+    Returns:
+        The hash with the number of epochs and the hash without it; None if the config
+        has options that no longer exist.
+    """
     try:
         config = change(RunConfig(), record["config"])
     except OptionError:

@@ -1,4 +1,4 @@
-"""Build the elements of an HTML page; all text is escaped."""
+"""Build the elements of an HTML page as strings; text arguments are escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -44,11 +44,11 @@ figure svg { display: block; height: auto; width: 100%; }
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """Return a complete page that loads no other files.
+    """Return a complete HTML page with inline styles, which loads no other files.
 
     Args:
         title: Title of the page.
-        parts: HTML of the body.
+        parts: HTML elements of the body.
     """
     return "\n".join(
         [
@@ -71,14 +71,20 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def section(name: str, title: str, parts: Iterable[str]) -> str:
-    """Return a section with the anchor `#name`."""
+    """Return a section of the page.
+
+    Args:
+        name: Anchor of the section, for links to `#name`.
+        title: Heading of the section.
+        parts: HTML elements below the heading.
+    """
     head = f'<section id="{escape(name)}" aria-labelledby="{escape(name)}-title">'
     heading = f'<h2 id="{escape(name)}-title">{escape(title)}</h2>'
     return "\n".join([head, heading, *parts, "</section>"])
 
 
 def heading(title: str, name: str = "") -> str:
-    """Return a heading inside a section, with the anchor `#name` if given."""
+    """Return a heading inside a section; `name`, if not empty, is its anchor."""
     anchor = f' id="{escape(name)}"' if name else ""
     return f"<h3{anchor}>{escape(title)}</h3>"
 
@@ -114,19 +120,19 @@ def gallery(figures: Iterable[str]) -> str:
 def plain_table(
     label: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """Return a table of texts; the first cell of a row is its heading.
+    """Return an HTML table of texts.
 
     Args:
-        label: Accessible name of the table.
+        label: Name of the table for screen readers (`aria-label`).
         header: Titles of the columns.
-        rows: Cells by row.
+        rows: Texts of each row; the first one is the heading of the row.
     """
     cells = [[f"<td>{escape(cell)}</td>" for cell in row[1:]] for row in rows]
     return _table(label, header, [row[0] for row in rows], cells)
 
 
 def filled_table(filled: FilledTable) -> str:
-    """Return one of the paper's tables with our numbers."""
+    """Return one of the paper's tables, filled with our numbers, as an HTML table."""
     cells = [[f"<td>{_cell(cell)}</td>" for cell in row] for row in filled.rows]
     titles = [row[0].cell.row for row in filled.rows]
     return _table(filled.table.caption, filled.header, titles, cells)

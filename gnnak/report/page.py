@@ -1,4 +1,4 @@
-"""The report: one HTML page with all results."""
+"""The report of `gnnak report`: one HTML page with all results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTENTS = (
 
 
 def report_page(results: Path) -> str:
-    """Return the HTML of the report, made from the records of a results folder.
+    """Return the HTML of the report, made from the JSON records in a results folder.
 
     Styles and figures are inline: the page loads no other file.
     """
@@ -55,14 +55,14 @@ def report_page(results: Path) -> str:
 
 
 def write_report(results: Path, out: Path) -> None:
-    """Write the report atomically, and create its folder if needed.
+    """Write the report to a file, atomically; create the folder of the file if needed.
 
     Args:
-        results: Folder of the records.
-        out: File to write.
+        results: Folder with the JSON records.
+        out: HTML file to write.
 
     Raises:
-        FileFormatError: If it cannot be written.
+        FileFormatError: If the file cannot be written.
     """
     content = report_page(results).encode()
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Load the paper's ten tables from YAML files."""
+"""Load the paper's ten tables from the YAML files in `configs/tables`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load_table(name: str) -> PaperTable:
     """Load one of the paper's tables.
 
     Raises:
-        OptionError: If the name is unknown; the message has the closest known name.
+        OptionError: If no table has this name; the message names the closest one.
 
     >>> table = load_table("encodings")
     >>> table.rows[0][0].title, table.rows[0][0].paper
@@ -64,11 +64,13 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of a column.
+    """Return the description of a column as one mapping.
 
     Args:
-        entry: The description; or the name of a column of `_columns.yaml`, which
-            several tables share; or a mapping with this name as `from`, and changes.
+        entry: A column in the YAML file of a table. It is either a complete
+            description, or the name of a column in `_columns.yaml` (the columns that
+            several tables share), or a mapping with that name under `from` and keys
+            that override those of the shared column.
     """
     if isinstance(entry, str):
         entry = {"from": entry}
@@ -95,10 +97,15 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -
 def _plan(
     column: Mapping[str, Any], row: Mapping[str, Any], both: Mapping[str, Any]
 ) -> Plan:
-    """Return the runs of a cell, from its column, its row, and both merged.
+    """Return the runs needed for a table cell.
 
-    Settings of the row override those of the column; settings that the row has under
-    `for` for this column override both.
+    Settings of the row override those of the column. The row may also have settings for
+    this column only, under `for`; they override both.
+
+    Args:
+        column: Description of the cell's column.
+        row: Description of the cell's row.
+        both: Both descriptions merged.
     """
     experiment = _experiment(both["experiment"])
     for_column = row.get("for", {}).get(column.get("from"), {})

@@ -1,4 +1,4 @@
-"""Find the runs that a table lacks."""
+"""Find the training runs that a table needs and that have not been run yet."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gnnak.training.config.run_config import RunConfig
 
 @dataclass(frozen=True)
 class PendingRun:
-    """One run without a record."""
+    """One training run that has no record yet."""
 
     title: str
-    """Title of its cell, with seed and fold."""
+    """Title of the run's table cell, with the seed and the fold of the run."""
     experiment: str
-    """The experiment that the config is derived from."""
+    """Name of the experiment that `config` is derived from."""
     config: RunConfig
-    """The config, with seed and fold."""
+    """The config of the run, including its seed and fold."""
 
     def settings(self) -> list[str]:
-        """Return the differences from the experiment, as arguments of `--set`.
+        """Return the options that differ from the experiment, as `--set` arguments.
 
         >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
         >>> PendingRun("a cell", "zinc", config).settings()
@@ -45,13 +45,16 @@ def pending_runs(
     seeds: int | None = None,
     only: str = "",
 ) -> list[PendingRun]:
-    """Return the runs of a table without a record of the same config, seed and fold.
+    """Return the runs that a table needs and that have no record.
+
+    A record belongs to a run if config, seed and fold are the same.
 
     Args:
         table: The table.
         records: The records so far.
-        seeds: Number of seeds (0, 1, ...); None = as many as the paper's.
-        only: Text that the title of a cell must contain, in upper or lower case.
+        seeds: Number of seeds (0, 1, ...) to run; None = as many as in the paper.
+        only: Return only the runs of cells whose title contains this text, in upper or
+            lower case.
     """
     return [
         run
@@ -76,7 +79,7 @@ def _of_cell(
 
 
 def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested mappings; keys are joined with dots."""
+    """Flatten nested mappings: `{"a": {"b": 1}}` becomes `{"a.b": 1}`."""
     flat: dict[str, Any] = {}
     for key, value in options.items():
         if isinstance(value, Mapping):

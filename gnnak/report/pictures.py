@@ -38,7 +38,8 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
     position = {}
     for hop in range(num_hops + 1):
         ring = sorted(node for node in hops if hops[node] == hop)
-        # An odd number: no two nodes face each other, with an edge through the root.
+        # With an odd number of slots, no two nodes of a ring are opposite each other:
+        # an edge between them would pass through the root.
         slots = len(ring) + 1 - len(ring) % 2
         for slot, node in enumerate(ring):
             angle = 2 * np.pi * slot / slots
@@ -56,8 +57,8 @@ def plot_curves(
     """Plot learning curves over epochs, counted from 1.
 
     Args:
-        axes: Where to plot.
-        curves: The score by epoch, for each name in the legend.
+        axes: The axes to plot into.
+        curves: For each name in the legend, the scores of all epochs.
         label: Label of the y-axis.
         title: Title of the plot.
     """
@@ -71,7 +72,7 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file atomically, and create its folder if needed."""
+    """Write a figure to a file, atomically; create the folder of the file if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     FigureCanvasAgg(figure)
@@ -88,7 +89,7 @@ def _as_networkx(graph: Graph) -> nx.Graph:
 
 
 def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
-    """Return the nodes of the egonet of `root`, with their distance to it."""
+    """Return the nodes in the egonet of `root`, each with its distance to `root`."""
     subs = egonets(*graph, num_hops)
     own = subs.subgraph == root
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))
@@ -97,7 +98,15 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 def _plot_nodes(
     axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
 ) -> None:
-    """Plot nodes with their numbers; colour those in `hops` by distance."""
+    """Plot the nodes of a graph, labelled with their numbers.
+
+    Args:
+        axes: The axes to plot into.
+        graph: The graph.
+        position: Coordinates of each node.
+        hops: Distance to the root, for nodes in the egonet of the root. It sets their
+            colour; all other nodes are grey.
+    """
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE
         for node in graph

@@ -1,4 +1,4 @@
-"""The figures of the report, as inline SVG."""
+"""The figures of the HTML report; each function returns an `<svg>` element."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +17,11 @@ def curves_figure(
     """Plot validation scores over epochs, with one line per name.
 
     Args:
-        curves: The score by epoch, for each name in the legend.
+        curves: For each name in the legend, the scores of all epochs.
         title: Title of the figure.
         label: Label of the y-axis.
-        log: Whether the y-axis is logarithmic, if all scores are positive.
+        log: Whether to make the y-axis logarithmic. It stays linear if a score is not
+            positive.
     """
     with page_style():
         figure, axes = _figure(7.2, 3.6)
@@ -39,11 +40,11 @@ def curves_figure(
 def drop_figure(records: Sequence[Record], title: str) -> str:
     """Plot time and memory of a training step with SubgraphDrop.
 
-    The y-axes are ratios to a step with all subgraphs; the x-axis is the share of
-    subgraphs that are sampled.
+    The y-axes show time and memory relative to a step with all subgraphs; the x-axis is
+    the share of subgraphs that are sampled.
 
     Args:
-        records: Records of `benchmarks/subgraph_drop.py`.
+        records: JSON records of `benchmarks/subgraph_drop.py`.
         title: Title of the figure.
     """
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
@@ -69,7 +70,17 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot the line of one strategy; label each point with its minimal coverage."""
+    """Plot the line of one sampling strategy.
+
+    Args:
+        axes: The axes to plot into.
+        records: Records of all strategies. Each record of this strategy is a point,
+            labelled with its minimal coverage: the least number of sampled subgraphs
+            that contain a node.
+        strategy: Name of the strategy.
+        what: Key of the cost in a record: "step_seconds" or "step_mb".
+        colour: Colour of the line.
+    """
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
     shares = [record["share"] for record in own]
@@ -83,12 +94,13 @@ def _ratio_line(
 
 
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Plot time and memory of training over a growing quantity.
+    """Plot how time and memory of training grow with one quantity.
 
     Args:
-        records: Records of kind "growth"; the figure has one line per combination of
-            data set, model, device and path.
-        what: What grows: nodes, hops, channels or coverage.
+        records: JSON records of `gnnak bench --grow` (kind "growth"). The figure has
+            one line for each combination of data set, model, device and path (fast or
+            plain).
+        what: The quantity on the x-axis: nodes, hops, channels or minimal coverage.
     """
     lines: dict[str, dict[int, Record]] = {}
     for record in records:
@@ -117,7 +129,11 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
 
 
 def growth_label(record: Record) -> str:
-    """Return the legend of a record in `growth_figure`: data, model, device, path."""
+    """Return the legend entry of a record in `growth_figure`.
+
+    It names the data set, the model and the device, and says "plain" if the fused
+    kernels were switched off.
+    """
     config = record["config"]
     data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
     path = "" if record["fast"] else ", plain"
@@ -133,7 +149,11 @@ def _costs(record: Record) -> dict[str, float]:
 
 
 def extraction_figure(records: Sequence[Record]) -> str:
-    """Plot the seconds of extraction of gnnak and PyG, as a pair of bars per case."""
+    """Plot how long gnnak and PyG take to extract egonets, as two bars per case.
+
+    Args:
+        records: JSON records of `benchmarks/extraction.py`, one per case.
+    """
     with page_style():
         figure, axes = _figure(7.2, 0.8 + 0.62 * len(records))
         for place, (key, name) in enumerate((("gnnak", "gnnak"), ("pyg", "PyG"))):

@@ -1,4 +1,7 @@
-"""The sections of the report; each function takes records and returns HTML."""
+"""The sections of the HTML report.
+
+Most functions take JSON records from the results folder; all return HTML.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record
 
 MOST_CURVES = 6
-"""Maximal number of lines in one figure."""
+"""Maximal number of learning curves in one figure."""
 
 
 def tables_section(tables: Sequence[FilledTable]) -> str:
-    """Return the section with all ten tables."""
+    """Return the section with the paper's tables, filled with our numbers."""
     parts = []
     for filled in tables:
         name, caption = filled.table.name, filled.table.caption
@@ -37,7 +40,8 @@ def tables_section(tables: Sequence[FilledTable]) -> str:
 def curves_section(runs: RunRecords) -> str:
     """Return the section with learning curves.
 
-    There is one figure per task, with the newest run of every config.
+    There is one figure per task. It shows the newest run of each config, for at most
+    `MOST_CURVES` configs.
     """
     tasks: dict[str, dict[str, Record]] = {}
     for record in runs.records:
@@ -65,8 +69,10 @@ def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
     """Return the section on SubgraphDrop: time and memory saved, and the test error.
 
     Args:
-        steps: Records of the time and memory of training steps.
-        quality: Records of test errors with and without SubgraphDrop.
+        steps: Records of `benchmarks/subgraph_drop.py`: time and memory of training
+            steps with and without SubgraphDrop.
+        quality: Records of `benchmarks/drop_quality.py`: test errors of models trained
+            with and without SubgraphDrop.
     """
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in steps}
@@ -92,7 +98,7 @@ def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
 
 
 def pictures_section() -> str:
-    """Return the section that shows what a rooted subgraph is."""
+    """Return the section with a picture of two graphs and a rooted subgraph of each."""
     caption = (
         "Message passing sees the same in both graphs, four neighbours everywhere; the "
         "egonets of node 0 differ. Colours are hops from the root."
@@ -102,7 +108,11 @@ def pictures_section() -> str:
 
 
 def extraction_section(records: Sequence[Record]) -> str:
-    """Return the section on the time of extraction, compared with PyG."""
+    """Return the section on how long gnnak and PyG take to extract egonets.
+
+    Args:
+        records: Records of `benchmarks/extraction.py`; the newest of each case is used.
+    """
     newest = list({record["case"]: record for record in records}.values())
     if not newest:
         parts = [markup.paragraph("Nothing has been measured yet.", soft=True)]
@@ -122,7 +132,10 @@ def extraction_section(records: Sequence[Record]) -> str:
 
 
 def environment_section(records: Iterable[Record]) -> str:
-    """Return the section with the devices, versions and commits of all records."""
+    """Return the section that lists devices, package versions and commits.
+
+    Each combination of these is one row, with the number of its records.
+    """
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         versions = record.get("versions", {})
@@ -142,16 +155,21 @@ def environment_section(records: Iterable[Record]) -> str:
 
 
 def _task(record: Record) -> str:
-    """Return data set, target and protocol of a record."""
+    """Return the task of a run as text: data set, target and protocol.
+
+    The protocol says how the data set is split and scored; the usual one, `split`, is
+    left out.
+    """
     data = record["config"]["data"]
     words = [data["name"], data.get("target"), data["protocol"]]
     return ", ".join(word for word in words if word and word != "split")
 
 
 def _label(record: Record) -> str:
-    """Return the model of a record, and in brackets what differs from its experiment.
+    """Return the legend entry of a run: the model, and in brackets its settings.
 
-    If the config is outdated and cannot be read, the brackets have its hash.
+    Only settings that differ from the experiment are listed. If the config has options
+    that no longer exist, the brackets contain the hash of the config instead.
     """
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []
@@ -174,7 +192,7 @@ def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
         same = [record[name] for name in ("target", "epochs", "seed")]
         key = (*same, model, record.get("device"))
         runs.setdefault(key, {})[record["drop"] is not None] = record
-    # One row for each pair of runs that differ only in SubgraphDrop.
+    # One row for each pair of runs that are the same except for SubgraphDrop.
     rows = []
     for (target, epochs, _, model, _), pair in runs.items():
         if len(pair) == 2:

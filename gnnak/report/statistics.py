@@ -14,11 +14,20 @@ from gnnak.training.records.results import (
 
 FILE = "datasets.jsonl"
 STAND_INS = ("connected-legacy", "spectral-radius")
-"""Targets that replace another target in the published data; they are not counted."""
+"""Targets of graph properties that the published data have in place of the correct
+ones; they do not count as further tasks of the data set."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
-    """Load a data set, measure it, and append a record to the results folder."""
+    """Load a data set, compute its statistics, and append them as a JSON record.
+
+    Args:
+        name: Name of the data set.
+        results: Folder of the records; the record is appended to `datasets.jsonl`.
+
+    Returns:
+        The record.
+    """
     entry = find_entry(name)
     description = describe_dataset(entry, load_dataset(name))
     record = {"kind": "dataset"} | description.as_dict() | environment()
@@ -30,17 +39,21 @@ def measure_dataset(name: str, results: Path) -> Record:
 
 
 def read_statistics(results: Path) -> dict[str, Record]:
-    """Return the newest record of every data set, by name."""
+    """Return the newest statistics record of every data set, by name of the data set.
+
+    Args:
+        results: Folder of the records.
+    """
     records = read_records(results / FILE)
     return {r["name"]: r for r in records if r.get("kind") == "dataset"}
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
-    """Return the data sets of a table that have no record.
+    """Return the data sets whose statistics a table shows and that have no record.
 
     Args:
         table: The table.
-        known: Names of data sets that have a record.
+        known: Names of data sets that have a statistics record.
     """
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
@@ -48,7 +61,12 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
 
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:
-    """Format one statistic of a data set.
+    """Format one statistic of a data set for a table cell.
+
+    Args:
+        fact: Names the statistic.
+        style: How a number is formatted; texts such as "10 / 5 / 5" stay as they are.
+        record: The statistics record of the data set.
 
     >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
     >>> statistic(Fact("zinc", "graphs"), Style(), record)

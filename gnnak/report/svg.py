@@ -1,4 +1,7 @@
-"""Convert figures to inline SVG with the text colour of the page around it."""
+"""Convert matplotlib figures to inline SVG.
+
+Text and axes get the text colour of the HTML page that the SVG is inserted into.
+"""
 
 import html
 import io
@@ -12,9 +15,10 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 INK = "#010203"
-"""Placeholder that is replaced by the text colour of the page (`currentColor`)."""
+"""Placeholder colour; `inline_svg` replaces it by the page's text colour
+(`currentColor`)."""
 GRAPH_EDGES = "#555555"
-"""Colour of graph edges in `pictures.py`; replaced in the same way."""
+"""Colour of graph edges in `pictures.py`; also replaced by the page's text colour."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, legible on white and on black."""
 STYLE: dict[Any, Any] = {
@@ -38,7 +42,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Set matplotlib's style to that of the page for figures made inside."""
+    """Context manager: figures made in the `with` block have the style of the page."""
     with matplotlib.rc_context(STYLE):
         yield
 
@@ -46,8 +50,8 @@ def page_style() -> Iterator[None]:
 def inline_svg(figure: Figure, label: str) -> str:
     """Convert a figure to an `<svg>` element.
 
-    The ids inside depend on the label, so that figures with different labels can be on
-    one page.
+    The XML ids in the element depend on the label. Give all figures of a page different
+    labels, so that their ids do not collide.
 
     Args:
         figure: The figure.
@@ -69,7 +73,12 @@ def inline_svg(figure: Figure, label: str) -> str:
 
 
 def _head(start: str, attributes: str) -> str:
-    """Return the opening tag with the view box, and without width and height."""
+    """Return the opening `<svg>` tag without width and height: CSS sets the size.
+
+    Args:
+        start: The beginning of the new tag.
+        attributes: Attributes of the old tag; only the view box is taken from them.
+    """
     box = re.search(r' viewBox="[^"]*"', attributes)
     assert box is not None
     return (
@@ -79,7 +88,7 @@ def _head(start: str, attributes: str) -> str:
 
 
 def _without_unused_ids(text: str) -> str:
-    """Remove the ids that nothing in the element refers to."""
+    """Remove the XML ids that nothing in the SVG text refers to."""
     used = set(re.findall(r"#([\w.-]+)", text))
     return re.sub(
         r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text

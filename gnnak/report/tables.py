@@ -1,4 +1,4 @@
-"""Fill the paper's tables with our numbers."""
+"""Fill the cells of the paper's tables with our numbers, read from JSON records."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from gnnak.training.records.results import Record
 from gnnak.training.records.summary import Summary
 
 MARKS = ("†", "‡", "§", "¶")
-"""Signs of footnotes."""
+"""Signs of footnotes; from the fifth footnote on, they are doubled."""
 LEGEND = "Ours, and in brackets the paper's; a cell without ours has not been run."
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A cell with our number."""
+    """A table cell with the paper's number and our number."""
 
     cell: Cell
-    """The cell."""
+    """The table cell, with the paper's number."""
     ours: str = ""
-    """Our number as printed; empty if there is none."""
+    """Our number as printed; empty if we have no number for this cell."""
     summary: Summary | None = None
-    """Mean, deviation and number of runs; None for statistics, or without runs."""
+    """Mean, deviation and number of our runs. None if no run has a record, or if the
+    cell shows a statistic of a data set."""
     mark: str = ""
-    """Sign of the footnote; empty if there is none."""
+    """Sign of the cell's footnote; empty if the cell has no footnote."""
 
     @property
     def text(self) -> str:
-        """Our number, followed by the paper's in brackets."""
+        """Our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
         return f"{self.ours}{self.mark} {paper}".strip()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the cell as a JSON object."""
+        """Return titles, numbers and footnote of the cell, ready for JSON or CSV."""
         found = self.summary
         return {
             "row": self.cell.row,
@@ -55,28 +56,28 @@ class Filled:
 
 @dataclass(frozen=True)
 class FilledTable:
-    """A table with our numbers."""
+    """One of the paper's tables, with the paper's numbers and ours."""
 
     table: PaperTable
-    """The table."""
+    """The table with the paper's numbers only."""
     rows: tuple[tuple[Filled, ...], ...]
-    """Cells by row, one per column."""
+    """The rows; each has one filled cell per column."""
     footnotes: tuple[tuple[str, str], ...]
-    """Sign and text of every footnote."""
+    """Sign and text of every footnote, such as ("†", "1 of 3 seeds")."""
 
     @property
     def header(self) -> list[str]:
-        """Titles of the columns; the first, above the titles of the rows, is empty."""
+        """Titles of the columns, after an empty text above the titles of the rows."""
         return ["", *self.table.columns]
 
     @property
     def body(self) -> list[list[str]]:
-        """Rows of text: the title of the row, then its cells."""
+        """The rows as text: the title of the row, then the text of each cell."""
         return [[row[0].cell.row, *(c.text for c in row)] for row in self.rows]
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below the table: footnotes, the legend, the table's notes."""
+        """The lines below the table: its footnotes, the legend, then its notes."""
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
         return [*signed, LEGEND, *self.table.notes]
 
@@ -86,12 +87,12 @@ def fill_table(
     records: RunRecords,
     statistics: Mapping[str, Record] | None = None,
 ) -> FilledTable:
-    """Look up our number of every cell.
+    """Look up our number for every cell of a table.
 
     Args:
-        table: The table.
-        records: Records of runs.
-        statistics: Records of data sets, by name.
+        table: The table with the paper's numbers.
+        records: Records of training runs.
+        statistics: Statistics records of data sets, by name of the data set.
     """
     marks: dict[str, str] = {}
     rows = tuple(
@@ -102,7 +103,7 @@ def fill_table(
 
 
 def fill_from_folder(table: PaperTable, results: Path) -> FilledTable:
-    """Look up our number of every cell in the records of a results folder."""
+    """Fill a table like `fill_table`, with the records of a results folder."""
     return fill_table(table, RunRecords.read(results), read_statistics(results))
 
 
@@ -112,7 +113,15 @@ def _fill(
     statistics: Mapping[str, Record],
     marks: dict[str, str],
 ) -> Filled:
-    """Look up one cell; add its footnote to `marks`, from text to sign."""
+    """Look up our number for one cell.
+
+    Args:
+        cell: The cell.
+        records: Records of training runs.
+        statistics: Statistics records of data sets, by name of the data set.
+        marks: Sign of each footnote, by its text. If the cell needs a new footnote, it
+            is added here.
+    """
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
         return Filled(cell, statistic(cell.fact, cell.style, record))
@@ -133,12 +142,16 @@ def _shown(cell: Cell, found: Summary) -> str:
 
 
 def _sign(place: int) -> str:
-    """Return the sign of the footnote at an index: †, ‡, §, ¶, ††, ‡‡, ..."""
+    """Return the sign of a footnote by its index from 0: †, ‡, §, ¶, ††, and so on."""
     return MARKS[place % len(MARKS)] * (place // len(MARKS) + 1)
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Return all pairs of seed and fold; the fold is None if there are none.
+    """Return all pairs of seed and fold.
+
+    Args:
+        seeds: Number of seeds.
+        folds: Number of folds; if None, there is one pair per seed, with fold None.
 
     >>> all_pairs(2, None)
     [(0, None), (1, None)]

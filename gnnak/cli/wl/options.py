@@ -47,7 +47,7 @@ Memory = Annotated[
 
 
 def given(**options: object) -> dict[str, object]:
-    """Return the options that were set on the command line.
+    """Return the options that were set on the command line: not None and not False.
 
     >>> given(num_hops=2, hash=None, d2c=False)
     {'num_hops': 2}

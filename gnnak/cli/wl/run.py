@@ -1,4 +1,4 @@
-"""The work of `gnnak wl`: read graphs, run tests, save pictures."""
+"""The work of `gnnak wl`: read graphs, run Weisfeiler-Leman tests, save pictures."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,8 +19,9 @@ def read_files(files: Sequence[Path]) -> dict[str, Graph]:
     """Read all graphs of some graph6 files.
 
     Returns:
-        The graphs by name: the file, and its line if the file has several. The name of
-        a file that is given twice gets an apostrophe.
+        The graphs by name. The name of a graph is the path of its file, followed by
+        `:` and the line number if the file has several graphs. If a file is given
+        twice, the second name ends with an apostrophe.
     """
     found: dict[str, Graph] = {}
     for file in files:
@@ -40,10 +41,17 @@ def read_files(files: Sequence[Path]) -> dict[str, Graph]:
 def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Return for each test those of the options that it takes.
+    """Choose for each test the options that this test has.
+
+    Args:
+        tests: Names of the tests.
+        options: Options that were set on the command line.
+
+    Returns:
+        For each test, its part of the options.
 
     Raises:
-        OptionError: If a value is out of range, or an option applies to no test.
+        OptionError: If a value is out of range, or if none of the tests has an option.
     """
     for option in options:
         if not any(option in known_options(test) for test in tests):
@@ -62,14 +70,14 @@ def options_by_test(
 def compare_graphs(
     test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Sort graphs into classes with one test.
+    """Sort graphs into classes: one test does not distinguish graphs of a class.
 
     Args:
-        test: The test.
+        test: Name of the test.
         graphs: The graphs.
         options: Options of the test.
-        only_test: Whether no other test is run. Then graphs that are too large for it
-            raise an error; otherwise the error is put into the row.
+        only_test: Whether the command runs this test only. If so, an error is raised if
+            the graphs are too large for the test; otherwise the table shows the error.
 
     Returns:
         A row of the table of `gnnak wl compare`.
@@ -87,7 +95,15 @@ def compare_graphs(
 
 
 def save_picture(found: Explanation, picture: Path) -> None:
-    """Plot both graphs in their stable colours and write the picture."""
+    """Plot both graphs in their stable colours and write the picture to a file.
+
+    Args:
+        found: The result of `wl.explain` for two graphs.
+        picture: Image file to write.
+
+    Raises:
+        FileFormatError: If the file cannot be written.
+    """
     try:
         save(plot_explanation(found), picture)
     except OSError as error:
@@ -97,7 +113,7 @@ def save_picture(found: Explanation, picture: Path) -> None:
 
 
 def explanation_as_dict(found: Explanation) -> dict[str, object]:
-    """Return the JSON object of `gnnak wl explain`."""
+    """Return the JSON object that `gnnak wl explain --json` prints."""
     return {
         "test": found.test,
         "options": asdict(found.options),
