@@ -20,7 +20,7 @@ from gnnak.fast.layers.fill import fused_fill
 from gnnak.fast.layers.gather import SMALL_TABLE, gather_rows, lookup_rows, sum_rows
 from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
 from gnnak.fast.layers.norm import norm_relu_add, norm_rows
-from gnnak.fast.layers.parts import blocks_of, can_fuse_norm
+from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
 from gnnak.fast.layers.rows import Rows
 from gnnak.fast.layers.weights import batched_weight_products
 from gnnak.fast.sampling import can_sample
@@ -138,6 +138,8 @@ class _Operations:
         assert isinstance(norm, BatchNorm)
         assert isinstance(dropout, nn.Dropout)
         drops = block.training and dropout.p > 0
+        if any(map(has_hooks, block.modules())):
+            return NotImplemented
         if drops or x.dtype != out.dtype or not self._serves(out):
             return NotImplemented
         if not can_fuse_norm(norm, out):
@@ -175,9 +177,8 @@ class _Operations:
         """
         if type(layer) is not GNNAK or not self._serves(x):
             return NotImplemented
-        hooked = layer._forward_hooks or layer._forward_pre_hooks
         sliced = layer.max_copies is not None and can_slice(layer, subgraphs)
-        if hooked or sliced or type(encoder) is not ContinuousEncoder:
+        if has_hooks(layer) or sliced or type(encoder) is not ContinuousEncoder:
             return NotImplemented
         if not reads_affine(layer, x, subgraphs, encoder):
             return NotImplemented
@@ -199,7 +200,7 @@ class _Operations:
         """Run a GNN on edge states that are recomputed in the backward pass."""
         if type(encoder) is not ContinuousEncoder:
             return NotImplemented
-        if encoder._forward_hooks or encoder._forward_pre_hooks:
+        if has_hooks(encoder):
             return NotImplemented
         checked = encoder.checked(values, num_edges)
         (block,) = blocks_of(nn.Sequential(encoder.block))

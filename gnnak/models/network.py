@@ -144,7 +144,13 @@ class Network(nn.Module):
         elif self.shared is not None:
             self.shared.begin_pass()
             subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
-        with on_graph(real if isinstance(real, RealCounts) else None):
+        real = real if isinstance(real, RealCounts) else None
+        if real is not None and subgraphs is not None and subgraphs.real is None:
+            raise SubgraphError(
+                "the batch is padded, but its rooted subgraphs are not; hand in the "
+                "subgraphs that were padded with the batch."
+            )
+        with on_graph(real):
             states = self.encoder(x, num_nodes)
             states = self.run_layers(states, edge_index, edge_attr, batch, subgraphs)
             if self.reduce is not None:

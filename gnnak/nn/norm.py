@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from gnnak.backend import operation
+from gnnak.errors import OptionError
 from gnnak.nn.padding import RowAxis, current_real_rows
 
 
@@ -82,8 +83,11 @@ class BatchNorm(nn.BatchNorm1d):
             count: Number of rows that are not padding, 0-dim.
         """
         running = self.running_mean
-        assert running is not None
-        assert self.running_var is not None
+        if running is None or self.running_var is None or self.momentum is None:
+            raise OptionError(
+                "a BatchNorm without running statistics or momentum cannot ignore "
+                "padding; build it with both."
+            )
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
         rows, several = count.clamp(min=1), count > 1
@@ -96,7 +100,7 @@ class BatchNorm(nn.BatchNorm1d):
             self._update_running(
                 mean, variance * rows / (rows - 1).clamp(min=1), several
             )
-        return (centred * scale * self.weight + self.bias).to(narrow)
+        return self._affine(centred * scale).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
         """Normalise the rows of `x`, [n, c], with the statistics of all processes.
@@ -114,7 +118,11 @@ class BatchNorm(nn.BatchNorm1d):
         with torch.no_grad():
             self._update_running(mean, variance * rows / (rows - 1))
         scaled = centred * (variance + self.eps).rsqrt()
-        return (scaled * self.weight + self.bias).to(narrow)
+        return self._affine(scaled).to(narrow)
+
+    def _affine(self, x: Tensor) -> Tensor:
+        """Apply the learned weight and bias, if there are some."""
+        return x * self.weight + self.bias if self.affine else x
 
     def _update_running(
         self, mean: Tensor, variance: Tensor, wanted: Tensor | None = None

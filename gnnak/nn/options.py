@@ -7,10 +7,11 @@ reads it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypedDict
 
+from gnnak.errors import OptionError
 from gnnak.typing import (
     Encoding,
     FuseMode,
@@ -64,6 +65,22 @@ class LayerOptions:
         check_choice("fuse", self.fuse, ("concat", "sum"))
         check_share("dropout", self.dropout)
         check_count("mlp_layers", self.mlp_layers)
+
+    @staticmethod
+    def resolve(options: LayerOptions, changes: Mapping[str, Any]) -> LayerOptions:
+        """Return `options` with some changes, or raise if `options` is something else.
+
+        >>> LayerOptions.resolve(16, {})
+        Traceback (most recent call last):
+        gnnak.errors.OptionError: options is 16; give a LayerOptions, such as \
+gnnak.PUBLISHED, or single options by name, such as hop_channels=16.
+        """
+        if not isinstance(options, LayerOptions):
+            raise OptionError(
+                f"options is {options!r}; give a LayerOptions, such as "
+                "gnnak.PUBLISHED, or single options by name, such as hop_channels=16."
+            )
+        return options.changed(**changes)
 
     def changed(self, **changes: Any) -> Self:
         """Return a copy of these options in which the given ones have new values.

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.checkpoint import checkpoint
 
+from gnnak.backend import Backend, current_backend, use_backend
 from gnnak.nn.padding import RealRows, current_real_rows, real_rows
 
 
@@ -26,23 +27,26 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
         """Return the contexts of the first and of the second forward pass."""
-        return nullcontext(), _second_pass(module, current_real_rows())
+        second = _second_pass(module, current_backend(), current_real_rows())
+        return nullcontext(), second
 
     return checkpoint(module, *arguments, use_reentrant=False, context_fn=contexts)
 
 
 @contextmanager
-def _second_pass(module: nn.Module, rows: RealRows) -> Iterator[None]:
+def _second_pass(module: nn.Module, backend: Backend, rows: RealRows) -> Iterator[None]:
     """Context manager for the second forward pass, which recomputes the activations.
 
-    The backward pass starts it outside of the `real_rows` block of the first forward
-    pass, so the numbers of real rows are set again. Running statistics do not change.
+    The backward pass starts it outside of the `with` blocks of the first forward pass,
+    maybe in another thread, so the backend and the numbers of real rows are set again.
+    Running statistics do not change.
 
     Args:
         module: The module that is run a second time.
+        backend: The backend of the first forward pass.
         rows: The numbers of real rows in the first forward pass.
     """
-    with frozen_running_statistics(module), real_rows(rows):
+    with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
         yield
 
 

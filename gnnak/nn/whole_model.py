@@ -23,6 +23,7 @@ from gnnak.subgraphs.extractors import Extractor
 def uplift(
     model: nn.Module,
     num_hops: int | Extractor = 2,
+    *,
     options: LayerOptions = PAPER,
     drop: SubgraphDrop | None = None,
     **changes: Unpack[LayerChanges],
@@ -52,7 +53,7 @@ def uplift(
     torch.Size([3, 64])
     """
     check_module("the model", model)
-    options = options.changed(**changes)
+    options = LayerOptions.resolve(options, changes)
     extractor = num_hops if isinstance(num_hops, Extractor) else EgoNets(num_hops)
     shared = SharedSubgraphs(extractor, drop)
 

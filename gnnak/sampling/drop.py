@@ -120,6 +120,10 @@ class SubgraphDrop:
             plan: The sampling plan of this batch, the result of `plan`; if None, it is
                 computed.
         """
+        if subgraphs.real is not None:
+            raise CoverageError(
+                "these subgraphs are padded; sample subgraphs before they are padded."
+            )
         if plan is None:
             plan = self.plan(subgraphs, edge_index)
         elif plan.num_nodes != subgraphs.num_subgraphs:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from gnnak.errors import CoverageError, SubgraphError
 from gnnak.graphs import GraphStore, from_pyg
 from gnnak.graphs.real import BATCH_AXES
 from gnnak.loading import shapes as shapes_module
@@ -207,3 +208,14 @@ def test_split_padded_of_a_sample_of_all_subgraphs_is_not_in_order():
     window = make_window(graphs, everything, [len(store)])
     shapes = Shapes().of(window, 1, 1)
     assert not split_padded(window, shapes)[0].subgraphs.in_order
+
+
+def test_a_padded_batch_needs_padded_subgraphs():
+    item = padded_and_plain()[0][0]
+    network, batch = small_network("gin-ak+").train(), item.batch
+    fresh = NEAR(batch.edge_index, batch.num_nodes)
+    for subgraphs in (None, fresh):
+        with pytest.raises(SubgraphError, match="padded, but its rooted subgraphs are"):
+            network(batch, subgraphs=subgraphs)
+    with pytest.raises(CoverageError, match="sample subgraphs before they are padded"):
+        SubgraphDrop("random", 1)(item.subgraphs, batch.edge_index)

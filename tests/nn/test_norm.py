@@ -5,6 +5,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from gnnak.errors import OptionError
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import RealRows, real_rows
 
@@ -90,3 +91,13 @@ def test_batch_norm_inside_real_rows_is_wide_inside(dtype):
     wanted = BatchNorm(2).train()(x[:900].float())
     assert got.dtype == dtype
     torch.testing.assert_close(got[:900].float(), wanted, rtol=0.01, atol=0.01)
+
+
+def test_batch_norm_without_weights_ignores_padding_and_without_memory_says_so():
+    x = torch.randn(6, 3)
+    with real_rows(RealRows(nodes=torch.tensor(4))):
+        got = BatchNorm(3, affine=False).train()(x)
+        with pytest.raises(OptionError, match="cannot ignore padding"):
+            BatchNorm(3, track_running_stats=False).train()(x)
+    wanted = nn.BatchNorm1d(3, affine=False).train()(x[:4])
+    torch.testing.assert_close(got[:4], wanted)

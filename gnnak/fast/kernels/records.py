@@ -74,14 +74,6 @@ class EdgeStates(NamedTuple):
             return self
         return EdgeStates(self.values, self.number.index_select(0, edge))
 
-    @property
-    def of_each(self) -> Tensor:
-        """The field with one entry per edge.
-
-        This is `values` [e, w] in the row form and `number` [e] in the affine form.
-        """
-        return self.values if self.number is None else self.number
-
 
 class Moments(NamedTuple):
     """Column statistics of a tensor [m, c], for each block of consecutive rows.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gnnak.fast.kernels.plain import remember, statistics
 from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.parts import Block, blocks_of, is_fusable
+from gnnak.fast.layers.parts import Block, blocks_of, has_hooks, is_fusable
 from gnnak.nn.features import ContinuousEncoder
 
 
@@ -40,7 +40,7 @@ def affine_states(
         return None
     column = encoder.checked(values, num_edges)
     (block,) = blocks_of(nn.Sequential(encoder.block))
-    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in encoder.modules())
+    hooked = any(map(has_hooks, encoder.modules()))
     if hooked or column.requires_grad or num_edges < 2 or not is_fusable(block.norm):
         return None
     return EdgeStates(_slope_and_offset(block, column), column[:, 0])

@@ -4,11 +4,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.layers.rows import with_unit_stride
-from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
 
 
@@ -23,28 +22,32 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
         values: The encoding at the s sampled roots, [s, c].
         subgraphs: The sampled subgraphs.
     """
+    filling = subgraphs.filling
     takers, givers = subgraphs.by("taker"), subgraphs.by("giver")
-    return _Fill.apply(values, subgraphs.filling, takers, givers)
+    given = (filling.subgraph, takers, filling.node, givers, filling.weight)
+    return _Fill.apply(values, *given)
 
 
 class _Fill(torch.autograd.Function):
-    """Autograd function that multiplies the sparse matrix `filling` with `values`.
+    """Multiply a sparse matrix with rows; the gradient multiplies its transpose.
 
-    The backward pass multiplies the transposed matrix with the gradient. `takers` are
-    the matrix entries grouped by row (node), `givers` by column (sampled subgraph).
+    Both are the same function, so that it can be differentiated any number of times.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, filling: Filling, takers: Groups, givers: Groups
+        ctx: Any,
+        values: Tensor,
+        column: Tensor,
+        by_row: Groups,
+        row: Tensor,
+        by_column: Groups,
+        weight: Tensor,
     ) -> Tensor:
-        ctx.filling, ctx.givers = filling, givers
-        arguments = with_unit_stride(values), filling.subgraph, filling.weight, takers
+        ctx.transposed = (row, by_column, column, by_row, weight)
+        arguments = with_unit_stride(values), column, weight, by_row
         return kernels_for(values).weighted_sum(*arguments)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        filling, grad = ctx.filling, with_unit_stride(grad)
-        arguments = grad, filling.node, filling.weight, ctx.givers
-        return kernels_for(grad).weighted_sum(*arguments), None, None, None
+        return _Fill.apply(grad, *ctx.transposed), *[None] * 5

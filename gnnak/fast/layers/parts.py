@@ -35,6 +35,12 @@ def is_fusable(norm: BatchNorm) -> bool:
     return norm.affine and norm.track_running_stats and norm.momentum is not None
 
 
+def has_hooks(module: nn.Module) -> bool:
+    """Return whether users registered hooks on a module, which must see its calls."""
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+    return any(getattr(module, kind) for kind in (*kinds, "_backward_pre_hooks"))
+
+
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
     """Return whether fused kernels can apply a norm to these rows, also in training.
 

@@ -1,13 +1,14 @@
 """Edge states in affine form: equal to the states that the encoder returns."""
 
 import copy
+import functools
 
 import pytest
 import torch
 
 from gnnak.fast.layers.affine import affine_states
 from gnnak.models import ModelOptions, build_model
-from gnnak.models.layers import Kernel
+from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.nn import GNNAK, PUBLISHED, Continuous, Stack
 from gnnak.nn.base.convs import gine
 from gnnak.nn.features import (
@@ -173,3 +174,30 @@ def test_subclasses_and_hooks_of_a_layer_get_edge_states_as_a_tensor(
     kernel(x, edge_index, edge_attr, torch.zeros(nodes).long(), subgraphs)
     assert all(states.shape == (40, 7) for states in seen)
     assert len(seen) == (kind == "hook")
+
+
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_hooks_of_every_module_are_called(fused_operations, kind):
+    called = []
+    layer = GNNAK(
+        Stack([gine(7)], 7), 4, 4, hop_channels=3, max_hops=2, options=PUBLISHED
+    )
+    outer = OuterLayer([Kernel(layer, 4, ContinuousEncoder(1, 7))], 4).double()
+    for name in ("kernels.0.gnn", "kernels.0.edge_encoder", "after"):
+        module = outer.get_submodule(name)
+        hook = functools.partial(lambda name, *_: called.append(name), name)
+        if kind == "forward":
+            module.register_forward_hook(hook)
+        else:
+            module.register_full_backward_hook(hook)
+    edge_index, nodes = random_graph()
+    x = torch.randn(nodes, 4).double().requires_grad_()
+    edge_attr = torch.randn(edge_index.size(1), 1).double().requires_grad_()
+    given = (
+        edge_index,
+        edge_attr,
+        torch.zeros(nodes).long(),
+        EgoNets(2)(edge_index, nodes),
+    )
+    outer(x, *given).sum().backward()
+    assert sorted(called) == ["after", "kernels.0.edge_encoder", "kernels.0.gnn"]

@@ -27,3 +27,12 @@ def test_fused_fill_and_its_gradient_are_those_of_fill(name, min_coverage):
         (out * weights).sum().backward()
         found.append((out.detach(), given.grad))
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+def test_fused_fill_can_be_differentiated_twice():
+    graph = small_graphs()["star"]
+    whole = EgoNets(1)(graph.edge_index, graph.num_nodes)
+    sampled = SubgraphDrop("random", 1)(whole, graph.edge_index, seeded())
+    values = torch.randn(sampled.num_subgraphs, 3, dtype=torch.double)
+    values.requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda v: fused_fill(v, sampled), values)

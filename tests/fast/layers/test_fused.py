@@ -156,3 +156,18 @@ def randomize_same(module):
     """Set the same random parameters and statistics in every module of one shape."""
     torch.manual_seed(5)
     randomize(module)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("name", ["gin", "gin-ak+", "gin-ak+-s"])
+def test_recomputed_layers_use_the_backend_of_the_forward_pass(
+    fused_operations, name, fused
+):
+    networks = [small_network(name).train() for _ in range(2)]
+    networks[0].save_memory(recompute=True)
+    for network in networks:
+        with path(fused):
+            out = network(molecule_batch(), generator=torch.Generator().manual_seed(1))
+        with path(not fused):
+            out.square().sum().backward()
+    assert_same(*map(state, networks))

@@ -41,7 +41,7 @@ def groups_of(weights):
     return [{"params": weights[:40], "lr": 0.1}, {"params": weights[40:]}]
 
 
-def test_lanes_on_a_cpu_are_one():
+def test_side_streams_on_a_cpu_are_one_stream():
     with SideStreams(torch.device("cpu")) as lanes:
         assert not lanes.active
         with lanes.side_stream():
@@ -50,7 +50,7 @@ def test_lanes_on_a_cpu_are_one():
 
 
 @needs_gpu
-def test_adam_in_lanes_is_adam():
+def test_adam_on_streams_is_adam():
     ours, theirs = (
         Adam(groups_of(some_weights("cuda")), lr=0.01, weight_decay=0.1)
         for _ in range(2)
