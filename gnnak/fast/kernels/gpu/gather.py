@@ -89,7 +89,7 @@ def _sums(
     index: Tensor | None = None,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Launch `_sum_by`: for `weighted_sum`, or for `sum_by` if `index` is None."""
+    """Compute `weighted_sum`, or `sum_by` if `index` and `weight` are None."""
     width = values.size(1)
     out = values.new_empty(len(groups), width)
     _sum_by[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
@@ -147,10 +147,9 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
 def _lift(
     x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
 ):
-    """Write a tile of `[x[node] || table[rows]]`, for `lift`.
+    """Triton kernel of `lift`: gather and concatenate rows, one tile per program.
 
-    Arguments as in `lift`. `out` is the result, with m rows and `width` columns, of
-    which the first `first` columns come from `x`.
+    Arguments as in `lift`; `out` receives the result.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -185,14 +184,9 @@ def _sum_by(
     WEIGHTED: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum the rows of one group, in C columns, with one warp.
+    """Triton kernel of `sum_by` and `weighted_sum`: add the rows of one group.
 
-    Each iteration loads two rows, then the indices of the next two rows, and only then
-    adds, so that the latencies of the loads overlap.
-
-    Arguments as in `weighted_sum`. `ptr` and `order` are the fields of `groups`; `out`
-    is the result, with `size` rows (groups) and `width` columns. Without `WEIGHTED`,
-    `index` and `weight` are ignored; without `ORDERED`, `order` is.
+    Arguments as in `weighted_sum`; `out` receives one sum per group.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -202,6 +196,8 @@ def _sum_by(
     entry = load_index(order, k, k < end, ORDERED)
     entry_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
+    # Load two rows, then the indices of the next two, and only then add: the latencies
+    # of the loads overlap.
     while k < end:
         both = inside & (k + 1 < end)
         row = load_index(index, entry, k < end, WEIGHTED).to(tl.int64)
@@ -233,11 +229,9 @@ def _table_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum one block of gradient rows into a table of `SIZE` rows, in C columns.
+    """Triton kernel of `table_sum`: sum one block of gradient rows into a table.
 
-    Arguments as in `table_sum`. `out` receives one table per block; a block has `steps`
-    tiles of `BLOCK` rows. `SIZE` is the number of table rows, `size`, rounded up to a
-    power of two.
+    Every program writes a table of its own to `out`. Arguments as in `table_sum`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

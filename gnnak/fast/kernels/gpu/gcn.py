@@ -73,10 +73,10 @@ def gcn_sum(
 
 @for_all_sizes
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
-    """Compute d_i^(-1/2) for `COPIES` node copies i, one per lane, for `gcn_scale`.
+    """Triton kernel of `gcn_scale`: compute the factors of `COPIES` node copies.
 
-    `ptr` groups the edge copies by target, `source` is the source of each edge copy,
-    and `out` is the result, [m].
+    For each node copy (a node as seen in one rooted subgraph), it counts the neighbours
+    and writes 1 / sqrt(1 + count) to `out`.
     """
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m
@@ -109,13 +109,10 @@ def _gcn_sum(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the sums of `GROUPS` node copies, in C columns, for `gcn_sum`.
+    """Triton kernel of `gcn_sum`: compute the sums of `GROUPS` node copies.
 
-    Iteration k adds the k-th neighbour of every node copy. The loop ends with the
-    longest list of neighbours; node copies with fewer neighbours are masked.
-
-    Arguments as in `gcn_sum`; `ptr` and `order` are the fields of `groups`, and `out`
-    is the result, with m rows and `width` columns.
+    A node copy is a node as seen in one rooted subgraph. Arguments as in `gcn_sum`;
+    `out` receives the sums.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -127,6 +124,7 @@ def _gcn_sum(
     shown = there[:, None] & inside
     own = tl.load(scale + row, mask=there, other=0.0)[:, None]
     total = own * tl.load(h + place, mask=shown, other=0.0)
+    # Iteration k adds the k-th neighbour of every node copy that has one.
     k = 0
     while k < longest:
         live = k < count

@@ -94,12 +94,10 @@ def _messages(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum the messages to `each` consecutive node copies, in C columns, with one warp.
+    """Triton kernel of `messages`: sum the messages to `each` node copies.
 
-    `c`, `e` and `eps` are as in `messages`. `ptr` groups the edge copies by target;
-    `source` is the source of each edge copy. `edge` is the graph's edge of each edge
-    copy or, with `AFFINE`, the number from which its state is computed. `out` is the
-    result, with m rows and `width` columns.
+    A node copy is a node as seen in one rooted subgraph. Arguments as in `messages`;
+    `out` receives the sums.
     """
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

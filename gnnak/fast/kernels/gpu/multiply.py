@@ -91,7 +91,7 @@ def cut_rows(rows: int, tile: int) -> tuple[int, int]:
 
 @cache
 def _most_stages(device: torch.device) -> int:
-    """Return the largest `Tile.stages` for which `device` has enough shared memory."""
+    """Return how many pipeline stages fit into the shared memory of `device`."""
     if device.type != "cuda":
         return 4
     index = torch.cuda.current_device() if device.index is None else device.index

@@ -137,12 +137,10 @@ def _norm_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum g and g * x over one block of rows, in C columns.
+    """Triton kernel of `norm_act_backward`: gradients of the norm's weight and bias.
 
-    g is the gradient `grad`, set to zero where the ReLU's input is not positive, and
-    x = (h - mean) * rstd. `scale`, `shift`, `mean` and `rstd` are the norm's constants.
-    `partial` [blocks, 2, width] receives the sums; a block has `steps` tiles of `BLOCK`
-    rows.
+    One program sums over one block of rows and writes its sums to `partial`. Arguments
+    as in `norm_act_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -192,12 +190,9 @@ def _norm_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the gradient of `h`, for `norm_grad_rows`.
+    """Triton kernel of `norm_grad_rows`: compute one tile of the gradient of `h`.
 
-    `grad`, `h`, `sums`, `into` and `s` are as in `norm_grad_rows`; `scale`, `shift`,
-    `mean`, `rstd`, `real` and `OF_BATCH` are fields of the norm's constants. `RELU`:
-    `norm_act` applied the ReLU. `PADDED`: `real` is given. `FORWARD`: also write a tile
-    of `s`.
+    Arguments as in `norm_grad_rows`; `into` receives the gradient.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

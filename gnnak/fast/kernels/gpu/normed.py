@@ -161,12 +161,9 @@ def _normed_at(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the selected rows, for `norm_act_at`.
+    """Triton kernel of `norm_act_at`: compute one tile of the selected rows.
 
-    `index` has the `size` selected rows, and `out` is the result. `APPENDED` is 4 if
-    `BIAS_COLUMN` is to be appended, else 0; the programs of the first columns append
-    it. Other arguments as in `normed_tile`; with `MASKED`, `real` points to the number
-    of rows that are not padding.
+    Arguments as in `norm_act_at`; `out` receives the selected rows.
     """
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

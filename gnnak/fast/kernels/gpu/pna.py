@@ -114,10 +114,9 @@ def _pair_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the result of `pair_sum`, for `BLOCK` edge copies.
+    """Triton kernel of `pair_sum`: one program computes one tile of the result.
 
-    `at_target`, `at_source` and `at_edge` are as in `pair_sum`; `target`, `source` and
-    `edge` are the fields of `edges`; `out` is the result. `EDGES`: add `at_edge`.
+    Arguments as in `pair_sum`; `out` receives the result.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -144,14 +143,9 @@ def _pna_pool(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Aggregate the rows of `GROUPS` groups, in C columns, for `pna_pool`.
+    """Triton kernel of `pna_pool`: compute mean, min, max and std of a few groups.
 
-    The first loop computes mean, minimum and maximum. The second loop sums the squared
-    deviations from the mean, which is more precise than E[x^2] - E[x]^2. Iteration k of
-    a loop handles the k-th row of every group; the loop ends with the largest group.
-
-    `ptr` is where the rows of each group start in `message`. `out` is the result, with
-    `size` rows (groups) and four times `width` columns.
+    Arguments as in `pna_pool`; `out` receives the result.
     """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -164,6 +158,7 @@ def _pna_pool(
     total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
     low = tl.full([GROUPS, C], float("inf"), dtype=out.dtype.element_ty)
     high = tl.full([GROUPS, C], float("-inf"), dtype=out.dtype.element_ty)
+    # Iteration k of a loop handles the k-th row of every group.
     k = 0
     while k < longest:
         seen = (k < count)[:, None] & inside
@@ -174,6 +169,7 @@ def _pna_pool(
         high = tl.maximum(high, tl.where(seen, value, float("-inf")))
         k += 1
     mean = total / many
+    # Summing squared deviations is more precise than E[x^2] - E[x]^2.
     m2 = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
     k = 0
     while k < longest:
@@ -203,11 +199,10 @@ def _pna_to_rows(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the gradients of the rows of `GROUPS` groups, in C columns.
+    """Triton kernel of `pna_pool_backward`: compute the gradients of messages.
 
-    The first loop counts the rows that attain the minimum and the maximum; the second
-    loop writes the gradients to `out`. `grad` (row stride `stride`), `message` and
-    `pooled` are as in `pna_pool_backward`; `ptr`, `size` and `width` as in `_pna_pool`.
+    One program handles all messages of `GROUPS` groups. Arguments as in
+    `pna_pool_backward`; `out` receives the gradients.
     """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]

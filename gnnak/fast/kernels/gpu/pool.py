@@ -73,14 +73,9 @@ def _gate_pool(
     ORDERED: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the sum of one group, in C columns, with one warp, for `gate_pool`.
+    """Triton kernel of `gate_pool`: one program computes the sum of one group.
 
-    Each iteration loads the rows of two node copies, then the indices of the next two,
-    and only then adds, so that the latencies of the loads overlap.
-
-    Arguments as in `gate_pool`; `ptr` and `order` are the fields of `groups`, and `out`
-    is the result, with `size` rows (groups) and `width` columns. Without `GATED`,
-    `gate` is ignored; without `ORDERED`, `order` is.
+    Arguments as in `gate_pool`; `out` receives the sums.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -92,6 +87,8 @@ def _gate_pool(
     copy = load_index(order, k, k < end, ORDERED)
     copy_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
+    # Load two rows, then the indices of the next two, and only then add: the latencies
+    # of the loads overlap.
     while k < end:
         both = inside & (k + 1 < end)
         value = tl.load(z + copy.to(tl.int64) * stride + column, mask=inside, other=0.0)

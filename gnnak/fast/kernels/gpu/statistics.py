@@ -113,11 +113,10 @@ def _moments(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute mean and m2 (sum of squared deviations) of one block of rows.
+    """Triton kernel of `moments_of`: compute column statistics of a block of rows.
 
-    A block has `steps` tiles of `BLOCK` rows; the program computes C columns. `h` and
-    `real` are as in `moments_of`; `partial` [2, count, width] receives the results, for
-    `count` blocks.
+    `partial` receives the mean and the sum of squared deviations of every column.
+    Arguments as in `moments_of`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -191,19 +190,10 @@ def _combine(
     PARTS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Merge the statistics of all blocks and compute the norm's constants.
+    """Triton kernel of `norm_constants`: merge the statistics of all blocks of rows.
 
-    One program handles C columns.
-
-    There are `PARTS` lanes. Lane p merges the blocks p, p + PARTS, p + 2 PARTS, and so
-    on; then the lanes are merged. If more than one row is not padding, the running
-    statistics are updated. `out` [4, width] receives scale, shift, mean and rstd.
-
-    `partial` [2, count, width] has means and sums of squared deviations of `count`
-    blocks of `rows_a_part` rows; `half` and `stride` are the strides of its first and
-    second axis.
-    `weight`, `bias`, `running_mean`, `running_var`, `tracked` (the number of batches
-    tracked), `EPS` and `MOMENTUM` belong to the batch norm. `PADDED`: `real` is given.
+    It writes the scale, shift, mean and reciprocal standard deviation of every column
+    to `out`, and updates the running statistics of the batch norm.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
@@ -217,6 +207,7 @@ def _combine(
     seen = tl.zeros([PARTS, 1], dtype=out.dtype.element_ty)
     means = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     m2s = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    # Row p of the tile merges the blocks p, p + PARTS, p + 2 PARTS, and so on.
     first = 0
     while first < count:
         part = first + tl.arange(0, PARTS)

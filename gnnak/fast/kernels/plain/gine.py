@@ -60,5 +60,9 @@ def messages_backward(
 
 
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
-    """Return the state of each of the f edge copies, [f, w]."""
+    """Return the state of each edge copy, [f, w].
+
+    There are f edge copies: edges as seen in one rooted subgraph. A state has w
+    columns.
+    """
     return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)
