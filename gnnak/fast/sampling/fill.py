@@ -27,17 +27,16 @@ def fast_filling(
 ) -> Filling:
     """Compute the sparse matrix that estimates encodings of dropped from sampled roots.
 
-    The matrix is that of `plan_filling`, with its entries sorted by connected
-    component. The kernel computes a dense matrix per component, [nodes, sampled roots],
-    of which the nonzero entries are then selected.
+    The matrix equals that of `plan_filling`, the PyTorch version, up to the order of
+    its entries: here they are sorted by connected component.
 
     Args:
         subgraphs: All s rooted subgraphs of the batch, one per node.
         plan: The sampling plan: what SubgraphDrop precomputes for the batch.
         kept: Boolean mask of the sampled subgraphs, [s]; True for at least one subgraph
             of every connected component.
-        number: For each sampled subgraph, its index among the sampled subgraphs; other
-            entries are ignored, [s].
+        number: The index of each sampled subgraph among the sampled subgraphs, [s];
+            entries of other subgraphs are ignored.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)

@@ -1,7 +1,7 @@
 """Gathers and their gradients, segment sums, in Triton.
 
 `plain.gather` has the PyTorch reference. A node copy is a node as seen in one rooted
-subgraph. `Groups` are rows grouped by key, in CSR form (compressed sparse rows).
+subgraph. `Groups` assign rows to groups, in CSR form (compressed sparse rows).
 """
 
 import triton
@@ -23,17 +23,18 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
-    """Gather and concatenate, `[x[node] || table[rows]]`, for m node copies.
+    """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
-    Every rooted subgraph gets its own copy of the state of each node that it contains,
-    with the embedding of the hop appended. The two gathered tensors are never stored
-    separately. A program writes a tile of the result.
+    Every rooted subgraph gets its own copy of the state of each node that it contains
+    (a node copy). The embedding of the hop is appended. The two gathered tensors are
+    never stored separately.
 
     Args:
         x: States of the graph's nodes, [n, c].
-        table: Hop embeddings, [t, h] with few rows; None = gather `x` alone.
-        node: The row of `x` for each node copy, [m].
-        rows: The row of `table` for each node copy, [m].
+        table: Embeddings of the hops (distances from the root), one per row, [t, h].
+            None = gather `x` alone.
+        node: The row of `x` for each of the m node copies, [m].
+        rows: The row of `table` for each of the m node copies, [m].
 
     Returns:
         The states of the node copies, [m, c + h].
@@ -57,10 +58,16 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
-    """Sum the rows of each group: a segment sum of `values` [m, c], as [k, c].
+    """Sum the rows of each group: a segment sum.
 
-    One program sums all rows of one of the k groups and writes one output row, so no
-    atomic additions are needed.
+    One program sums all rows of one group, so no atomic additions are needed.
+
+    Args:
+        values: The rows to sum, [m, c].
+        groups: Which of the m rows belong to each of k groups.
+
+    Returns:
+        One sum per group, [k, c].
     """
     return _sums(values, groups)
 
@@ -75,10 +82,10 @@ def weighted_sum(
     gathered and scaled rows are never stored.
 
     Args:
-        values: The dense matrix, [r, c].
+        values: The dense matrix, with r rows and c columns, [r, c].
         index: The column of each of the q nonzero entries: a row of `values`, [q].
         weight: The value of each nonzero entry, [q].
-        groups: The nonzero entries grouped by their row in the sparse matrix; k groups.
+        groups: The nonzero entries in each of the k rows of the sparse matrix.
     """
     return _sums(values, groups, index, weight)
 
@@ -111,13 +118,11 @@ def _sums(
 
 
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Return the gradient of `table` in `table[rows]`, [size, c].
+    """Return the gradient of a table from which rows were gathered, [size, c].
 
-    For each row of the table, this sums the gradients of all places that gathered it.
-    The table has few rows and each row receives thousands of summands, so atomic
-    additions would be slow. Instead, each program sums one block of `values` into a
-    whole table of its own, as the product of a one-hot matrix with `values`; the tables
-    of all programs are then added.
+    The forward pass was `table[rows]`. For each row of the table, this sums the
+    gradients of all places that gathered it. Each program sums one block of `values`
+    into a table of its own; the tables of all programs are then added.
 
     Args:
         values: The gradient of the gathered rows `table[rows]`, [m, c].
@@ -237,6 +242,8 @@ def _table_sum(
     column = tl.program_id(1) * C + tl.arange(0, C)
     entry = tl.arange(0, SIZE)
     inside = column < width
+    # Many rows share an entry of the table, so atomic additions would be slow. Multiply
+    # a one-hot matrix with the rows instead.
     total = tl.zeros([SIZE, C], dtype=out.dtype.element_ty)
     step = 0
     while step < steps:

@@ -32,16 +32,12 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `messages`.
 
-    One kernel computes the gradient of `c`. If the edge states are affine, that kernel
-    also computes the gradients of slope and offset, which need the same terms. If the
-    edge states are rows, a second kernel computes their gradients.
-
     Args:
         grad: Gradient of the result of `messages`, [m, w].
-        c: States of the m node copies, [m, w].
+        c: States of the m node copies (nodes as seen in one rooted subgraph), [m, w].
         e: Edge states, as in `messages`.
         eps: GINE's learned scalar, [1].
-        edges: The edge copies, as in `messages`.
+        edges: The edges of all rooted subgraphs, as in `messages`.
         more: Gradient of `c` from other uses of `c`, added to the result, [m, w].
 
     Returns:

@@ -27,7 +27,7 @@ def norm_act_backward(
     Args:
         grad: Gradient of the result of `norm_act`, [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         relu: Whether `norm_act` applied the ReLU.
 
     Returns:
@@ -63,9 +63,8 @@ def norm_act_and_grad(
     Args:
         grad: Gradient of ReLU(scale h + shift), [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
-        sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
-            ReLU's input and x = (h - mean) * rstd.
+        k: Scale, shift and statistics of the batch norm.
+        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
         into: Buffer that receives the gradient of `h`, [m, c].
 
     Returns:
@@ -85,14 +84,13 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Compute the gradient of `h` in `norm_act`, once the sums over all rows are known.
+    """Compute the gradient of `h` in `norm_act`, given those of the norm's parameters.
 
     Args:
         grad: Gradient of the result of `norm_act`, [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
-        sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
-            norm's output and x = (h - mean) * rstd.
+        k: Scale, shift and statistics of the batch norm.
+        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
         relu: Whether `norm_act` applied the ReLU.
         into: Buffer that receives the gradient of `h`, [m, c].
         s: Buffer that receives the recomputed ReLU(scale h + shift), [m, c]; None = do

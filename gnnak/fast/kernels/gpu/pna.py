@@ -18,16 +18,18 @@ from gnnak.subgraphs.groups import Groups
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
+    """Add three rows for each edge of each rooted subgraph, [f, c].
 
-    Here r is the graph's edge of the edge copy. The sum replaces the first Linear of
-    PNA*'s message network (see `plain.pair_sum`). The gathered rows are never stored.
+    For an edge from node copy j to node copy i (nodes as seen in that subgraph), the
+    sum is `at_target[i] + at_source[j] + at_edge[r]`; r is the edge's index in the
+    graph. The gathered rows are never stored.
 
     Args:
-        at_target: Product for each node copy as a target, [m, c].
-        at_source: Product for each node copy as a source, [m, c].
-        at_edge: Product for each edge of the graph, [e, c]; None = edges have no state.
-        edges: The f edge copies of all rooted subgraphs.
+        at_target: The row that each node copy contributes as a target, [m, c].
+        at_source: The row that each node copy contributes as a source, [m, c].
+        at_edge: The row that each edge of the graph contributes, [e, c]; None = no
+            such row.
+        edges: The f edges of all rooted subgraphs.
     """
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
@@ -55,8 +57,8 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     groups, so no atomic operations are needed.
 
     Args:
-        message: One message per edge copy, [f, c], sorted by group; padding rows come
-            last.
+        message: One message for each of the f edges of all rooted subgraphs, [f, c],
+            sorted by group; padding rows come last.
         groups: The messages that each of k groups aggregates; `groups.order` is None.
     """
     width = message.size(1)

@@ -23,9 +23,10 @@ def gate_pool(
     node copies of one group, so no atomic additions are needed.
 
     Args:
-        z: One row per node copy, before the norm, [m, c].
-        k: The norm's scale and shift.
-        gate: Table of factors, one row per hop, [t, c]; None = no gate.
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: The batch norm's scale and shift.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
         rows: The row of `gate` for each node copy, [m].
         groups: Which node copies are summed into each output row.
 

@@ -51,7 +51,7 @@ def norm_linear(
 
     Args:
         h: Rows before the norm, [m, w].
-        k: The norm's scale and shift; None = no norm and no ReLU, s = h.
+        k: The batch norm's scale and shift; None = no norm and no ReLU, s = h.
         matrix: Weight of the Linear, [c, w].
         offset: Bias of the Linear, [c]; None = no bias.
         real: Number of rows that are not padding, a scalar; None = all.

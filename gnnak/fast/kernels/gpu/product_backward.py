@@ -49,20 +49,17 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the gradients of `norm_linear`.
 
-    There are three steps. The first computes the gradient of s and the sums that the
-    norm's gradients need. The second computes the gradient of `h`, and recomputes s if
-    it is None. The third computes the gradient of `matrix`, `grad^T s`, with PyTorch: a
-    Triton product that sums over the rows of both factors is slow.
+    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
 
     Args:
         grad: Gradient of the product, [m, c].
         h: Rows before the norm, [m, w].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         s: The left factor of the product, [m, w]; must be given if a residual was added
             to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
         matrix: Weight of the Linear, [c, w].
-        more: Gradient of s from other uses, for the rows of root nodes only; it is
-            added. None = s has no other uses.
+        more: Gradient to add to that of s, for the rows of root nodes only; None =
+            nothing to add.
         into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
             which is then overwritten.
 
@@ -79,6 +76,7 @@ def norm_linear_backward(
         s = norm_act_and_grad(grad_s, h, k, sums, into)
     else:
         norm_grad_rows(grad_s, h, k, sums, True, into)
+    # A Triton product that sums over the rows of both factors is slow: use PyTorch.
     return sums[1], sums[0], grad_s, grad.t() @ s
 
 

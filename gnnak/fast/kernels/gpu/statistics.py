@@ -145,9 +145,9 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Update the mean and m2 of the rows seen so far with the rows of a further tile.
+    """Update column statistics of the rows seen so far with the rows of a further tile.
 
-    This is Chan's algorithm; m2 is the sum of squared deviations from the mean.
+    This is Chan's algorithm.
 
     Args:
         mean: Mean of every column over the rows seen so far.
@@ -158,7 +158,7 @@ def add_rows(mean, m2, seen, value, shown, new):
         new: Number of rows of the tile to add.
 
     Returns:
-        Mean and m2 of all `seen + new` rows.
+        Mean and sum of squared deviations of all `seen + new` rows.
     """
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
