@@ -103,10 +103,9 @@ Slices differ in alignment; Triton is told not to compile one version per alignm
     do_not_specialize_on_alignment=FIELDS,
 )
 def _pad_rows(value, first, count, out, size, width, padding, BLOCK: tl.constexpr):
-    """Write `BLOCK` values of the output of `pad_rows` for one batch.
+    """Triton kernel of `pad_rows`: write `BLOCK` values of one padded batch.
 
-    Arguments as in `pad_rows`; `out` is the output, `width` the number of values per
-    row.
+    Arguments as in `pad_rows`; `out` receives the padded rows.
     """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -142,12 +141,10 @@ def _pad_numbers(
     TO_LAST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Write `BLOCK` entries of one index tensor for one batch, for `pad_numbers`.
+    """Triton kernel of `pad_numbers`: write `BLOCK` padded indices of one batch.
 
-    Arguments: `value` is the index tensor and `number` its position in the list
-    `values`; `first`, `count` and `size` are the fields of `rows`, and the `named_`
-    arguments are the fields of `named`. In each row of the output `out` (row stride
-    `stride`), the entries of this tensor follow those of the tensors before it.
+    Arguments as in `pad_numbers`; `value` is one of its index tensors, and `out`
+    receives the padded indices.
     """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -169,10 +166,9 @@ def _pad_numbers(
     do_not_specialize_on_alignment=["value", "first", "end", "rows_first", "out"],
 )
 def _pad_pointers(value, first, end, rows_first, out, size, BLOCK: tl.constexpr):
-    """Write `BLOCK` row pointers of one batch, for `pad_pointers`.
+    """Triton kernel of `pad_pointers`: write `BLOCK` row pointers of one batch.
 
-    Arguments as in `pad_pointers`, but `size` is the number of pointers to write.
-    Padding repeats the end of the last group, so the padding groups are empty.
+    Arguments as in `pad_pointers`; `out` receives the padded row pointers.
     """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

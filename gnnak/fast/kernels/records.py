@@ -51,7 +51,7 @@ class EdgeStates(NamedTuple):
 
     @classmethod
     def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":
-        """Convert to `EdgeStates`: wrap a tensor [e, w], or return an `EdgeStates`."""
+        """Wrap a tensor of edge states, [e, w]; return an `EdgeStates` unchanged."""
         return cls(states) if isinstance(states, Tensor) else states
 
     def rows(self) -> Tensor:
@@ -61,14 +61,15 @@ class EdgeStates(NamedTuple):
         return torch.relu(self.number[:, None] * self.values[0] + self.values[1])
 
     def at(self, edge: Tensor) -> "EdgeStates":
-        """Return the states in the form that the kernels read them, for f edge copies.
+        """Return the edge states as the kernels expect them.
 
-        In the affine form, this gathers one number per edge copy, [f]. In the row form,
-        it returns the states unchanged: the kernels look up each edge's row themselves,
-        because gathering the rows would need a large tensor, [f, w].
+        In the affine form, `number` of the result has one entry for each edge in
+        `edge`, [f]. In the row form, the result is this object itself: the kernels look
+        up the rows.
 
         Args:
-            edge: The graph's edge of each edge copy, [f].
+            edge: For each of the f edges of all rooted subgraphs, its index among the
+                edges of the graph, [f].
         """
         if self.number is None:
             return self

@@ -27,17 +27,16 @@ def fast_filling(
 ) -> Filling:
     """Compute the sparse matrix that estimates encodings of dropped from sampled roots.
 
-    The matrix is that of `plan_filling`, with its entries sorted by connected
-    component. The kernel computes a dense matrix per component, [nodes, sampled roots],
-    of which the nonzero entries are then selected.
+    The matrix equals that of `plan_filling`, the PyTorch version, up to the order of
+    its entries: here they are sorted by connected component.
 
     Args:
         subgraphs: All s rooted subgraphs of the batch, one per node.
         plan: The sampling plan: what SubgraphDrop precomputes for the batch.
         kept: Boolean mask of the sampled subgraphs, [s]; True for at least one subgraph
             of every connected component.
-        number: For each sampled subgraph, its index among the sampled subgraphs; other
-            entries are ignored, [s].
+        number: The index of each sampled subgraph among the sampled subgraphs, [s];
+            entries of other subgraphs are ignored.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
@@ -102,17 +101,10 @@ def _fill(
     weight,
     BLOCK: tl.constexpr,
 ):
-    """Compute the dense weights of one connected component of at most `BLOCK` nodes.
+    """Triton kernel of `fast_filling`: compute the weights of a connected component.
 
-    Each lane (element of the program's block) handles one node. `layer` is the distance
-    of this node from the nearest sampled root, -1 while unknown. Iteration `distance`
-    finds the nodes at that distance and computes their rows of weights.
-
-    Arguments: `component_ptr` and `order` group the nodes by component; `rooted_at` is
-    the subgraph of each node; `kept` and `number` are as in `fast_filling`; the `near`
-    arguments list the neighbours of each node; `first` is where each component's
-    weights begin in the outputs; `layers` is a buffer through which lanes exchange
-    distances; the last three are the outputs.
+    It begins with the sampled roots, and continues with the nodes at distance 1, 2, and
+    so on from them.
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
@@ -129,6 +121,7 @@ def _fill(
     _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width)
     start = tl.load(near_start + node, mask=there, other=0)
     count = tl.load(near_count + node, mask=there, other=0)
+    # The distance of each node from the nearest sampled root, -1 while unknown.
     layer = tl.where(is_root, 0, -1)
     layers += begin
     distance, grew = 1, 1
@@ -153,15 +146,10 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Initialise the dense matrix of one component, [nodes, width], column by column.
+    """Initialise the matrix of weights of one connected component.
 
-    There is one column per sampled root. This writes, for every entry, its node, its
-    sampled subgraph and its first weight: 1 if the node is the root of that subgraph,
-    else 0.
-
-    Arguments: three output pointers; then per lane the start of its matrix row, its
-    column (-1 if the node is not a sampled root), its node, the index of its subgraph
-    among the sampled ones, and whether the lane has a node; then the number of columns.
+    The matrix has one row per node and one column per sampled root. An entry is 1 if
+    its row and its column belong to the same node, else 0.
     """
     j = 0
     while j < width:
@@ -175,14 +163,9 @@ def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width
 
 @triton.jit
 def _nearer(layers, near, start, count, distance):
-    """Count the neighbours of each node at distance `distance - 1` from sampled roots.
+    """Count, for each node, the neighbours that are closer to the sampled roots.
 
-    Args:
-        layers: Pointer to the distance of each node from the nearest sampled root.
-        near: Pointer to the lists of neighbours.
-        start: Where the neighbour list of each lane's node starts in `near`.
-        count: Number of neighbours of each lane's node.
-        distance: The distance that the calling loop is at.
+    A neighbour counts if its distance from the nearest sampled root is `distance - 1`.
     """
     nearer = tl.zeros_like(count)
     longest = tl.max(count, axis=0)
@@ -197,11 +180,9 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Return, for each lane's node, the mean of one column of weights over neighbours.
+    """Return, for each node, the mean weight of the neighbours that `_nearer` counts.
 
-    The mean is over the neighbours at distance `distance - 1` from sampled roots.
-    `column` points to the column in a matrix of `width` columns; `share` is one over
-    the number of these neighbours. Other arguments as in `_nearer`.
+    The weights are one column of the matrix that `_begin` initialises.
     """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)

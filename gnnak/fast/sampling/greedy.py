@@ -2,8 +2,7 @@
 
 The PyTorch version launches many kernels per sampled root, and synchronises with the
 host to know when to stop. Here one Triton program per connected component samples all
-roots of the component in a loop on the device. Each lane (element of the program's
-block) handles one node and the subgraph rooted at that node.
+roots of the component in a loop on the device.
 """
 
 import torch
@@ -104,21 +103,15 @@ def _draw(
     FARTHEST: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Sample the roots of one connected component of at most `BLOCK` nodes.
+    """Triton kernel of `sample_greedily`: sample roots in one connected component.
 
-    Each iteration samples the subgraph with the largest `score * s + rank`, adds 1 to
-    the coverage of its nodes (the number of sampled subgraphs that contain them), and
-    recomputes the scores. The loop ends when every node has enough coverage.
-
-    Arguments: `component_ptr` and `order` group the nodes by component; `rooted_at` is
-    the subgraph of each node; `held` is the number of subgraphs that contain each node;
-    `copy_ptr` and `member` list the nodes of each subgraph. With `FARTHEST`, `table`
-    and `row` hold distances between nodes; otherwise `table` is a buffer for `_total`.
-    `kept` is the output mask, and s the number of subgraphs.
+    Each iteration samples the subgraph with the highest score, until enough sampled
+    subgraphs contain every node.
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
-    # `there`: this lane has a node. `able`: that node's subgraph is not yet sampled.
+    # `there`: this element of the block has a node. `able`: the subgraph rooted at that
+    # node is not sampled yet.
     able = place < tl.load(component_ptr + tl.program_id(0) + 1) - begin
     there = able
     node = tl.load(order + begin + place, mask=there, other=0)
@@ -131,7 +124,7 @@ def _draw(
     points = tl.where(able, luck, -1)
     best = tl.max(points, axis=0)
     while best >= 0:
-        # All ranks differ, so `points` is equal to `best` in exactly one lane.
+        # All ranks differ, so `points` is equal to `best` for exactly one node.
         picked = points == best
         tl.store(kept + subgraph, 1, mask=picked)
         able = able & (points != best)
@@ -154,11 +147,9 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return, for each lane, whether the subgraph `chosen` contains the lane's node.
+    """Return, for each node, whether the subgraph `chosen` contains it.
 
-    Each lane searches its node in the sorted list of the subgraph's nodes, by binary
-    search. `copy_ptr` and `member` are these lists in CSR form (compressed sparse
-    rows).
+    It searches the node in the sorted list of the subgraph's nodes, by binary search.
     """
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
@@ -172,12 +163,11 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """Return, for each lane, how many marked nodes the lane's subgraph contains.
+    """Return, for each subgraph, how many marked nodes it contains.
 
-    Each lane knows only whether its own node is marked (`marked`). So the lanes write
-    their marks to the buffer `marks` in global memory, with a barrier before and after,
-    and then read the marks of all nodes of their subgraph (`copy_ptr` and `member`).
+    `marked` says for each node of the connected component whether it is marked.
     """
+    # Threads exchange the marks of their nodes through a buffer in global memory.
     tl.debug_barrier()
     tl.store(marks + node, marked.to(tl.int32), mask=there)
     tl.debug_barrier()

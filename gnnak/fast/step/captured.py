@@ -85,10 +85,7 @@ class CapturedStep:
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
         """Return the static buffers of a shape, and allocate them at its first use.
 
-        Returns:
-            The buffers. None if the step must be called without buffers for this item:
-            the item does not fit into the largest shape and buffers of its own shape
-            were released before, or the largest shape is not captured yet.
+        Return None if this item must be trained on without buffers.
         """
         if shape in self._buffers:
             return self._buffers[shape]
@@ -111,9 +108,8 @@ class CapturedStep:
     def _repeatable(self, static: Item) -> Callable[[], Tensor]:
         """Return a function that runs the step on static buffers, to be captured.
 
-        The function first rebuilds the item from its tensors, because a step caches
-        derived values in the item's dataclasses. If these values were cached already,
-        replays would not recompute them.
+        The function rebuilds the item from its tensors at each call, so that values
+        cached in the item are computed again.
         """
         tensors = tensors_of(static)
         return lambda: self.step(like(static, tensors))

@@ -61,9 +61,8 @@ class SideStreams:
 
 @cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    """Return side stream `number` of a device; the same numbers give the same stream.
+    """Return the side stream with this number; each number has a fixed stream.
 
-    Streams are reused because PyTorch's allocator caches freed memory per stream: a new
-    stream could not reuse the memory that was cached for an old one.
+    A new stream could not reuse the memory that PyTorch caches for an old stream.
     """
     return torch.cuda.Stream(device)

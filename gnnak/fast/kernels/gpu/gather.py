@@ -1,7 +1,7 @@
 """Gathers and their gradients, segment sums, in Triton.
 
 `plain.gather` has the PyTorch reference. A node copy is a node as seen in one rooted
-subgraph. `Groups` are rows grouped by key, in CSR form (compressed sparse rows).
+subgraph. `Groups` assign rows to groups, in CSR form (compressed sparse rows).
 """
 
 import triton
@@ -23,17 +23,18 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
-    """Gather and concatenate, `[x[node] || table[rows]]`, for m node copies.
+    """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
-    Every rooted subgraph gets its own copy of the state of each node that it contains,
-    with the embedding of the hop appended. The two gathered tensors are never stored
-    separately. A program writes a tile of the result.
+    Every rooted subgraph gets its own copy of the state of each node that it contains
+    (a node copy). The embedding of the hop is appended. The two gathered tensors are
+    never stored separately.
 
     Args:
         x: States of the graph's nodes, [n, c].
-        table: Hop embeddings, [t, h] with few rows; None = gather `x` alone.
-        node: The row of `x` for each node copy, [m].
-        rows: The row of `table` for each node copy, [m].
+        table: Embeddings of the hops (distances from the root), one per row, [t, h].
+            None = gather `x` alone.
+        node: The row of `x` for each of the m node copies, [m].
+        rows: The row of `table` for each of the m node copies, [m].
 
     Returns:
         The states of the node copies, [m, c + h].
@@ -57,10 +58,16 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
 
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:
-    """Sum the rows of each group: a segment sum of `values` [m, c], as [k, c].
+    """Sum the rows of each group: a segment sum.
 
-    One program sums all rows of one of the k groups and writes one output row, so no
-    atomic additions are needed.
+    One program sums all rows of one group, so no atomic additions are needed.
+
+    Args:
+        values: The rows to sum, [m, c].
+        groups: Which of the m rows belong to each of k groups.
+
+    Returns:
+        One sum per group, [k, c].
     """
     return _sums(values, groups)
 
@@ -75,10 +82,10 @@ def weighted_sum(
     gathered and scaled rows are never stored.
 
     Args:
-        values: The dense matrix, [r, c].
+        values: The dense matrix, with r rows and c columns, [r, c].
         index: The column of each of the q nonzero entries: a row of `values`, [q].
         weight: The value of each nonzero entry, [q].
-        groups: The nonzero entries grouped by their row in the sparse matrix; k groups.
+        groups: The nonzero entries in each of the k rows of the sparse matrix.
     """
     return _sums(values, groups, index, weight)
 
@@ -89,7 +96,7 @@ def _sums(
     index: Tensor | None = None,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Launch `_sum_by`: for `weighted_sum`, or for `sum_by` if `index` is None."""
+    """Compute `weighted_sum`, or `sum_by` if `index` and `weight` are None."""
     width = values.size(1)
     out = values.new_empty(len(groups), width)
     _sum_by[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
@@ -111,13 +118,11 @@ def _sums(
 
 
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Return the gradient of `table` in `table[rows]`, [size, c].
+    """Return the gradient of a table from which rows were gathered, [size, c].
 
-    For each row of the table, this sums the gradients of all places that gathered it.
-    The table has few rows and each row receives thousands of summands, so atomic
-    additions would be slow. Instead, each program sums one block of `values` into a
-    whole table of its own, as the product of a one-hot matrix with `values`; the tables
-    of all programs are then added.
+    The forward pass was `table[rows]`. For each row of the table, this sums the
+    gradients of all places that gathered it. Each program sums one block of `values`
+    into a table of its own; the tables of all programs are then added.
 
     Args:
         values: The gradient of the gathered rows `table[rows]`, [m, c].
@@ -147,10 +152,9 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
 def _lift(
     x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
 ):
-    """Write a tile of `[x[node] || table[rows]]`, for `lift`.
+    """Triton kernel of `lift`: gather and concatenate rows, one tile per program.
 
-    Arguments as in `lift`. `out` is the result, with m rows and `width` columns, of
-    which the first `first` columns come from `x`.
+    Arguments as in `lift`; `out` receives the result.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -185,14 +189,9 @@ def _sum_by(
     WEIGHTED: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum the rows of one group, in C columns, with one warp.
+    """Triton kernel of `sum_by` and `weighted_sum`: add the rows of one group.
 
-    Each iteration loads two rows, then the indices of the next two rows, and only then
-    adds, so that the latencies of the loads overlap.
-
-    Arguments as in `weighted_sum`. `ptr` and `order` are the fields of `groups`; `out`
-    is the result, with `size` rows (groups) and `width` columns. Without `WEIGHTED`,
-    `index` and `weight` are ignored; without `ORDERED`, `order` is.
+    Arguments as in `weighted_sum`; `out` receives one sum per group.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -202,6 +201,8 @@ def _sum_by(
     entry = load_index(order, k, k < end, ORDERED)
     entry_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
+    # Load two rows, then the indices of the next two, and only then add: the latencies
+    # of the loads overlap.
     while k < end:
         both = inside & (k + 1 < end)
         row = load_index(index, entry, k < end, WEIGHTED).to(tl.int64)
@@ -233,16 +234,16 @@ def _table_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum one block of gradient rows into a table of `SIZE` rows, in C columns.
+    """Triton kernel of `table_sum`: sum one block of gradient rows into a table.
 
-    Arguments as in `table_sum`. `out` receives one table per block; a block has `steps`
-    tiles of `BLOCK` rows. `SIZE` is the number of table rows, `size`, rounded up to a
-    power of two.
+    Every program writes a table of its own to `out`. Arguments as in `table_sum`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
     entry = tl.arange(0, SIZE)
     inside = column < width
+    # Many rows share an entry of the table, so atomic additions would be slow. Multiply
+    # a one-hot matrix with the rows instead.
     total = tl.zeros([SIZE, C], dtype=out.dtype.element_ty)
     step = 0
     while step < steps:

@@ -21,11 +21,12 @@ COPIES = 128
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
 
-    d_i = 1 + the number of edge copies j -> i with j != i.
+    A node copy is a node as seen in one rooted subgraph. Its degree d_i is 1 + the
+    number of edges j -> i with j != i in that subgraph.
 
     Args:
         like: Any tensor; the result gets its dtype and device.
-        edges: The edge copies of all rooted subgraphs.
+        edges: The edges of all rooted subgraphs.
     """
     copies = len(edges.by_target)
     out = like.new_empty(copies)
@@ -40,17 +41,17 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    This computes GCN's forward pass or, with source and target of the edge copies
-    swapped, the gradient of `h` (see `plain.gcn_sum`). One program computes the sums of
-    a few node copies i, so no atomic additions are needed.
+    This is GCN's forward pass or, with source and target of the edges swapped, the
+    gradient of `h` (see `plain.gcn_sum`).
 
     Args:
-        h: One row per node copy, [m, w].
+        h: One row for each of the m node copies, [m, w]. A node copy is a node as seen
+            in one rooted subgraph.
         scale: The result of `gcn_scale`, [m].
         bias: Added to every row, [w]; None = no bias.
-        end: For each of f edge copies, the node copy j whose row is summed, [f].
-        groups: The edge copies grouped by the node copy i that receives the sum; m
-            groups.
+        end: For each of the f edges of all subgraphs, the node copy j whose row is
+            summed, [f].
+        groups: The edges over which the sum of each node copy i runs; m groups.
     """
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
@@ -73,10 +74,10 @@ def gcn_sum(
 
 @for_all_sizes
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
-    """Compute d_i^(-1/2) for `COPIES` node copies i, one per lane, for `gcn_scale`.
+    """Triton kernel of `gcn_scale`: compute the factors of `COPIES` node copies.
 
-    `ptr` groups the edge copies by target, `source` is the source of each edge copy,
-    and `out` is the result, [m].
+    For each node copy (a node as seen in one rooted subgraph), it counts the neighbours
+    and writes 1 / sqrt(1 + count) to `out`.
     """
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m
@@ -109,13 +110,10 @@ def _gcn_sum(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the sums of `GROUPS` node copies, in C columns, for `gcn_sum`.
+    """Triton kernel of `gcn_sum`: compute the sums of `GROUPS` node copies.
 
-    Iteration k adds the k-th neighbour of every node copy. The loop ends with the
-    longest list of neighbours; node copies with fewer neighbours are masked.
-
-    Arguments as in `gcn_sum`; `ptr` and `order` are the fields of `groups`, and `out`
-    is the result, with m rows and `width` columns.
+    A node copy is a node as seen in one rooted subgraph. Arguments as in `gcn_sum`;
+    `out` receives the sums.
     """
     row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -127,6 +125,7 @@ def _gcn_sum(
     shown = there[:, None] & inside
     own = tl.load(scale + row, mask=there, other=0.0)[:, None]
     total = own * tl.load(h + place, mask=shown, other=0.0)
+    # Iteration k adds the k-th neighbour of every node copy that has one.
     k = 0
     while k < longest:
         live = k < count

@@ -23,12 +23,14 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
+    This is GINE's aggregation, in every rooted subgraph.
+
     Args:
-        c: States of the m node copies, [m, w].
-        e: States of the graph's edges, as `EdgeStates.at` returns them: one row per
-            edge of the graph, or the affine form with one number per edge copy.
+        c: States of the m node copies, [m, w]. A node copy is a node as seen in one
+            rooted subgraph.
+        e: States of the graph's edges, as `EdgeStates.at` returns them.
         eps: GINE's learned scalar, [1].
-        edges: The edge copies j -> i of all rooted subgraphs, sorted by target i.
+        edges: The edges j -> i of all rooted subgraphs, sorted by target i.
     """
     (rows, width), out = c.shape, c.new_empty(c.shape)
     count, each = parts(rows, 1, triton.cdiv(rows, EACH))
@@ -52,7 +54,7 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
 
 @triton.jit
 def load_affine(e, column, inside, width, AFFINE: tl.constexpr):
-    """Load slope and offset of edge states ReLU(slope * number + offset).
+    """Load slope and offset of edge states of the form ReLU(slope * number + offset).
 
     Args:
         e: Pointer to slope and offset, [2, width].
@@ -68,11 +70,11 @@ def load_affine(e, column, inside, width, AFFINE: tl.constexpr):
 
 @triton.jit
 def edge_state(e, of, column, inside, width, slope, offset, AFFINE: tl.constexpr):
-    """Return the state of one edge copy, in the columns `column`.
+    """Return some columns of the state of one edge.
 
-    With `AFFINE`, the state is ReLU(slope * of + offset), and `of` is a number that
-    belongs to the edge. Otherwise the state is row `of` of `e`, and `of` is the index
-    of the graph's edge. Other arguments as in `load_affine`.
+    Without `AFFINE`, the state is row `of` of the tensor `e`. With `AFFINE`, the state
+    is computed from the number `of`, as ReLU(slope * of + offset). Other arguments as
+    in `load_affine`.
     """
     if AFFINE:
         return tl.maximum(of * slope + offset, 0.0)
@@ -94,12 +96,10 @@ def _messages(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum the messages to `each` consecutive node copies, in C columns, with one warp.
+    """Triton kernel of `messages`: sum the messages to `each` node copies.
 
-    `c`, `e` and `eps` are as in `messages`. `ptr` groups the edge copies by target;
-    `source` is the source of each edge copy. `edge` is the graph's edge of each edge
-    copy or, with `AFFINE`, the number from which its state is computed. `out` is the
-    result, with m rows and `width` columns.
+    A node copy is a node as seen in one rooted subgraph. Arguments as in `messages`;
+    `out` receives the sums.
     """
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

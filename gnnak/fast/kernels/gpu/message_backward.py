@@ -32,16 +32,12 @@ def messages_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `messages`.
 
-    One kernel computes the gradient of `c`. If the edge states are affine, that kernel
-    also computes the gradients of slope and offset, which need the same terms. If the
-    edge states are rows, a second kernel computes their gradients.
-
     Args:
         grad: Gradient of the result of `messages`, [m, w].
-        c: States of the m node copies, [m, w].
+        c: States of the m node copies (nodes as seen in one rooted subgraph), [m, w].
         e: Edge states, as in `messages`.
         eps: GINE's learned scalar, [1].
-        edges: The edge copies, as in `messages`.
+        edges: The edges of all rooted subgraphs, as in `messages`.
         more: Gradient of `c` from other uses of `c`, added to the result, [m, w].
 
     Returns:
@@ -77,9 +73,9 @@ def messages_backward(
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
-    """Compute the gradient of edge states `e` with one row per edge, [e, w].
+    """Return the gradient of the edge states, one row per edge of the graph.
 
-    Arguments as in `messages_backward`, except that `e` is the tensor of edge states.
+    Arguments as in `messages_backward`, but `e` is the tensor of edge states.
     """
     (size, width), grad_e = e.shape, c.new_empty(e.shape)
     _to_edges[(max(size, 1), triton.cdiv(width, wide_columns(width)))](
@@ -119,15 +115,10 @@ def _to_copies(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the gradient of `c` for `each` consecutive node copies, in C columns.
+    """Triton kernel of `messages_backward`: compute the gradient of node states.
 
-    The program also computes its part of the gradient of eps (`grad_eps`) and, with
-    `AFFINE`, its part of the gradients of slope and offset (`partial`).
-
-    `grad`, `c`, `e`, `eps` and `more` are as in `messages_backward`. `ptr` and `order`
-    group the edge copies by source; `target` is the target of each edge copy. `edge` is
-    the graph's edge of each edge copy or, with `AFFINE`, the number from which its
-    state is computed.
+    One program computes `each` rows of this gradient and its share of the gradients of
+    the other parameters. Arguments as in `messages_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -189,11 +180,10 @@ def _to_edges(
     width,
     C: tl.constexpr,
 ):
-    """Compute the gradient of the state of one edge, in C columns, with one warp.
+    """Triton kernel of `_grad_of_rows`: compute the gradient of one edge's state.
 
-    `grad`, `c` and `e` are as in `_grad_of_rows`. `ptr` and `order` group the edge
-    copies by the graph's edge; `source` and `target` are the ends of each edge copy.
-    `grad_e` is the result, with `size` rows (edges) and `width` columns.
+    The gradient is a sum over all rooted subgraphs that contain the edge. Arguments as
+    in `_grad_of_rows`; `grad_e` receives the result.
     """
     row = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -22,7 +22,7 @@ WARPS = 4
 LEAST = 16
 """Smallest number of columns of a tile; tensor cores cannot multiply narrower tiles."""
 PARTS = 2048
-"""Approximate upper limit of the number of programs along the rows."""
+"""The rows are divided among at most about this many programs."""
 SHARED_MEMORY = 2**17
 """A GPU with at least this many bytes of shared memory per program has room for 4
 pipeline stages."""
@@ -51,13 +51,13 @@ class Columns(NamedTuple):
     """
 
     programs: int
-    """Number of programs along the columns."""
+    """How many programs share the columns of the result."""
     wide: int
-    """Number of columns of the wide tile; every program computes one wide tile."""
+    """How many columns of the result every program computes, such as 128."""
     narrow: int
-    """Number of columns of the narrow tile; used only if `has_narrow`."""
+    """How many further columns the last program computes if `has_narrow` is True."""
     has_narrow: bool
-    """Whether the last program computes a narrow tile in addition to its wide one."""
+    """Whether some columns at the end are left over for a second, narrower tile."""
 
 
 def cut_columns(width: int, most: int) -> Columns:
@@ -91,7 +91,7 @@ def cut_rows(rows: int, tile: int) -> tuple[int, int]:
 
 @cache
 def _most_stages(device: torch.device) -> int:
-    """Return the largest `Tile.stages` for which `device` has enough shared memory."""
+    """Return how many pipeline stages fit into the shared memory of `device`."""
     if device.type != "cuda":
         return 4
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -163,22 +163,22 @@ def multiply(
         matrix: Pointer to the matrix that is transposed, [width, depth].
         matrix_row: Row stride of `matrix`.
         matrix_column: Column stride of `matrix`.
-        row: Row indices of the tile.
-        wide: Column indices of the wide tile.
-        narrow: Column indices of the narrow tile.
+        row: Indices of the rows to compute.
+        wide: Indices of the columns to compute as the first tile.
+        narrow: Indices of the columns to compute as a second, narrower tile.
         last: Number of rows that are not padding; used with `MASKED`.
         rows: Number of rows of `h`.
         depth: Length of the summed axis: number of columns of `h`.
         width: Number of columns of the result.
         NORMED: Whether s = ReLU(scale h + shift); if False, s = h.
         MASKED: Whether to set padding rows of s to zero.
-        HAS_NARROW: Whether to compute the narrow tile.
+        HAS_NARROW: Whether to compute the second tile.
         PRECISION: The argument `input_precision` of `tl.dot`.
         K: Length of the slices of the summed axis that are loaded one by one.
 
     Returns:
-        The wide and the narrow tile of the product; without `HAS_NARROW`, the narrow
-        tile is zero.
+        The first and the second tile of the product. The second tile is zero if
+        `HAS_NARROW` is False.
     """
     of_wide = tl.zeros([row.shape[0], wide.shape[0]], dtype=h.dtype.element_ty)
     of_narrow = tl.zeros([row.shape[0], narrow.shape[0]], dtype=h.dtype.element_ty)
@@ -220,17 +220,18 @@ def multiply(
 
 @triton.jit
 def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexpr):
-    """Return the column indices of the wide and the narrow tile of one program.
+    """Return the indices of the columns that one program computes.
 
-    Only the last program has a narrow tile. Other programs get indices outside of the
-    tensor for the narrow tile, which loads and stores mask.
+    Every program computes a tile of `WIDE` columns. The last program also computes a
+    tile of `NARROW` columns; other programs get indices beyond the last column for it.
+    The result is the indices of the first and of the second tile.
 
     Args:
         program: Index of the program along the columns.
         programs: Number of programs along the columns.
         width: Number of columns of the result.
-        WIDE: Number of columns of a wide tile.
-        NARROW: Number of columns of a narrow tile.
+        WIDE: Number of columns of the first tile.
+        NARROW: Number of columns of the second tile.
     """
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)

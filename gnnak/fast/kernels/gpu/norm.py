@@ -19,7 +19,7 @@ def norm_act(
 
     Args:
         h: Rows before the norm, [m, c].
-        k: The norm's scale and shift, and the number of rows that are not padding.
+        k: The batch norm's scale and shift, and the number of rows without padding.
         relu: Whether to apply the ReLU; False = the norm's output is used directly.
         residual: Added at the end, [m, c]; None = no residual.
     """
@@ -62,10 +62,9 @@ def _norm_act(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the result of `norm_act`, written to `out`.
+    """Triton kernel of `norm_act`: one program computes one tile of the result.
 
-    `scale`, `shift` and `real` are fields of the norm's constants. `RELU`: apply the
-    ReLU. `ADDS`: add `residual`. `PADDED`: set the rows from `real` on to zero.
+    Arguments as in `norm_act`; `out` receives the result.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -27,7 +27,7 @@ def norm_act_backward(
     Args:
         grad: Gradient of the result of `norm_act`, [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         relu: Whether `norm_act` applied the ReLU.
 
     Returns:
@@ -63,9 +63,8 @@ def norm_act_and_grad(
     Args:
         grad: Gradient of ReLU(scale h + shift), [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
-        sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
-            ReLU's input and x = (h - mean) * rstd.
+        k: Scale, shift and statistics of the batch norm.
+        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
         into: Buffer that receives the gradient of `h`, [m, c].
 
     Returns:
@@ -85,14 +84,13 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Compute the gradient of `h` in `norm_act`, once the sums over all rows are known.
+    """Compute the gradient of `h` in `norm_act`, given those of the norm's parameters.
 
     Args:
         grad: Gradient of the result of `norm_act`, [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
-        sums: sum(g) and sum(g * x) over all rows, [2, c], with g the gradient of the
-            norm's output and x = (h - mean) * rstd.
+        k: Scale, shift and statistics of the batch norm.
+        sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
         relu: Whether `norm_act` applied the ReLU.
         into: Buffer that receives the gradient of `h`, [m, c].
         s: Buffer that receives the recomputed ReLU(scale h + shift), [m, c]; None = do
@@ -137,12 +135,10 @@ def _norm_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Sum g and g * x over one block of rows, in C columns.
+    """Triton kernel of `norm_act_backward`: gradients of the norm's weight and bias.
 
-    g is the gradient `grad`, set to zero where the ReLU's input is not positive, and
-    x = (h - mean) * rstd. `scale`, `shift`, `mean` and `rstd` are the norm's constants.
-    `partial` [blocks, 2, width] receives the sums; a block has `steps` tiles of `BLOCK`
-    rows.
+    One program sums over one block of rows and writes its sums to `partial`. Arguments
+    as in `norm_act_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -192,12 +188,9 @@ def _norm_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the gradient of `h`, for `norm_grad_rows`.
+    """Triton kernel of `norm_grad_rows`: compute one tile of the gradient of `h`.
 
-    `grad`, `h`, `sums`, `into` and `s` are as in `norm_grad_rows`; `scale`, `shift`,
-    `mean`, `rstd`, `real` and `OF_BATCH` are fields of the norm's constants. `RELU`:
-    `norm_act` applied the ReLU. `PADDED`: `real` is given. `FORWARD`: also write a tile
-    of `s`.
+    Arguments as in `norm_grad_rows`; `into` receives the gradient.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

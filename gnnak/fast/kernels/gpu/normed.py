@@ -22,7 +22,7 @@ def norm_act_at(
 
     Args:
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         residual: Added after the ReLU, [m, c]; None = no residual.
         index: Indices of the s rows to return, [s].
         ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
@@ -55,7 +55,7 @@ def norm_act_at(
 
 @triton.jit
 def load_columns(values, column, inside):
-    """Load one value per column of a tile, as [1, C], to broadcast over the rows.
+    """Load one value for each column of a tile, as a tensor with one row, [1, C].
 
     Args:
         values: Pointer to the values of all columns.
@@ -67,21 +67,21 @@ def load_columns(values, column, inside):
 
 @triton.jit
 def norm_correction(value, mean, rstd, sums, column, inside, width, last):
-    """Return (sum(g) + x * sum(g * x)) / N for a tile, with x = (value - mean) * rstd.
+    """Return the correction term in the gradient of a batch norm, for one tile.
 
-    Let g be the gradient of a batch norm's output. The gradient of its input is
-    scale * (g - correction), and this function returns the correction. It arises
-    because mean and rstd depend on all N input rows.
+    If g is the gradient of the norm's output, the gradient of its input is
+    scale * (g - correction). The correction arises because the norm's statistics depend
+    on all input rows.
 
     Args:
         value: A tile of the input rows of the norm.
         mean: Pointer to the mean of every column.
         rstd: Pointer to the reciprocal standard deviation of every column.
-        sums: Pointer to sum(g) and sum(g * x) of every column, [2, width].
+        sums: Pointer to the gradients of the norm's bias and weight, [2, width].
         column: Column indices of the tile.
         inside: The mask of columns that exist.
         width: Number of columns of the tensor.
-        last: N, the number of rows that are not padding.
+        last: Number of rows that are not padding.
     """
     mean_ = load_columns(mean, column, inside)
     rstd_ = load_columns(rstd, column, inside)
@@ -161,12 +161,9 @@ def _normed_at(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the selected rows, for `norm_act_at`.
+    """Triton kernel of `norm_act_at`: compute one tile of the selected rows.
 
-    `index` has the `size` selected rows, and `out` is the result. `APPENDED` is 4 if
-    `BIAS_COLUMN` is to be appended, else 0; the programs of the first columns append
-    it. Other arguments as in `normed_tile`; with `MASKED`, `real` points to the number
-    of rows that are not padding.
+    Arguments as in `norm_act_at`; `out` receives the selected rows.
     """
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -18,16 +18,18 @@ from gnnak.subgraphs.groups import Groups
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
+    """Add three rows for each edge of each rooted subgraph, [f, c].
 
-    Here r is the graph's edge of the edge copy. The sum replaces the first Linear of
-    PNA*'s message network (see `plain.pair_sum`). The gathered rows are never stored.
+    For an edge from node copy j to node copy i (nodes as seen in that subgraph), the
+    sum is `at_target[i] + at_source[j] + at_edge[r]`; r is the edge's index in the
+    graph. The gathered rows are never stored.
 
     Args:
-        at_target: Product for each node copy as a target, [m, c].
-        at_source: Product for each node copy as a source, [m, c].
-        at_edge: Product for each edge of the graph, [e, c]; None = edges have no state.
-        edges: The f edge copies of all rooted subgraphs.
+        at_target: The row that each node copy contributes as a target, [m, c].
+        at_source: The row that each node copy contributes as a source, [m, c].
+        at_edge: The row that each edge of the graph contributes, [e, c]; None = no
+            such row.
+        edges: The f edges of all rooted subgraphs.
     """
     rows, width = edges.edge.numel(), at_target.size(1)
     out = at_target.new_empty(rows, width)
@@ -55,8 +57,8 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     groups, so no atomic operations are needed.
 
     Args:
-        message: One message per edge copy, [f, c], sorted by group; padding rows come
-            last.
+        message: One message for each of the f edges of all rooted subgraphs, [f, c],
+            sorted by group; padding rows come last.
         groups: The messages that each of k groups aggregates; `groups.order` is None.
     """
     width = message.size(1)
@@ -114,10 +116,9 @@ def _pair_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one tile of the result of `pair_sum`, for `BLOCK` edge copies.
+    """Triton kernel of `pair_sum`: one program computes one tile of the result.
 
-    `at_target`, `at_source` and `at_edge` are as in `pair_sum`; `target`, `source` and
-    `edge` are the fields of `edges`; `out` is the result. `EDGES`: add `at_edge`.
+    Arguments as in `pair_sum`; `out` receives the result.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -144,14 +145,9 @@ def _pna_pool(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Aggregate the rows of `GROUPS` groups, in C columns, for `pna_pool`.
+    """Triton kernel of `pna_pool`: compute mean, min, max and std of a few groups.
 
-    The first loop computes mean, minimum and maximum. The second loop sums the squared
-    deviations from the mean, which is more precise than E[x^2] - E[x]^2. Iteration k of
-    a loop handles the k-th row of every group; the loop ends with the largest group.
-
-    `ptr` is where the rows of each group start in `message`. `out` is the result, with
-    `size` rows (groups) and four times `width` columns.
+    Arguments as in `pna_pool`; `out` receives the result.
     """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
@@ -164,6 +160,7 @@ def _pna_pool(
     total = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
     low = tl.full([GROUPS, C], float("inf"), dtype=out.dtype.element_ty)
     high = tl.full([GROUPS, C], float("-inf"), dtype=out.dtype.element_ty)
+    # Iteration k of a loop handles the k-th row of every group.
     k = 0
     while k < longest:
         seen = (k < count)[:, None] & inside
@@ -174,6 +171,7 @@ def _pna_pool(
         high = tl.maximum(high, tl.where(seen, value, float("-inf")))
         k += 1
     mean = total / many
+    # Summing squared deviations is more precise than E[x^2] - E[x]^2.
     m2 = tl.zeros([GROUPS, C], dtype=out.dtype.element_ty)
     k = 0
     while k < longest:
@@ -203,11 +201,10 @@ def _pna_to_rows(
     GROUPS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the gradients of the rows of `GROUPS` groups, in C columns.
+    """Triton kernel of `pna_pool_backward`: compute the gradients of messages.
 
-    The first loop counts the rows that attain the minimum and the maximum; the second
-    loop writes the gradients to `out`. `grad` (row stride `stride`), `message` and
-    `pooled` are as in `pna_pool_backward`; `ptr`, `size` and `width` as in `_pna_pool`.
+    One program handles all messages of `GROUPS` groups. Arguments as in
+    `pna_pool_backward`; `out` receives the gradients.
     """
     group = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
     column = tl.program_id(1) * C + tl.arange(0, C)[None, :]

@@ -23,9 +23,10 @@ def gate_pool(
     node copies of one group, so no atomic additions are needed.
 
     Args:
-        z: One row per node copy, before the norm, [m, c].
-        k: The norm's scale and shift.
-        gate: Table of factors, one row per hop, [t, c]; None = no gate.
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: The batch norm's scale and shift.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
         rows: The row of `gate` for each node copy, [m].
         groups: Which node copies are summed into each output row.
 
@@ -73,14 +74,9 @@ def _gate_pool(
     ORDERED: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the sum of one group, in C columns, with one warp, for `gate_pool`.
+    """Triton kernel of `gate_pool`: one program computes the sum of one group.
 
-    Each iteration loads the rows of two node copies, then the indices of the next two,
-    and only then adds, so that the latencies of the loads overlap.
-
-    Arguments as in `gate_pool`; `ptr` and `order` are the fields of `groups`, and `out`
-    is the result, with `size` rows (groups) and `width` columns. Without `GATED`,
-    `gate` is ignored; without `ORDERED`, `order` is.
+    Arguments as in `gate_pool`; `out` receives the sums.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -92,6 +88,8 @@ def _gate_pool(
     copy = load_index(order, k, k < end, ORDERED)
     copy_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
     total = tl.zeros([C], dtype=out.dtype.element_ty)
+    # Load two rows, then the indices of the next two, and only then add: the latencies
+    # of the loads overlap.
     while k < end:
         both = inside & (k + 1 < end)
         value = tl.load(z + copy.to(tl.int64) * stride + column, mask=inside, other=0.0)

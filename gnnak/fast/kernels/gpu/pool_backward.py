@@ -36,11 +36,12 @@ def gate_pool_backward(
 
     Args:
         grad: Gradient of the result of `gate_pool`, [number of groups, c].
-        z: One row per node copy, before the norm, [m, c].
-        k: The norm's constants.
-        gate: Table of factors, [t, c]; None = no gate.
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
         rows: The row of `gate` for each node copy, [m].
-        key: The group that each node copy belongs to, [m].
+        key: The group into whose sum each node copy was added, [m].
         into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
             which is then overwritten.
 
@@ -121,16 +122,11 @@ def _pool_sums(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute partial sums over one block of node copies, in C columns.
+    """Triton kernel of `gate_pool_backward`: gradients of the norm and the gate.
 
-    `partial` [blocks, 2 + size, width] receives sum(g), sum(g * x) and, with `GATED`,
-    the gradient of the gate's table, for g, x, G and y as in the module's docstring.
-    That gradient is the product of a one-hot matrix (the table row of each node copy)
-    with G * y. `SIZE` is the number of table rows, `size`, rounded up to a power of
-    two.
-
-    `grad`, `z`, `gate`, `rows` and `key` are as in `gate_pool_backward`; `scale`,
-    `shift`, `mean`, `rstd` and `real` are the norm's constants.
+    One program sums the gradients of the norm's bias, the norm's weight and the gate
+    over one block of rows, and writes the three sums to `partial`. Arguments as in
+    `gate_pool_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -202,10 +198,10 @@ def _pool_to_rows(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute the gradient of `z` for one tile of node copies; zero for padding rows.
+    """Triton kernel of `gate_pool_backward`: one tile of the gradient of `z`.
 
-    `sums` has the totals of the partial sums, and `into` receives the gradient. Other
-    arguments as in `_pool_sums`.
+    `sums` holds the gradients of the norm's bias and weight, and `into` receives the
+    gradient of `z`. Other arguments as in `gate_pool_backward`.
     """
     copy = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)

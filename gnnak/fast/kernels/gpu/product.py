@@ -51,7 +51,7 @@ def norm_linear(
 
     Args:
         h: Rows before the norm, [m, w].
-        k: The norm's scale and shift; None = no norm and no ReLU, s = h.
+        k: The batch norm's scale and shift; None = no norm and no ReLU, s = h.
         matrix: Weight of the Linear, [c, w].
         offset: Bias of the Linear, [c]; None = no bias.
         real: Number of rows that are not padding, a scalar; None = all.
@@ -124,14 +124,10 @@ def _product(
     NARROW: tl.constexpr,
     HAS_NARROW: tl.constexpr,
 ):
-    """Compute one block of rows of the product, and its column statistics.
+    """Triton kernel of `norm_linear`: compute one block of rows of the product.
 
-    `out` receives the product. `partial` [2, blocks, width] receives the mean and the
-    sum of squared deviations of every column (see `Moments`). A block has `steps` tiles
-    of `BLOCK` rows.
-
-    Other arguments as in `norm_linear` and `multiply`. `OFFSET`: add `offset`.
-    `PADDED`: `real` is given. `WIDE`, `NARROW`: how many columns the two tiles have.
+    It also writes the mean and the sum of squared deviations of the block's columns to
+    `partial`. Arguments as in `norm_linear`; `out` receives the product.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)

@@ -49,20 +49,17 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the gradients of `norm_linear`.
 
-    There are three steps. The first computes the gradient of s and the sums that the
-    norm's gradients need. The second computes the gradient of `h`, and recomputes s if
-    it is None. The third computes the gradient of `matrix`, `grad^T s`, with PyTorch: a
-    Triton product that sums over the rows of both factors is slow.
+    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
 
     Args:
         grad: Gradient of the product, [m, c].
         h: Rows before the norm, [m, w].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         s: The left factor of the product, [m, w]; must be given if a residual was added
             to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
         matrix: Weight of the Linear, [c, w].
-        more: Gradient of s from other uses, for the rows of root nodes only; it is
-            added. None = s has no other uses.
+        more: Gradient to add to that of s, for the rows of root nodes only; None =
+            nothing to add.
         into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
             which is then overwritten.
 
@@ -79,17 +76,17 @@ def norm_linear_backward(
         s = norm_act_and_grad(grad_s, h, k, sums, into)
     else:
         norm_grad_rows(grad_s, h, k, sums, True, into)
+    # A Triton product that sums over the rows of both factors is slow: use PyTorch.
     return sums[1], sums[0], grad_s, grad.t() @ s
 
 
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradient of s, [m, w], and those of the norm's bias and weight.
+    """Return two gradients: of the Linear's input, and of the norm's bias and weight.
 
-    Bias and weight gradient are returned as one tensor, [2, w]: sum(g) and sum(g * x)
-    over all rows, with g the gradient of the ReLU's input and x = (h - mean) * rstd.
-    Arguments as in `norm_linear_backward`.
+    The gradients of bias and weight are the two rows of one tensor. Arguments as in
+    `norm_linear_backward`.
     """
     rows, width = h.shape
     count, steps = cut_rows(rows, TILE.rows)
@@ -148,16 +145,10 @@ def _product_to_rows(
     K: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute one block of rows of the gradient of s, in C columns, and partial sums.
+    """Triton kernel of `_grad_rows`: compute the gradient of the Linear's input.
 
-    The gradient `grad_s` is grad @ matrix. With `ADDS`, `added[subgraph]` is added to
-    the rows of root nodes. Each program finds the root nodes among its own rows, so no
-    atomic additions are needed. `partial` [blocks, 2, width] receives the sums that
-    `_grad_rows` describes, for the rows of the block.
-
-    `matrix` is transposed, [width, depth]. `scale`, `shift`, `mean` and `rstd` are the
-    norm's constants; `added`, `centroid` and `subgraph` are the fields of `more`. A
-    block has `steps` tiles of `BLOCK` rows; K is the slice length of the summed axis.
+    One program handles one block of rows, and writes its share of the gradients of the
+    norm's bias and weight to `partial`. Arguments as in `_grad_rows`.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width

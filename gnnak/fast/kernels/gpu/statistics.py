@@ -113,11 +113,10 @@ def _moments(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Compute mean and m2 (sum of squared deviations) of one block of rows.
+    """Triton kernel of `moments_of`: compute column statistics of a block of rows.
 
-    A block has `steps` tiles of `BLOCK` rows; the program computes C columns. `h` and
-    `real` are as in `moments_of`; `partial` [2, count, width] receives the results, for
-    `count` blocks.
+    `partial` receives the mean and the sum of squared deviations of every column.
+    Arguments as in `moments_of`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -146,9 +145,9 @@ def _moments(
 
 @triton.jit
 def add_rows(mean, m2, seen, value, shown, new):
-    """Update the mean and m2 of the rows seen so far with the rows of a further tile.
+    """Update column statistics of the rows seen so far with the rows of a further tile.
 
-    This is Chan's algorithm; m2 is the sum of squared deviations from the mean.
+    This is Chan's algorithm.
 
     Args:
         mean: Mean of every column over the rows seen so far.
@@ -159,7 +158,7 @@ def add_rows(mean, m2, seen, value, shown, new):
         new: Number of rows of the tile to add.
 
     Returns:
-        Mean and m2 of all `seen + new` rows.
+        Mean and sum of squared deviations of all `seen + new` rows.
     """
     both = tl.maximum(seen + new, 1)
     of_new = tl.sum(tl.where(shown, value, 0.0), axis=0) / tl.maximum(new, 1)
@@ -191,19 +190,10 @@ def _combine(
     PARTS: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Merge the statistics of all blocks and compute the norm's constants.
+    """Triton kernel of `norm_constants`: merge the statistics of all blocks of rows.
 
-    One program handles C columns.
-
-    There are `PARTS` lanes. Lane p merges the blocks p, p + PARTS, p + 2 PARTS, and so
-    on; then the lanes are merged. If more than one row is not padding, the running
-    statistics are updated. `out` [4, width] receives scale, shift, mean and rstd.
-
-    `partial` [2, count, width] has means and sums of squared deviations of `count`
-    blocks of `rows_a_part` rows; `half` and `stride` are the strides of its first and
-    second axis.
-    `weight`, `bias`, `running_mean`, `running_var`, `tracked` (the number of batches
-    tracked), `EPS` and `MOMENTUM` belong to the batch norm. `PADDED`: `real` is given.
+    It writes the scale, shift, mean and reciprocal standard deviation of every column
+    to `out`, and updates the running statistics of the batch norm.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width
@@ -217,6 +207,7 @@ def _combine(
     seen = tl.zeros([PARTS, 1], dtype=out.dtype.element_ty)
     means = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
     m2s = tl.zeros([PARTS, C], dtype=out.dtype.element_ty)
+    # Row p of the tile merges the blocks p, p + PARTS, p + 2 PARTS, and so on.
     first = 0
     while first < count:
         part = first + tl.arange(0, PARTS)

@@ -28,9 +28,9 @@ def add_up(partial: Tensor) -> Tensor:
 
 @for_all_sizes
 def _add_up(partial, out, count, width, PARTS: tl.constexpr, C: tl.constexpr):
-    """Sum C columns of `partial` [count, width] over its rows, `PARTS` rows at a time.
+    """Triton kernel of `add_up`: one program sums C columns over all rows.
 
-    `out` [width] receives the sums.
+    Arguments as in `add_up`; `out` receives the sums.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     inside = column < width

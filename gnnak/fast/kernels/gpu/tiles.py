@@ -11,7 +11,7 @@ BLOCK = 32
 GROUPS = 8
 """Number of groups that one program sums in parallel, one in each row of its tile."""
 EACH = 4
-"""Number of groups that one program sums one after the other, in other kernels."""
+"""Number of groups in kernels whose programs sum their groups one after the other."""
 SUMMED = 64
 """Rows per tile in kernels that compute partial sums over rows."""
 PARTS = 512
@@ -19,7 +19,7 @@ PARTS = 512
 
 
 def wide_columns(width: int) -> int:
-    """Return the number of columns per tile for programs of one warp.
+    """Return the number of columns per tile for kernels whose programs have one warp.
 
     It is `width` rounded up to a power of two (as Triton requires), from 16 to 256.
     """
@@ -27,7 +27,7 @@ def wide_columns(width: int) -> int:
 
 
 def columns(width: int) -> int:
-    """Return the number of columns per tile for tiles of several rows.
+    """Return the number of columns per tile for kernels whose tiles have several rows.
 
     It is `width` rounded up to a power of two (as Triton requires), from 16 to 64.
     """
@@ -62,11 +62,10 @@ def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int,
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return the k-th row in the order of groups.
+    """Return the index of the k-th row when rows are sorted by group.
 
-    With `ORDERED`, this is `order[k]`, where `order` points to the permutation that
-    sorts rows by group, or 0 if `live` is false. Without `ORDERED`, rows are already
-    sorted by group, so this is k.
+    With `ORDERED`, this is `order[k]`, or 0 if `live` is false. Without `ORDERED`, the
+    rows are already sorted by group, so this is k.
     """
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)

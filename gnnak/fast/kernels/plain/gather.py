@@ -1,6 +1,6 @@
 """Gathers and segment sums: the PyTorch reference of the Triton kernels.
 
-A node copy is a node as seen in one rooted subgraph. `Groups` are rows grouped by key,
+A node copy is a node as seen in one rooted subgraph. `Groups` assign rows to groups,
 in CSR form (compressed sparse rows).
 """
 
@@ -11,16 +11,17 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
-    """Gather and concatenate, `[x[node] || table[rows]]`, for m node copies.
+    """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
-    Every rooted subgraph gets its own copy of the state of each node that it contains.
-    The embedding of the hop (the distance from the root) is appended to that copy.
+    Every rooted subgraph gets its own copy of the state of each node that it contains
+    (a node copy). The embedding of the hop is appended.
 
     Args:
         x: States of the graph's n nodes, [n, c].
-        table: Hop embeddings, [t, h] with few rows; None = gather `x` alone.
-        node: The row of `x` for each node copy, [m].
-        rows: The row of `table` for each node copy, [m].
+        table: Embeddings of the hops (distances from the root), one per row, [t, h].
+            None = gather `x` alone.
+        node: The row of `x` for each of the m node copies, [m].
+        rows: The row of `table` for each of the m node copies, [m].
 
     Returns:
         The states of the node copies, [m, c + h].
@@ -36,7 +37,7 @@ def sum_by(values: Tensor, groups: Groups) -> Tensor:
 
     Args:
         values: The rows to sum, [m, c].
-        groups: Which rows belong to each of k groups.
+        groups: Which of the m rows belong to each of k groups.
 
     Returns:
         One sum per group, [k, c].
@@ -55,19 +56,20 @@ def weighted_sum(
     nonzero entries i in row g of the sparse matrix.
 
     Args:
-        values: The dense matrix, [r, c].
+        values: The dense matrix, with r rows and c columns, [r, c].
         index: The column of each of the q nonzero entries: a row of `values`, [q].
         weight: The value of each nonzero entry, [q].
-        groups: The nonzero entries grouped by their row in the sparse matrix; k groups.
+        groups: The nonzero entries in each of the k rows of the sparse matrix.
     """
     share = weight.to(values.dtype)[:, None] * values.index_select(0, index)
     return sum_by(share, groups)
 
 
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
-    """Return the gradient of `table` in `table[rows]`, [size, c].
+    """Return the gradient of a table from which rows were gathered, [size, c].
 
-    For each row of the table, this sums the gradients of all places that gathered it.
+    The forward pass was `table[rows]`. For each row of the table, this sums the
+    gradients of all places that gathered it.
 
     Args:
         values: The gradient of the gathered rows `table[rows]`, [m, c].
@@ -78,9 +80,10 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Convert CSR form to coordinates: return all pairs (group, row) as two tensors.
+    """Return the group and the index of every row that belongs to a group.
 
-    The pairs are sorted by group. Padding rows belong to no group, so no pair has them.
+    The result is two tensors of equal length, sorted by group. Padding rows belong to
+    no group.
     """
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)

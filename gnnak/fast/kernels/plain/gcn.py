@@ -15,12 +15,13 @@ from gnnak.subgraphs.groups import Groups
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
 
-    d_i = 1 + the number of edge copies j -> i with j != i. Self loops of the graph are
-    not counted; the 1 stands for the one self loop that GCN adds to every node.
+    A node copy is a node as seen in one rooted subgraph. Its degree d_i is 1 + the
+    number of edges j -> i with j != i in that subgraph. The 1 stands for the self
+    loop that GCN adds to every node.
 
     Args:
         like: Any tensor; the result gets its dtype and device.
-        edges: The edge copies of all rooted subgraphs.
+        edges: The edges of all rooted subgraphs.
     """
     key, row = group_members(edges.by_target)
     from_others = (edges.source.index_select(0, row) != key).to(like.dtype)
@@ -33,18 +34,18 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    This computes GCN's forward pass if the edge copies are grouped by target and `end`
-    holds their sources. It computes the gradient of `h` if the edge copies are grouped
-    by source, `end` holds their targets, `h` is the gradient of the sums, and `bias` is
-    None.
+    This is GCN's forward pass if the edges are grouped by target and `end` holds their
+    sources. With source and target swapped, and the gradient of the result as `h`, it
+    is the gradient of GCN's input.
 
     Args:
-        h: One row per node copy, [m, w].
+        h: One row for each of the m node copies, [m, w]. A node copy is a node as seen
+            in one rooted subgraph.
         scale: The result of `gcn_scale`, [m].
         bias: Added to every row, [w]; None = no bias.
-        end: For each of f edge copies, the node copy j whose row is summed, [f].
-        groups: The edge copies grouped by the node copy i that receives the sum; m
-            groups.
+        end: For each of the f edges of all subgraphs, the node copy j whose row is
+            summed, [f].
+        groups: The edges over which the sum of each node copy i runs; m groups.
 
     Returns:
         One sum per node copy i, [m, w].

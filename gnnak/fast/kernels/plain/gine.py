@@ -13,12 +13,14 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
+    This is GINE's aggregation, in every rooted subgraph.
+
     Args:
-        c: States of the m node copies, [m, w].
-        e: States of the graph's edges, as `EdgeStates.at` returns them: one row per
-            edge of the graph, or the affine form with one number per edge copy.
+        c: States of the m node copies, [m, w]. A node copy is a node as seen in one
+            rooted subgraph.
+        e: States of the graph's edges, as `EdgeStates.at` returns them.
         eps: GINE's learned scalar, [1].
-        edges: The edge copies j -> i of all rooted subgraphs.
+        edges: The edges j -> i of all rooted subgraphs.
     """
     sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
     return ((1 + eps) * c).index_add(0, edges.target, sent)
@@ -36,10 +38,10 @@ def messages_backward(
 
     Args:
         grad: Gradient of the result of `messages`, [m, w].
-        c: States of the m node copies, as in `messages`.
+        c: States of the m node copies (nodes as seen in one rooted subgraph), [m, w].
         e: Edge states, as in `messages`.
         eps: GINE's learned scalar, as in `messages`.
-        edges: The edge copies, as in `messages`.
+        edges: The edges of all rooted subgraphs, as in `messages`.
         more: Gradient of `c` from other uses of `c`, [m, w]. It is added to the
             gradient of `c` here to save a separate addition.
 
@@ -60,5 +62,9 @@ def messages_backward(
 
 
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
-    """Return the state of each of the f edge copies, [f, w]."""
+    """Return the state of each edge copy, [f, w].
+
+    There are f edge copies: edges as seen in one rooted subgraph. A state has w
+    columns.
+    """
     return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)

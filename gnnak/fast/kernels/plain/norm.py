@@ -86,7 +86,7 @@ def norm_act(
 
     Args:
         h: Rows before the norm, [m, c].
-        k: The norm's scale and shift, and the number of rows that are not padding.
+        k: The batch norm's scale and shift, and the number of rows without padding.
         relu: Whether to apply the ReLU; False = the norm's output is used directly.
         residual: Added at the end, [m, c]; None = no residual.
     """
@@ -104,7 +104,7 @@ def norm_act_at(
 
     Args:
         h: Rows before the norm, [m, c].
-        k: The norm's scale and shift, as in `norm_act`.
+        k: The batch norm's scale and shift, as in `norm_act`.
         residual: Added after the ReLU, [m, c]; None = no residual.
         index: Indices of the s rows to return, [s].
         ones: Whether to append `BIAS_COLUMN`, (1, 0, 0, 0), to every row; the result is
@@ -124,7 +124,7 @@ def norm_act_backward(
     Args:
         grad: Gradient of the result of `norm_act`, [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants, as in `norm_act`.
+        k: Scale, shift and statistics of the batch norm, as in `norm_act`.
         relu: Whether `norm_act` applied the ReLU.
 
     Returns:
@@ -151,7 +151,7 @@ def norm_backward(
     Args:
         grad: Gradient of the norm's output, [m, c].
         h: Rows before the norm, [m, c].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
 
     Returns:
         Gradients of `h` [m, c], of the norm's weight [c] and of its bias [c].

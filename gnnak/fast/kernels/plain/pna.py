@@ -19,19 +19,19 @@ LEAST = 1e-5
 def pair_sum(
     at_target: Tensor, at_source: Tensor, at_edge: Tensor | None, edges: Edges
 ) -> Tensor:
-    """Return `at_target[i] + at_source[j] + at_edge[r]` per edge copy j -> i, [f, c].
+    """Add three rows for each edge of each rooted subgraph, [f, c].
 
-    Here r is the graph's edge of the edge copy. This sum replaces the first Linear of
-    PNA*'s message network, whose input is the concatenation `[c_i, c_j, e_r]` of
-    target, source and edge state. The Linear is split into three products, computed
-    once per node copy or edge of the graph. This function adds them for each of f edge
-    copies, so the concatenation is never stored.
+    For an edge from node copy j to node copy i (nodes as seen in that subgraph), the
+    sum is `at_target[i] + at_source[j] + at_edge[r]`; r is the edge's index in the
+    graph. The sum replaces a Linear of the concatenated states of target, source and
+    edge, so the concatenation is never stored.
 
     Args:
-        at_target: Product for each node copy as a target, [m, c].
-        at_source: Product for each node copy as a source, [m, c].
-        at_edge: Product for each edge of the graph, [e, c]; None = edges have no state.
-        edges: The edge copies of all rooted subgraphs.
+        at_target: The row that each node copy contributes as a target, [m, c].
+        at_source: The row that each node copy contributes as a source, [m, c].
+        at_edge: The row that each edge of the graph contributes, [e, c]; None = no
+            such row.
+        edges: The f edges of all rooted subgraphs.
     """
     out = at_target.index_select(0, edges.target)
     out = out + at_source.index_select(0, edges.source)
@@ -45,8 +45,8 @@ def pna_pool(message: Tensor, groups: Groups) -> Tensor:
     min and max 0 and variance 0.
 
     Args:
-        message: One message per edge copy, [f, c], sorted by group; padding rows come
-            last.
+        message: One message for each of the f edges of all rooted subgraphs, [f, c],
+            sorted by group; padding rows come last.
         groups: The messages that each of k groups aggregates. Messages are already
             sorted, so `groups.order` is None.
     """

@@ -19,9 +19,10 @@ def gate_pool(
     """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`.
 
     Args:
-        z: One row per node copy, before the norm, [m, c].
-        k: The norm's scale and shift.
-        gate: Table of factors, one row per hop, [t, c]; None = no gate.
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: The batch norm's scale and shift.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
         rows: The row of `gate` for each node copy, [m].
         groups: Which node copies are summed into each output row.
 
@@ -47,11 +48,12 @@ def gate_pool_backward(
 
     Args:
         grad: Gradient of the result of `gate_pool`, [number of groups, c].
-        z: One row per node copy, before the norm, [m, c].
-        k: The norm's constants.
-        gate: Table of factors, [t, c]; None = no gate.
+        z: One row for each of the m node copies (nodes as seen in one rooted subgraph),
+            before the norm, [m, c].
+        k: Scale, shift and statistics of the batch norm.
+        gate: Factors for each of t hops (distances from the root), [t, c]; None = 1.
         rows: The row of `gate` for each node copy, [m].
-        key: The group that each node copy belongs to, [m].
+        key: The group into whose sum each node copy was added, [m].
         into: Buffer that receives the gradient of `z`, [m, c]. It may be `z` itself,
             which is then overwritten.
 

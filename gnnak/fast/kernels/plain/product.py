@@ -35,7 +35,7 @@ def norm_linear(
 
     Args:
         h: Rows before the norm, [m, w].
-        k: The norm's scale and shift; None = no norm and no ReLU, s = h.
+        k: The batch norm's scale and shift; None = no norm and no ReLU, s = h.
         matrix: Weight of the Linear, [c, w].
         offset: Bias of the Linear, [c]; None = no bias.
         real: Number of rows that are not padding, a scalar; None = all.
@@ -61,12 +61,12 @@ def norm_linear_backward(
     Args:
         grad: Gradient of the product, [m, c].
         h: Rows before the norm, [m, w].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         s: The left factor of the product, [m, w]; must be given if a residual was added
             to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
         matrix: Weight of the Linear, [c, w].
-        more: Gradient of s from other uses, for the rows of root nodes only; it is
-            added. None = s has no other uses.
+        more: Gradient to add to that of s, for the rows of root nodes only; None =
+            nothing to add.
         into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
             which is then overwritten.
 
@@ -90,7 +90,7 @@ def compose_norm_linear(
     Args:
         norm_act: The function that computes norm and ReLU.
         h: Rows before the norm, [m, w].
-        k: The norm's scale and shift; None = no norm and no ReLU.
+        k: The batch norm's scale and shift; None = no norm and no ReLU.
         matrix: Weight of the Linear, [c, w].
         offset: Bias of the Linear, [c]; None = no bias.
 
@@ -119,7 +119,7 @@ def compose_norm_linear_backward(
         norm_act_backward: The function that computes the gradients of norm and ReLU.
         grad: Gradient of the product, [m, c].
         h: Rows before the norm, [m, w].
-        k: The norm's constants.
+        k: Scale, shift and statistics of the batch norm.
         s: The left factor of the product, [m, w]; None = recompute it from `h`.
         matrix: Weight of the Linear, [c, w].
         more: Further gradient of s for the rows of root nodes; None = no such gradient.
