@@ -82,13 +82,14 @@ def build(
     """Build a `Dataset` from graphs and check that targets and features fit the task.
 
     Args:
-        info: Task, metric and protocols; this function fills in features and source.
+        info: Description of the data set; this function fills in features and source.
         file: The graphs and their splits; `y` is converted to int64 for classification
             and to float32 for other tasks.
         source: Where the graphs come from: a file name, `generated (seed 0)`, ...
-        node_features: Kind and sizes of the node features; inferred from `x` if None.
-        edge_features: Kind and sizes of the edge features; inferred from `edge_attr`
-            if None.
+        node_features: Whether the node features are categorical or continuous, and how
+            many categories or channels they have; inferred from `x` if None.
+        edge_features: The same for the edge features; inferred from `edge_attr` if
+            None.
 
     Raises:
         FileFormatError: If the targets or features do not fit the data set.
@@ -120,13 +121,7 @@ def build(
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
     """Raise `FileFormatError` if targets are not finite, or classes are not integers.
 
-    Multilabel targets are not checked: they are NaN where the label is unknown.
-
-    Args:
-        source: Where the graphs come from, for the error message.
-        y: The targets.
-        whole: Whether the targets must be integers, that is classes.
-        info: Description of the data set.
+    Multilabel targets are not checked, since they are NaN where the label is unknown.
     """
     if info.task == "multilabel" or not y.is_floating_point():
         return
@@ -144,13 +139,6 @@ def _check_fits(
     """Raise `FileFormatError` if a file does not have the features of its data set.
 
     A file may have fewer categories than the data set, since some may not occur in it.
-
-    Args:
-        source: Where the graphs come from, for the error message.
-        key: Name of the features in the file: `x` or `edge_attr`.
-        found: Kind and sizes of the features in the file.
-        wanted: Kind and sizes of the features of the data set.
-        name: Name of the data set.
     """
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):

@@ -10,9 +10,11 @@ from gnnak.datasets.record import DatasetInfo, Metric, Protocol, Task
 from gnnak.nn.features import Categorical
 
 HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
+"""Protocols (ways to split and score a data set) of a data set whose default protocol
+is `held-out`. A user can choose `published` instead."""
 PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
-"""Protocols (how a data set is split and scored) of a data set; the first is the
-default."""
+"""Protocols (ways to split and score a data set) of a data set whose default protocol
+is `published`. A user can choose `held-out` instead."""
 
 
 def _info(

@@ -73,15 +73,7 @@ def adjacency(store: GraphStore, first: int, last: int) -> Tensor:
 
 
 def _count(adjacency: Tensor, substructure: Substructure) -> Tensor:
-    """Count one substructure in g graphs, given as padded adjacency matrices.
-
-    Args:
-        adjacency: Adjacency matrices, [g, n, n].
-        substructure: The substructure to count.
-
-    Returns:
-        The number of substructures in each graph, [g].
-    """
+    """Count one substructure in each graph, given the padded adjacency matrices."""
     degree = adjacency.sum(dim=2)
     if substructure == "star":
         return (degree * (degree - 1) * (degree - 2)).sum(dim=1) / 6

@@ -21,10 +21,11 @@ class Description:
     graphs: str
     """Number of graphs; written as `train / validation / test` if there is a split."""
     nodes: float
-    """Mean number of nodes, over the graphs that the paper's mean is over."""
+    """Mean number of nodes per graph, over all graphs or only over the training graphs
+    (see `over_training`)."""
     edges: float
-    """Mean number of edges, over the graphs that the paper's mean is over; edges are
-    counted as in the paper (see `edges_once`)."""
+    """Mean number of edges per graph, over all graphs or only over the training graphs
+    (see `over_training`). `edges_once` tells how undirected edges are counted."""
     over_training: tuple[str, ...]
     """Which of `"nodes"` and `"edges"` are means over the training graphs only; empty
     if both means are over all graphs."""
@@ -33,11 +34,13 @@ class Description:
     folds: int
     """Number of cross-validation folds; 0 if the data set has no folds."""
     node_features: str
-    """Kind and sizes of the node features, for example `categorical 28`."""
+    """Type and size of the node features, for example `categorical 28` for 28
+    categories."""
     edge_features: str
-    """Kind and sizes of the edge features; empty if edges have no features."""
+    """Type and size of the edge features, as for nodes; empty if edges have no
+    features."""
     task: str
-    """Kind of task: regression, classification or multilabel."""
+    """The task: regression, classification or multilabel."""
     outputs: int
     """Number of outputs: regression targets, classes or labels."""
     metric: str
@@ -102,7 +105,7 @@ def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
 
 
 def agrees(measured: float, printed: str) -> bool:
-    """Return whether a measured number can be printed so, by rounding or truncating.
+    """Return whether a measured number, rounded or truncated, is the printed number.
 
     Args:
         measured: The measured number.
@@ -116,7 +119,7 @@ def agrees(measured: float, printed: str) -> bool:
 
 
 def describe_features(features: Features | None) -> str:
-    """Return the kind and sizes of features as text; an empty string for None.
+    """Return the type and size of features as text; an empty string for None.
 
     >>> describe_features(Categorical((28,)))
     'categorical 28'

@@ -16,7 +16,7 @@ def folds_by_group(group: Tensor, num_folds: int, seed: int = 0) -> Tensor:
         seed: Seed of the random assignment.
 
     Returns:
-        [k, g]: 1 for the test graphs of a fold, 0 for its training graphs.
+        A matrix [k, g], one row per fold: 1 for test graphs, 0 for training graphs.
 
     >>> folds_by_group(torch.tensor([0, 0, 1, 1]), 2).sum(dim=0)
     tensor([1, 1, 1, 1])
@@ -38,7 +38,7 @@ def stratified_folds(y: Tensor, num_folds: int, seed: int = 0) -> Tensor:
         seed: Seed of the random assignment.
 
     Returns:
-        [k, g]: 1 for the test graphs of a fold, 0 for its training graphs.
+        A matrix [k, g], one row per fold: 1 for test graphs, 0 for training graphs.
 
     >>> stratified_folds(torch.tensor([0, 1, 0, 1]), 2)[:, :2].sum(dim=0)
     tensor([1, 1])

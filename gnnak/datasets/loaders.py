@@ -56,7 +56,7 @@ def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_csl(info: DatasetInfo, request: Request) -> Dataset:
-    """Load circular skip link (CSL) graphs: ten classes, five stratified folds."""
+    """Load circular skip link (CSL) graphs of ten classes, with stratified folds."""
     return _generated(info, request, pairs.csl_graphs)
 
 

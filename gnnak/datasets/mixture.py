@@ -47,14 +47,10 @@ def _ladder(size: int, random: np.random.Generator) -> nx.Graph:
 def _tree_on_path(
     size: int, spine: int, near: int, random: np.random.Generator
 ) -> nx.Graph:
-    """Sample a tree around a path.
+    """Sample a tree: a path of `spine` nodes, with further nodes attached at random.
 
-    Args:
-        size: Number of nodes of the tree.
-        spine: Number of nodes of the path; nodes 0 to spine - 1 are the path.
-        near: Nodes spine to near - 1 are attached to random nodes of the path, and
-            nodes near to size - 1 to random ones of the nodes spine to near - 1.
-        random: Random number generator.
+    Nodes with index below `near` are attached to the path, and the remaining nodes are
+    attached to those.
     """
     graph = nx.path_graph(spine)
     graph.add_edges_from((i, int(random.integers(spine))) for i in range(spine, near))
@@ -93,10 +89,9 @@ MIXTURE: dict[str, tuple[float, Sampler]] = {
     "caterpillar": (0.1, _caterpillar),
     "lobster": (0.1, _lobster),
 }
-"""Probability and sampler of each graph model. The parameters of a model are sampled
-uniformly: the edge probability of Erdos-Renyi graphs from 0..1; the edges per new node
-of Barabasi-Albert graphs, and the path length of caterpillars and lobsters, from 1..n-1
-for n nodes. Trees have power-law degrees with exponent 3."""
+"""Maps the name of each random graph model to its probability and a function that
+samples a graph. Parameters, such as the edge probability of Erdos-Renyi graphs, are
+sampled uniformly."""
 
 
 def property_graphs(
@@ -142,14 +137,14 @@ def property_graphs(
 def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     """Remove some edges at random and add about as many elsewhere.
 
-    For every pair of nodes, take the mean of two uniform random numbers. An edge
-    remains if this mean is below 0.9. A missing edge is added if the mean is below a
-    smaller threshold; that threshold is chosen so that the number of edges would stay
-    the same if the mean were uniform. If more than half of all pairs are edges, missing
-    edges are added below 0.1 and the threshold for edges is chosen.
+    Every pair of nodes gets a random number from 0 to 1. An edge remains if its number
+    is below 0.9. A pair without an edge gets one if its number is below a smaller
+    threshold, chosen such that about as many edges are added as are removed. If more
+    than half of all pairs are edges, the threshold for adding is 0.1 instead, and the
+    threshold for edges is chosen.
 
-    The published generator does the same. Because the mean of two numbers is not
-    uniform, 98 % of the edges remain, not 90 %.
+    As in the published generator, the random number is the mean of two uniform numbers,
+    so that 98 % of the edges remain, not 90 %.
 
     Args:
         joined: Symmetric adjacency matrix, bool [n, n].
@@ -175,10 +170,9 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
 def _without_isolated_nodes(
     sampler: Sampler, size: int, random: np.random.Generator
 ) -> Matrix:
-    """Sample a graph, permute its nodes and toggle edges, until no node is isolated.
+    """Sample graphs until one has no isolated node; return its adjacency matrix.
 
-    Returns:
-        The adjacency matrix, bool [size, size].
+    The nodes of each sampled graph are permuted, and `toggled` changes some edges.
     """
     while True:
         graph = sampler(size, random)

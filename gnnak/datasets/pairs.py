@@ -17,7 +17,7 @@ from gnnak.graphs.named import Graph
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
 CORES = tuple(range(3, 9))
-"""Possible lengths m of the short cycles in `exp_like_graphs`."""
+"""Possible lengths of the short cycles in `exp_like_graphs`."""
 
 CFI_BASES = {
     "K4": nx.complete_graph(4),
@@ -110,14 +110,8 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
     """Build cycles with the same tree attached to every node, plus a further component.
 
-    A tree has `tree_size = len(parent) + 1` nodes, including its root, which is a node
-    of a cycle. Node `tree_size * i` is the i-th node of the cycles; the other nodes of
-    its tree have the next indices.
-
-    Args:
-        lengths: Lengths of the cycles.
-        parent: The parents of the tree nodes 1, 2, ...; node 0 is the root.
-        extra: The further component.
+    `parent` lists the parent of each node of the tree except its root, which is the
+    node of the cycle; `extra` is the further component.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []

@@ -54,12 +54,9 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 
 
 def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
-    """Compute one property, [g], from padded adjacency matrices.
+    """Compute one property of each graph from padded adjacency matrices.
 
-    Args:
-        matrix: Adjacency matrices, [g, n, n].
-        real: Which nodes are not padding, bool [g, n].
-        name: Name of the property.
+    `real` tells which nodes are not padding.
     """
     if name == "spectral-radius":
         return torch.linalg.eigvalsh(matrix).amax(dim=1)
@@ -79,7 +76,7 @@ def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
 
 
 def _distances(matrix: Tensor) -> Tensor:
-    """Return the distances of all pairs of nodes, [g, n, n]; -1 if there is no path."""
+    """Return the distances of all pairs of nodes; -1 if there is no path."""
     size = matrix.size(1)
     reached = torch.eye(size, dtype=matrix.dtype).expand_as(matrix)
     hops = torch.where(reached > 0, 0, -1)

@@ -13,7 +13,7 @@ from gnnak.graphs import GraphFile, GraphStore
 from gnnak.nn.features import Features
 
 Task = Literal["regression", "classification", "multilabel"]
-"""Kind of task. `regression`: predict numbers. `classification`: predict one class of
+"""The task. `regression`: predict numbers. `classification`: predict one class of
 several. `multilabel`: predict several binary labels, one column each, which are NaN
 where the label is unknown."""
 Metric = Literal[
@@ -23,10 +23,10 @@ Metric = Literal[
 `average-precision` are averaged over the label columns that contain both labels."""
 Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored. `split`: the data set has given training,
-validation and test graphs. `published`: as for the published results, which may train
-or select models on test graphs. `held-out`: if the data set has folds, training,
-validation and test graphs are different folds; if it has no folds, as `published`, but
-the model is scored in evaluation mode."""
+validation and test graphs. `published`: as for the published results, which may use
+test graphs for training or model selection. `held-out`: training, validation and test
+graphs are different folds. A data set without folds is split as for `published`, and
+its model is scored in evaluation mode."""
 
 LOWER_IS_BETTER: tuple[Metric, ...] = ("mae", "log10-mse")
 """Metrics for which lower values are better; for all others higher ones are better."""
@@ -44,19 +44,22 @@ class DatasetInfo:
     title: str
     """Name of the data set in the paper, for example `ZINC-12K`."""
     task: Task
-    """Kind of task: `regression`, `classification` or `multilabel`."""
+    """The task: `regression`, `classification` or `multilabel`."""
     metric: Metric
     """The metric that predictions are scored with."""
     num_outputs: int
     """Number of regression targets, classes, or binary labels."""
     node_features: Features
-    """Kind and sizes of the node features."""
+    """Whether the node features are categorical or continuous, and how many categories
+    or channels they have."""
     edge_features: Features | None
-    """Kind and sizes of the edge features; None if edges have no features."""
+    """Whether the edge features are categorical or continuous, and how many categories
+    or channels they have; None if edges have no features."""
     source: str
     """Where the graphs come from: a file name, `generated (seed 0)`, `downloaded`."""
     protocols: tuple[Protocol, ...] = ("split",)
-    """Protocols that the data set supports, the default first."""
+    """Protocols (ways to split and score the data set) to choose from, the default
+    first."""
     node_task: bool = False
     """Whether each node has a target, instead of each graph."""
     published_in_folds: bool = False

@@ -13,11 +13,11 @@ CHUNK = 256
 
 
 def superpixel_edges(store: GraphStore) -> GraphStore:
-    r"""Join each superpixel to the eight most similar in position and colour.
+    r"""Join each superpixel to the eight superpixels most similar in place and colour.
 
     For two nodes, let $d^c$ be the distance between their positions and $d^f$ the
-    distance between their colours. $s(d)$ is the mean distance $d$ of a node to its
-    eight nearest nodes. The similarity is the symmetric part of
+    distance between their colours. $s(d)$ is the mean of $d$ over the eight nearest
+    nodes of a node. The similarity of two nodes is the mean of $A$ and its transpose:
 
     $$A = \exp\big(-(d^c / s(d^c))^2 - (d^f / s(d^f))^2\big).$$
 
@@ -49,15 +49,10 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the edges of one chunk of graphs.
+    """Compute the edges of some of the graphs, from the features `x` of all nodes.
 
-    Args:
-        x: Features of the nodes of all graphs, [n, 5].
-        ptr: Row pointer of the chunk's graphs into `x`.
-
-    Returns:
-        The edges, [2, e], with nodes numbered from 0 in each graph; the number of edges
-        of each graph, [g]; the similarity of the two ends of each edge, [e].
+    Returns the edges, the number of edges of each graph, and the similarity of the two
+    ends of each edge.
     """
     sizes = ptr.diff()
     largest = int(sizes.max()) if sizes.numel() else 0
@@ -80,15 +75,9 @@ def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _scaled(values: Tensor, both: Tensor) -> Tensor:
-    """Return the distances of all pairs of nodes, scaled per node, [g, n, n].
+    """Return the distances of all pairs of nodes of each graph, scaled per node.
 
-    Row i is divided by the mean distance of node i to its eight nearest nodes.
-
-    Args:
-        values: Positions or colours of the nodes of padded graphs, [g, n, c]: g graphs,
-            n nodes, c coordinates.
-        both: Whether a pair consists of two different nodes, neither of them padding;
-            bool [g, n, n].
+    The distances of a node are divided by its mean distance to its eight nearest nodes.
     """
     distance = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
     far = distance.masked_fill(~both, torch.inf)

@@ -70,14 +70,9 @@ class TupleBlocks(NamedTuple):
         return rank_rows(*(self._column(tables, i, j) for i, j in ends))
 
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
-        """Return the colour of the pair of the i-th and j-th node of every tuple, [t].
+        """Return for every tuple the colour of the pair of its i-th and j-th node.
 
         For i = j this is the colour of the node.
-
-        Args:
-            tables: The `_pair_table` of each block, [graphs, n, n].
-            i: Position in the tuple, from 1 to k.
-            j: Position in the tuple, from i to k.
         """
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
@@ -92,15 +87,10 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return the colours of all pairs of nodes of some graphs, [graphs, n, n].
+    """Return for each of some graphs a matrix with the colours of all pairs of nodes.
 
-    0 means that the pair has no edge. The diagonal has the colour of each node,
-    combined with the colour of its self loop.
-
-    Args:
-        union: The union.
-        graphs: Indices of graphs of the union, all of the same size.
-        n: The number of nodes of each of these graphs.
+    A pair without an edge has colour 0. The diagonal has the colours of the nodes,
+    combined with the colours of their self loops.
     """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)

@@ -29,7 +29,7 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
 
 
 def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int]:
-    """Sort graphs into classes: `test` distinguishes graphs of different classes only.
+    """Sort graphs into classes; `test` distinguishes two graphs iff classes differ.
 
     Args:
         test: One of `TESTS`.

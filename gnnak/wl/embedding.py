@@ -16,7 +16,7 @@ the network can distinguish."""
 
 
 class Embedder(Protocol):
-    """A function from a batch of graphs to one embedding per graph, [g, c], float64."""
+    """A function that embeds a batch of graphs: g graphs, c channels per graph."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         """Embed a batch of graphs.
@@ -27,12 +27,12 @@ class Embedder(Protocol):
             batch: The graph of each node, [n].
 
         Returns:
-            The embeddings, [g, c].
+            The embeddings, [g, c], float64.
         """
 
 
 def embed(embedder: Embedder, graphs: Sequence[Graph]) -> Tensor:
-    """Embed all graphs in one batch; return the embeddings, [g, c]."""
+    """Embed all graphs in one batch; return one row per graph, [g, c]."""
     sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
     edges = torch.tensor([edge_index.size(1) for edge_index, _ in graphs])
     edge_index = torch.cat([edge_index for edge_index, _ in graphs], dim=1)
@@ -61,7 +61,7 @@ def different(rows: Tensor) -> Tensor:
 
 
 def pairs_different(embedder: Embedder, groups: Sequence[Sequence[Graph]]) -> int:
-    """Count pairs of graphs with different embeddings; both graphs are of one group.
+    """Count the pairs of graphs of the same group that have different embeddings.
 
     Args:
         embedder: The network.

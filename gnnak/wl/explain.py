@@ -172,9 +172,8 @@ def _around(
 ) -> tuple[Tensor, int | None]:
     """Return the nodes whose colours determine the next colour of `node`.
 
-    Returns:
-        For 1-WL: the neighbours of `node`, and None. For Subgraph-1-WL: the nodes of
-        the egonet of `node`, and the number of edges of the egonet.
+    These are the neighbours of `node` for 1-WL, and the nodes of its egonet for
+    Subgraph-1-WL; then the number of edges of the egonet is also returned.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None
@@ -187,12 +186,9 @@ def _around(
 
 
 def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...]:
-    """Return the nodes of a coloured item, numbered from 0 within their graph.
+    """Return the node, or the tuple of nodes, at index `item` of a colouring.
 
-    Args:
-        union: The graphs.
-        coloring: The colouring, which tells whether items are nodes or tuples of nodes.
-        item: The index of the item in the colouring.
+    Nodes are numbered from 0 within their graph.
     """
     graph = int(coloring.graph[item])
     size = int(union.sizes[graph])

@@ -16,9 +16,9 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
     """Run 1-WL on every graph of a union.
 
     Returns:
-        The union with its stable colours as node colours, and a fingerprint of every
-        graph, [g]. Two graphs have equal fingerprints iff they have the same multiset
-        of stable colours.
+        The union with the final colours of 1-WL as node colours, and a number for
+        every graph, [g]. Two graphs have the same number iff they have the same
+        multiset of final colours.
     """
     coloring = stable(color_refinement(union))
     return union.recolored(coloring.color), coloring.fingerprints(union.num_graphs)
@@ -44,13 +44,14 @@ def first_shared(union: GraphUnion) -> Tensor:
 
 
 def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Return the union with each of `nodes` individualised.
-
-    The node gets a colour that the other nodes of its old colour do not have.
+    """Give each of `nodes` a colour that no other node of its graph has.
 
     Args:
         union: The graphs.
         nodes: Indices of nodes, at most one per graph.
+
+    Returns:
+        The same graphs with the new colours.
     """
     mark = torch.zeros_like(union.node_color)
     mark[nodes] = 1
@@ -58,10 +59,10 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Return a union with one graph for each of `nodes`.
+    """Copy a graph for each of `nodes`, and give the node a colour of its own.
 
-    Graph i of the result is a copy of the graph that contains `nodes[i]`, with that
-    node individualised.
+    Graph i of the returned union is a copy of the graph that contains `nodes[i]`. In
+    this copy, no other node has the colour of `nodes[i]`.
     """
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes

@@ -133,15 +133,9 @@ def read_union(graphs: Iterable[Graph], labels: bool = True) -> GraphUnion:
 def _intern(
     out: Tensor, counts: Tensor, labels: list[Sequence[Hashable] | None]
 ) -> None:
-    """Replace the labels of all graphs by integers, equal iff the labels are equal.
+    """Number the labels of all graphs, from 1 on, and write the numbers to `out`.
 
-    Labels are numbered 1, 2, ... by first appearance; 0 means no label.
-
-    Args:
-        out: Zeros, one entry per node (or arc) of all graphs; the integers are written
-            here.
-        counts: Number of nodes (or arcs) of each graph, [g].
-        labels: For each graph, its labels, or None if it has no labels.
+    Equal labels get equal numbers; nodes and edges without a label keep 0.
     """
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
@@ -158,10 +152,6 @@ def _check_label(index: int, label: Hashable) -> None:
     """Raise `GraphError` if a label is not compared by value, or contains NaN.
 
     With such labels, a test would distinguish a graph from an equal graph.
-
-    Args:
-        index: The index of the graph, for the error message.
-        label: A label of one of its nodes or edges.
     """
     if isinstance(label, tuple):
         for entry in label:

@@ -12,8 +12,8 @@ from torch import Tensor
 from gnnak.graphs.ragged import counts_of, pointers
 
 _LIMIT = 1 << 62
-"""`rank_pairs` encodes a pair as one integer key; keys must be below this bound, so
-that int64 does not overflow."""
+"""`rank_pairs` encodes a pair as one integer, which must be below this limit so that
+int64 does not overflow."""
 
 
 def rank(values: Tensor) -> Tensor:
@@ -99,13 +99,8 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """Find the distinct values of each multiset and how often each of them occurs.
 
-    Args:
-        row: The index of the multiset that each entry belongs to, [entries].
-        value: The value of each entry, [entries].
-
-    Returns:
-        For each distinct (row, value), sorted: the row, and the rank of the pair
-        (value, count).
+    Returns for each distinct value the index of its multiset, and a number for the
+    value together with its count.
     """
     value = rank(value)
     size = int(value.max()) + 1
@@ -121,18 +116,10 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace items 2i and 2i + 1 of each row by the rank of the pair.
+    """Replace every two adjacent items of each list by one number.
 
-    If a row has an odd length, its last item is paired with a value that is not used
-    for other pairs.
-
-    Args:
-        row: The row of each item, ascending, [entries].
-        item: The items, [entries].
-        place: The position of each item within its row, [entries].
-
-    Returns:
-        The row and the rank of each pair, about half as many as before.
+    `row` tells which list an item is in, and `place` its position in the list. If a
+    list has an odd length, its last item is replaced alone.
     """
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)

@@ -1,23 +1,20 @@
 """Compute the isomorphism classes of small coloured graphs.
 
-This is the exact version of HASH, the function of an egonet in the paper's
-Subgraph-1-WL. The algorithm is individualisation and refinement, batched over all
-graphs of a union. To individualise a node is to give it a colour of its own; a shared
-colour is one that several nodes of a graph have.
+This is the exact version of HASH, the function that maps an egonet to a colour in the
+paper's Subgraph-1-WL. The method is known as individualisation and refinement; it runs
+on all graphs at once:
 
-1. Refine: 1-WL (Weisfeiler-Leman, or colour refinement) sorts the graphs into kinds;
-   isomorphic graphs are of the same kind.
-2. Join: in every graph, one node of the first shared colour is individualised and 1-WL
-   is run again, until no colour is shared. Two graphs that end with the same colours
-   are isomorphic (map nodes to nodes of the same colour), so only one of them, the
-   representative, is processed further.
-3. Split: for *every* node of the first shared colour, a branch is created: a copy of
-   the graph with this node individualised. Graphs with different multisets of refined
-   branches become different kinds. Steps 2 and 3 are repeated on the branches with the
-   rarest fingerprint. These choices do not depend on the numbering of nodes, so if no
-   shared colour is left, the kinds are the isomorphism classes.
-4. Search: if the branches grow too large, the remaining graphs are compared pair by
-   pair, by a search with backtracking.
+1. Run 1-WL (Weisfeiler-Leman, or colour refinement). Graphs whose colours differ are
+   not isomorphic.
+2. In each graph, give one node a new colour and run 1-WL again. Repeat this until all
+   nodes of the graph have different colours. Two graphs that end with the same colours
+   are isomorphic.
+3. This may miss isomorphic graphs, because it depends on which nodes were chosen. So
+   for each graph that is not decided yet, make one copy for every node that could have
+   been chosen, and compare the 1-WL colours of all copies. Graphs for which they differ
+   are not isomorphic. Repeat steps 2 and 3 on the copies with the rarest colours.
+4. If there are too many copies, compare the remaining graphs pair by pair, by a search
+   with backtracking.
 """
 
 import torch
@@ -29,24 +26,25 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 from gnnak.wl.union import GraphUnion
 
 SEARCH_LIMIT = 100_000
-"""Number of nodes that the backtracking search for one pair of graphs may refine before
-it is aborted."""
+"""Limit of the backtracking search for one pair of graphs: the search runs 1-WL on
+graphs with at most this many nodes in total, then it raises an error."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Limits on the number of nodes in the branches of all graphs, and in those of one
-graph. Above them, step 3 stops and the remaining graphs are compared pair by pair."""
+"""Limits on the number of nodes in the copies of all graphs, and in the copies of one
+graph. Above these limits, no more copies are made and graphs are compared pair by
+pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
     """Return the isomorphism class of every graph as a number, [g].
 
     Two graphs have the same number iff there is an isomorphism between them that
-    preserves node colours and pair colours. The worst case is a pair of graphs that
-    1-WL does not distinguish even after many nodes are individualised. Egonets of
-    common data sets are far from this case.
+    preserves node colours and edge colours. Egonets of common data sets are fast;
+    highly symmetric graphs can be slow.
 
     Raises:
-        GraphError: If the search for one pair refined more than `SEARCH_LIMIT` nodes.
+        GraphError: If the search for an isomorphism between two graphs exceeds
+            `SEARCH_LIMIT`.
 
     >>> from gnnak.wl.inputs import read_union
     >>> import networkx as nx
@@ -64,10 +62,10 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Return for every graph the index of its representative, an isomorphic graph, [g].
+    """Return for every graph the index of an isomorphic graph, or its own index, [g].
 
-    Only steps 1 and 2 of the module docstring are run. They are fast and never fail,
-    but isomorphic graphs may have different representatives.
+    This is faster than `isomorphism_classes` and never fails, but it does not find all
+    isomorphic graphs. Graphs that get the same index are isomorphic.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -90,16 +88,10 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Individualise one node at a time until no colour is shared (step 2).
+    """Return a number for every graph.
 
-    Args:
-        union: The graphs in their stable colours.
-        kind: The kind of each graph, [g].
-
-    Returns:
-        The leaf number of every graph, [g]. Two graphs of the same kind with the same
-        leaf number are isomorphic. Isomorphic graphs may have different leaf numbers,
-        since the individualised nodes are chosen by their index.
+    Two graphs with the same number and the same `kind` (their 1-WL result) are
+    isomorphic; isomorphic graphs may still get different numbers.
     """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
@@ -121,16 +113,10 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Repeat steps 2 and 3 until all graphs are decided or a limit is exceeded.
+    """Sort graphs into isomorphism classes, as far as this is possible without search.
 
-    Args:
-        union: The graphs in their stable colours.
-        kind: The kind of each graph, [g].
-
-    Returns:
-        Three tensors, [g]: the new kind of each graph; the representative of each
-        graph; whether the graph is undecided. For an undecided graph, graphs of the
-        same kind may not be isomorphic to it.
+    Returns for every graph a class number, the index of an isomorphic graph (or its own
+    index), and whether a search must still decide its class.
     """
     owner = like = torch.arange(union.num_graphs)
     doubt = torch.zeros_like(kind, dtype=torch.bool)
@@ -158,20 +144,9 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, like: Tensor
 ) -> Tensor:
-    """Update the representatives by step 2.
+    """Find isomorphic graphs and return the updated `like`.
 
-    Two original graphs of one kind are isomorphic if the smallest leaf number of the
-    branches is the same for both; the first graph then represents both.
-
-    Args:
-        union: The b branches of the original graphs, in stable colours.
-        owner: The original graph of each branch, [b].
-        fingerprint: The fingerprint of each branch, [b].
-        kind: The kind of each original graph, [g].
-        like: The representative of each original graph so far, [g].
-
-    Returns:
-        The new representatives, [g].
+    `like` has for each graph the index of an isomorphic graph, or its own index.
     """
     if not owner.numel():
         return like
@@ -190,28 +165,16 @@ def _join(
 def _filter(
     union: GraphUnion, owner: Tensor, mask: Tensor
 ) -> tuple[GraphUnion, Tensor]:
-    """Return the branches selected by a boolean mask, [b], and their original graphs.
-
-    Args:
-        union: The b branches.
-        owner: The original graph of each branch, [b].
-        mask: Whether to select each branch, [b].
-    """
+    """Return the graphs of a union, and the entries of `owner`, selected by `mask`."""
     graphs = mask.nonzero().flatten()
     return union.select(graphs), owner[graphs]
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Select the branches with the rarest fingerprint of each original graph.
+    """Return a mask that selects some of the copies made of each original graph.
 
-    If several fingerprints are equally rare, the smallest one is taken.
-
-    Args:
-        owner: The original graph of each branch, [b].
-        fingerprint: The fingerprint of each branch, [b].
-
-    Returns:
-        A boolean mask of the selected branches, [b].
+    Of the copies with the same `owner` (index of the original graph), those whose
+    `fingerprint` (1-WL result) occurs least often are selected.
     """
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)
@@ -222,13 +185,10 @@ def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
 
 
 def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None:
-    """Compare undecided graphs of one kind pair by pair; update `kind` in place.
+    """Compare the undecided graphs pair by pair and update `kind` in place.
 
-    Args:
-        union: All graphs in their stable colours.
-        undecided: Indices of the graphs to compare.
-        kind: The kind of every graph, [g]. A graph that is not isomorphic to any
-            earlier graph of its kind gets a new kind.
+    Afterwards, two of these graphs have the same number in `kind` iff they are
+    isomorphic.
     """
     fresh = int(kind.max()) + 1
     known: dict[int, list[int]] = {}
@@ -246,13 +206,9 @@ def _split_by_search(union: GraphUnion, undecided: Tensor, kind: Tensor) -> None
 
 
 def _isomorphic(pair: GraphUnion) -> bool:
-    """Search with backtracking for an isomorphism between two graphs.
+    """Return whether two graphs are isomorphic, by a search with backtracking.
 
-    Args:
-        pair: A union of the two graphs, in their stable colours.
-
-    Raises:
-        GraphError: If the search refined more than `SEARCH_LIMIT` nodes.
+    Raises `GraphError` if the search exceeds `SEARCH_LIMIT`.
     """
     stack, spent = [pair], 0
     while stack:

@@ -15,7 +15,7 @@ from gnnak.wl.options import TESTS, read_options
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
 )
-"""The families of graphs that `gnnak wl lab` uses by default. It leaves out the two
+"""The families of graphs that `gnnak wl lab` uses by default: all except the two
 largest, which take minutes with the test 2-FWL."""
 
 
@@ -64,7 +64,9 @@ class LabResult:
     family: str
     """Name of the family: a key of `FAMILIES`."""
     contender: str
-    """The test with its options, or the network with `bound`, `random` or `trained`."""
+    """The test with its options, or the network followed by what was run: `bound` (the
+    test that bounds the network), `random` (the network with random weights) or
+    `trained` (the network after training)."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
@@ -90,10 +92,12 @@ def run_lab(
     """Run every test on every family; yield each result as soon as it is computed.
 
     Args:
-        families: Keys of `FAMILIES`.
+        families: Names of families of graphs, from `FAMILIES`.
         contenders: The tests with their options.
         max_memory: Memory limit in GiB. A test that is estimated to need more is not
             run; the field `note` of its result says so.
+
+    The family srg16 is one pair of graphs. 3-WL distinguishes 0 pairs of this family:
 
     >>> [result.apart for result in run_lab(["srg16"], [Contender("3-wl")])]
     [0]

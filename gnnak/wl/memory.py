@@ -11,8 +11,8 @@ from gnnak.wl.union import GraphUnion
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Measured peak number of int64 values in memory per item. Items are what a round of
-the test processes: nodes and edges, or tuples of nodes."""
+"""Measured peak number of int64 values in memory for each node and edge, or for each
+tuple of nodes, that a round of the test processes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
@@ -34,13 +34,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the memory in bytes of a test without subgraphs.
-
-    Args:
-        test: A key of `REFINEMENTS`.
-        size: Number of nodes of each graph, [g].
-        edges: Number of edges of each graph, [g].
-    """
+    """Estimate the memory of a test from the numbers of nodes and edges per graph."""
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)
@@ -50,10 +44,7 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
 
 
 def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:
-    """Return an upper bound on the size of the egonet of each node, [n].
-
-    The size is the number of nodes within `num_hops` steps of the root.
-    """
+    """Return for each node an upper bound on the number of nodes of its egonet."""
     whole = union.sizes[union.graph].double()
     source, target = union.edge_index
     ball = torch.ones(union.num_nodes, dtype=torch.double)

@@ -47,7 +47,10 @@ TRAINING_GRAPHS = 4
 
 @dataclass(frozen=True)
 class Bound:
-    """A test, with options, that distinguishes all pairs that a network can."""
+    """A test that is at least as powerful as a network.
+
+    The test distinguishes all pairs of graphs that the network can distinguish.
+    """
 
     test: str
     """One of `TESTS`."""
@@ -56,7 +59,11 @@ class Bound:
 
 
 def bound_of(name: str, num_hops: int = 1) -> Bound:
-    """Return the test that bounds a network whose egonets have radius `num_hops`.
+    """Return a test that distinguishes all pairs of graphs that a network can.
+
+    Args:
+        name: Name of the network, one of `BOUNDS`.
+        num_hops: Radius of the egonets, for networks with the suffix -ak or -ak+.
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
@@ -75,7 +82,7 @@ class PlainEmbedder(nn.Module):
     The weights are random, in float64, and the network is in evaluation mode.
 
     Args:
-        name: A key of `BOUNDS`.
+        name: Name of the network, one of `BOUNDS`.
         num_hops: Radius of the egonets, for networks with the suffix -ak or -ak+.
         num_layers: Number of layers.
         base_layers: Number of layers of the base GNN inside each GNN-AK layer.
@@ -132,13 +139,14 @@ def run_networks(
 ) -> Iterator[LabResult]:
     """Run every network, and the test that bounds it, on every family.
 
-    Three results are yielded per network and family: of the test that bounds the
-    network, of the network with random weights, and of the same network after `steps`
-    training steps of `push_apart` on at most `TRAINING_GRAPHS` graphs of the family.
+    A family is a named set of graphs that are hard to distinguish. For each network and
+    family, three results are yielded: for the test that bounds the network, for the
+    network with random weights, and for the network after training with `push_apart`
+    on at most `TRAINING_GRAPHS` graphs of the family.
 
     Args:
-        families: Keys of `FAMILIES`.
-        names: Keys of `BOUNDS`.
+        families: Names of families, from `FAMILIES`.
+        names: Names of networks, from `BOUNDS`.
         num_hops: Radius of the egonets.
         steps: Number of training steps.
         max_memory: Memory limit in GiB. A test that is estimated to need more is not
@@ -154,7 +162,11 @@ def run_networks(
 def _results(
     name: str, groups: Groups, network: str, settings: _Settings
 ) -> Iterator[LabResult]:
-    """Yield the three results of one network on one family (see `run_networks`)."""
+    """Yield three results of one network on one family of graphs.
+
+    They are the results of the test that bounds the network, of the network with random
+    weights, and of the trained network.
+    """
     embedder = PlainEmbedder(network, settings.num_hops)
 
     def bound() -> int:

@@ -33,9 +33,9 @@ class Coloring(NamedTuple):
         return int(self.color.max()) + 1 if self.color.numel() else 0
 
     def fingerprints(self, num_graphs: int) -> Tensor:
-        """Return a fingerprint of every graph, [g].
+        """Return a number for every graph, [g].
 
-        Two graphs have equal fingerprints iff their multisets of colours are equal.
+        Two graphs have the same number iff they have the same multiset of colours.
         """
         return rank_multisets(self.graph, self.color, num_graphs)
 
@@ -60,15 +60,10 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 
 
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
-    """Return for each node a number for the multiset of its neighbours' colours, [n].
+    """Return for each node a number for the multiset of its neighbours' colours.
 
-    Two nodes have the same number iff these multisets, of pairs (edge colour, colour of
-    the neighbour), are equal. A node whose colour no other node has is skipped, since
-    its colour cannot be split: its multiset counts as empty.
-
-    Args:
-        union: The graphs.
-        color: The colour of each node, [n].
+    A node whose colour no other node has is skipped, since its colour cannot be split;
+    it gets the number of the empty multiset.
     """
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index

@@ -71,8 +71,8 @@ def subgraph_refinement(
 
     Args:
         union: The graphs.
-        hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or a
-            key of `REFINEMENTS`.
+        hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or
+            the name of a test in `REFINEMENTS`.
         num_hops: Radius k of the egonets.
         reading: Which information is added to the new colours.
     """
@@ -107,7 +107,7 @@ def egonet_union(
 
     Returns:
         The egonets as `RootedSubgraphs`, and as a `GraphUnion` in which each egonet is
-        a graph; the second has the colours that tests need.
+        one graph with node and edge colours.
     """
     arcs = union.edge_index[:, union.forward]
     subs = egonets(arcs, union.num_nodes, num_hops, roots)
@@ -128,15 +128,9 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Assign to each root the value of its egonet plus 1; other nodes get 0.
+    """Return a value for each node, given a value for each egonet.
 
-    Args:
-        column: A value for each egonet, [s].
-        subs: The egonets.
-        color: The colours of all nodes, [n]; only their shape is used.
-
-    Returns:
-        A value for each node, [n].
+    The root of an egonet gets the value of the egonet plus 1; all other nodes get 0.
     """
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
@@ -144,10 +138,10 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return a mark for each node copy (a node as seen in one egonet), [m].
+    """Return for each node of each egonet a number that its initial colour includes.
 
-    The mark and the node's colour together are the initial colour of the node copy. The
-    mark is the distance to the root, or 1 for a root that must be marked, else 0.
+    The number is the distance to the root if `reading.d2c`; else it is 1 for a root
+    that has to be marked, and 0 for all other nodes.
     """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
@@ -161,19 +155,10 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return the values that one round adds to the colours of the roots.
+    """Return the values that one round adds to the colours of the roots of egonets.
 
-    Args:
-        subs: The s egonets.
-        inside: The egonets as a union of coloured graphs.
-        hash: As in `subgraph_refinement`.
-        reading: As in `subgraph_refinement`.
-
-    Returns:
-        One to three tensors, [s]: HASH of each egonet; if `reading.centroid`, the
-        colour of the root in its egonet (except for the exact HASH, for which `_marks`
-        marks the root); if `reading.context`, the rank of the multiset of colours that
-        the root has in all egonets.
+    The values are the HASH of the egonet and, if `reading` asks for them, the colour of
+    the root in its own egonet and the colours of the root in all egonets.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
@@ -194,10 +179,9 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Run a test on every egonet; return the fingerprint of every egonet, [s].
+    """Run a test on every egonet and return a number for every egonet.
 
-    Tests other than 1-WL are costly, so they are run only once for all egonets that
-    `representatives` finds to be isomorphic.
+    Two egonets have different numbers iff the test distinguishes them.
     """
     if hash == "1-wl":
         return stable(color_refinement(inside)).fingerprints(inside.num_graphs)

@@ -26,9 +26,8 @@ def tuple_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
     \{ c^{(t)}_{v[k \leftarrow u]} \}_u \right)$$
 
     Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
-    node $u$. In round 0, the colour of a tuple is its isomorphism type. Tuples that
-    differ only in entry i have the same i-th multiset, so that multiset is computed
-    once for all of them.
+    node $u$. In round 0, the colour of a tuple encodes the colours of its nodes and of
+    all pairs of these nodes.
     """
     return _refine(union, k, _oblivious)
 
@@ -40,7 +39,8 @@ def folklore_refinement(union: GraphUnion, k: int) -> Iterator[Coloring]:
     \dots, c^{(t)}_{v[k \leftarrow u]} \right) \right\}_u \right)$$
 
     Here $v$ is a k-tuple and $v[i \leftarrow u]$ is $v$ with its i-th entry replaced by
-    node $u$. In round 0, the colour of a tuple is its isomorphism type.
+    node $u$. In round 0, the colour of a tuple encodes the colours of its nodes and of
+    all pairs of these nodes.
     """
     return _refine(union, k, _folklore)
 
@@ -50,11 +50,7 @@ def _refine(
 ) -> Iterator[Coloring]:
     """Refine the colours of all k-tuples until they are stable; yield every colouring.
 
-    Args:
-        union: The graphs.
-        k: Length of the tuples.
-        update: `_oblivious` or `_folklore`: maps the colours of all tuples, [t], to
-            columns, [t], that are combined with the colours in the next round.
+    In each round, `update` computes the values that are added to the colours.
     """
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
@@ -70,15 +66,10 @@ def _refine(
 
 
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return the k multisets of oblivious k-WL for every tuple, as k tensors of ranks.
+    """Return the values that one round of oblivious k-WL adds to the colours of tuples.
 
-    Args:
-        color: The colour of each tuple, [t].
-        blocks: The layout of the tuples.
-
-    Returns:
-        For each entry i the rank of the multiset of colours of the tuples with entry i
-        replaced, [t].
+    For each of the k entries, a tensor has for each tuple a number for the multiset of
+    colours of all tuples that differ from it in this entry only.
     """
     columns = []
     for axis in range(1, blocks.k + 1):
@@ -93,15 +84,9 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Replace the colours along the last axis of each table by one rank.
+    """Replace the colours along the last axis of each table by one number.
 
-    Ranks are equal iff the multisets of colours are equal, also across tables.
-
-    Args:
-        tables: Tables of colours, [..., n].
-
-    Returns:
-        For each table the ranks, one per slice along the last axis, flattened.
+    Two numbers are equal iff they replace equal multisets of colours.
     """
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
@@ -112,14 +97,11 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 
 
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
-    """Return the multiset of folklore k-WL for every tuple, as a tensor of ranks, [t].
+    """Return the values that one round of folklore k-WL adds to the colours of tuples.
 
-    A tuple whose colour no other tuple has is skipped, since its colour cannot be
-    split: its multiset counts as empty.
-
-    Args:
-        color: The colour of each tuple, [t].
-        blocks: The layout of the tuples.
+    The value of a tuple is a number for the multiset in the equation of
+    `folklore_refinement`. Tuples whose colour no other tuple has get the number of the
+    empty multiset, since their colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]

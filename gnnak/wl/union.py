@@ -39,7 +39,7 @@ class GraphUnion:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, n."""
+        """Number of nodes of all graphs together, n."""
         return self.graph.numel()
 
     @property
@@ -76,16 +76,10 @@ class GraphUnion:
 
 
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the entries (nodes or edges) of some graphs.
+    """List the nodes (or edges) of the selected graphs, graph by graph.
 
-    Args:
-        home: The graph of each entry, ascending.
-        size: Number of graphs.
-        graphs: Indices of graphs, [h]; repeats are allowed.
-
-    Returns:
-        The indices of the entries of `graphs[0]`, then of `graphs[1]`, and so on; and
-        for each entry the position of its graph in `graphs`.
+    Returns the indices of these nodes (or edges), and for each of them the position of
+    its graph in `graphs`.
     """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])

@@ -15,13 +15,14 @@ Node = tuple[object, ...]
 
 
 def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
-    r"""Build the CFI graphs $A$ and $B$ over a cubic base graph, as in the paper.
+    r"""Build two graphs, $A$ and $B$, that are hard to distinguish, from a base graph.
 
-    Each base node $u$ becomes a gadget $X_3$ of ten nodes: a pair $a_{u,v}$, $b_{u,v}$
-    for each neighbour $v$, and a middle node $m_S$ for each even set $S$ of neighbours,
-    joined to $a_{u,v}$ if $v \in S$ and to $b_{u,v}$ if not. For an edge $(u, v)$, $A$
-    joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to $b_{v,u}$. $B$ is the same, except for
-    one edge $(u, v)$ where it joins $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
+    Each base node $u$ is replaced by ten nodes: $a_{u,v}$ and $b_{u,v}$ for each of its
+    three neighbours $v$, and a middle node $m_S$ for each set $S$ of zero or two
+    neighbours. The middle node is joined to $a_{u,v}$ if $v \in S$, else to $b_{u,v}$.
+    For each base edge $(u, v)$, graph $A$ joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to
+    $b_{v,u}$. Graph $B$ is the same, except that for one base edge $(u, v)$ it joins
+    $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
 
     $A$ and $B$ are not isomorphic, and k-WL can distinguish them only if k is larger
     than the smallest separator of the base graph. If the base graph has girth at
@@ -54,12 +55,9 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build one graph of a CFI pair.
+    """Build graph $A$ of `cfi_pair`, or graph $B$ if `crossed` is given.
 
-    Args:
-        base: The cubic base graph.
-        crossed: The edge of `base` where $a$ is joined to $b$, which gives graph $B$;
-            None = no edge, which gives graph $A$.
+    `crossed` is the base edge at which $B$ differs from $A$.
     """
     edges: list[tuple[Node, Node]] = []
     for u in base:

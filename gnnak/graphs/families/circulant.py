@@ -10,14 +10,15 @@ from gnnak.errors import OptionError
 from gnnak.graphs.named import Graph, undirected
 
 CSL_SKIPS = (2, 3, 4, 5, 6, 9, 11, 12, 13, 16)
-"""Skips of the ten graphs of the data set CSL (circular skip links), which are pairwise
-non-isomorphic."""
+"""Skips of the ten graphs of the data set CSL (circular skip links). In the graph with
+skip s, node i is joined to the nodes i ± 1 and i ± s. No two of the graphs are
+isomorphic."""
 
 
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
     """Build a circulant graph: `i` is joined to `(i + step) % num_nodes` for each step.
 
-    The graph is vertex-transitive, so 1-WL gives all nodes the same colour.
+    All nodes look the same, so 1-WL gives all of them the same colour.
 
     >>> edge_index, num_nodes = circulant(5, [1, 2])
     >>> edge_index.size(1), num_nodes

@@ -3,8 +3,8 @@
 A graph is strongly regular, srg(n, d, a, b), if it has n nodes of degree d, any two
 adjacent nodes have exactly a common neighbours, and any two other nodes have exactly b.
 Neither the Weisfeiler-Leman (WL) test 3-WL nor its folklore variant 2-FWL can
-distinguish two graphs with the same parameters. Two-graphs, their descendants, Seidel
-matrices and switching are defined in `two_graphs`.
+distinguish two graphs with the same parameters. Most of the graphs are built with
+functions of `two_graphs`.
 """
 
 from itertools import combinations
@@ -20,16 +20,19 @@ from gnnak.graphs.families.two_graphs import (
 from gnnak.graphs.named import Graph, rook, shrikhande, undirected
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""For each of the four two-graphs of `regular_two_graphs`, the points whose descendants
-are the graphs of `srg25`: one graph of each isomorphism class."""
+"""Indices of the 15 graphs that `srg25` returns, among the 4 x 26 graphs that it
+builds: one graph of each isomorphism class."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""For each of the four two-graphs of `regular_two_graphs`, the positions in
-`regular_members` of the graphs of `srg26`: one graph of each isomorphism class."""
+"""Indices of the 10 graphs that `srg26` returns, among the 188 graphs that it builds:
+one graph of each isomorphism class."""
 
 
 def srg16() -> list[Graph]:
-    """Return both graphs srg(16, 6, 2, 2): the 4x4 rook's and the Shrikhande graph.
+    """Return the 4x4 rook's graph and the Shrikhande graph.
+
+    These are the only strongly regular graphs with 16 nodes of degree 6 in which any
+    two nodes have 2 common neighbours: srg(16, 6, 2, 2).
 
     In a 1-hop egonet, the neighbours of the root form two triangles in the rook's graph
     and a hexagon in the Shrikhande graph. 1-WL cannot distinguish two triangles from a
@@ -41,37 +44,41 @@ def srg16() -> list[Graph]:
 
 
 def srg25() -> list[Graph]:
-    """Return all 15 graphs srg(25, 12, 5, 6), the graphs of the SR25 data set.
+    """Return the 15 strongly regular graphs with 25 nodes of degree 12 (data set SR25).
 
-    They are descendants of the four regular two-graphs on 26 points. Each two-graph has
-    26 descendants; those of the four two-graphs belong to 1, 4, 2 and 8 isomorphism
-    classes.
+    Any two adjacent nodes have 5 common neighbours, and any two other nodes have 6:
+    srg(25, 12, 5, 6). `descendants` builds 26 such graphs from each of the four
+    matrices of `regular_two_graphs`; isomorphic duplicates are left out.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph(descendants(s)[i]) for s, points in chosen for i in points]
 
 
 def srg26() -> list[Graph]:
-    """Return all 10 graphs srg(26, 10, 3, 4), first listed by Paulus.
+    """Return the 10 strongly regular graphs with 26 nodes of degree 10.
 
-    They are the graphs of degree 10 in the four regular two-graphs on 26 points, whose
-    Seidel matrices have row sum 25 - 2 * 10 = 5. The four two-graphs contain 188 such
-    graphs in total, which belong to 1, 2, 2 and 5 isomorphism classes.
+    Any two adjacent nodes have 3 common neighbours, and any two other nodes have 4:
+    srg(26, 10, 3, 4). `regular_members` builds 188 such graphs from the four matrices
+    of `regular_two_graphs`; isomorphic duplicates are left out. The graphs were first
+    listed by Paulus.
     """
     found = []
     for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
+        # Each row has 10 entries -1 (edges) and 15 entries +1, so it sums to 5.
         members = regular_members(matrix, 5)
         found += [_graph(members[i]) for i in chosen]
     return found
 
 
 def srg28() -> list[Graph]:
-    """Return all graphs srg(28, 12, 6, 4): T(8) and the three Chang graphs.
+    """Return the 4 strongly regular graphs with 28 nodes of degree 12.
 
-    The nodes of the triangular graph T(8) are the pairs of 8 points; two pairs are
-    joined if they share one point. Switching T(8) (defined in `two_graphs`)
-    with respect to a perfect matching, an 8-cycle, or a triangle and a 5-cycle gives
-    one Chang graph each.
+    Any two adjacent nodes have 6 common neighbours, and any two other nodes have 4:
+    srg(28, 12, 6, 4). One is the triangular graph T(8): its nodes are the pairs of 8
+    points, and two pairs are joined if they share one point. The other three, the Chang
+    graphs, are obtained from T(8) by switching a set of nodes, that is by exchanging
+    edges and non-edges between the set and the other nodes. The sets are the edges of a
+    perfect matching of the 8 points, of an 8-cycle, and of a triangle and a 5-cycle.
     """
     pairs = list(combinations(range(8), 2))
     joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])
@@ -92,7 +99,7 @@ def _cycle(points: range) -> list[tuple[int, int]]:
 
 
 def _graph(matrix: Matrix) -> Graph:
-    """Return the graph of a Seidel matrix: an entry of -1 is an edge."""
+    """Build a graph from a symmetric matrix in which -1 marks an edge."""
     edges = np.argwhere(np.triu(matrix == -1))
     return undirected([(int(u), int(v)) for u, v in edges], len(matrix))
 

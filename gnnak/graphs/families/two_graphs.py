@@ -19,17 +19,20 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""The two base blocks of the cyclic Steiner triple system on 13 points. The 26 blocks
-that they give when shifted by 0 to 12 modulo 13 contain every pair of points exactly
-once, because the differences in the base blocks are 1, 3, 4 and 2, 5, 6."""
+"""Two triples of points. Shifting both by 0 to 12 modulo 13 gives 26 triples, which
+contain every pair of the 13 points exactly once."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A Latin square of order 5 with a 2x2 Latin subsquare, one string per row. The cyclic
-Latin square has no such subsquare."""
+"""A 5x5 Latin square, one string per row. Permuting rows, columns and symbols does not
+turn it into the cyclic Latin square."""
 
 
 def latin_squares() -> list[Matrix]:
-    """Return two Latin squares of order 5, one of each main class (there are two)."""
+    """Return two 5x5 Latin squares: the cyclic one and one not equivalent to it.
+
+    Permuting rows, columns and symbols, or exchanging the roles of these three, gives
+    an equivalent square. Every 5x5 Latin square is equivalent to one of the two.
+    """
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
     return [cyclic, second]
@@ -39,8 +42,8 @@ def triple_systems() -> list[list[Block]]:
     """Return the two Steiner triple systems on 13 points.
 
     Each system has 26 triples, and every pair of points is in exactly one triple. The
-    second system is the first with four triples on six points (a quadrilateral, or
-    Pasch configuration) replaced by the four other triples that cover the same pairs.
+    second system is the first one with four triples (a Pasch configuration) replaced by
+    four other triples that contain the same pairs of points.
     """
     first = [
         frozenset((point + shift) % 13 for point in base)
@@ -57,7 +60,11 @@ def triple_systems() -> list[list[Block]]:
 
 
 def regular_two_graphs() -> list[Matrix]:
-    """Return a Seidel matrix of each of the four regular two-graphs on 26 points.
+    """Return four 26x26 matrices from which strongly regular graphs are built.
+
+    Each is the Seidel matrix of a graph: 0 on the diagonal, -1 for adjacent nodes and
+    +1 for other pairs. The four graphs represent the four regular two-graphs on 26
+    points (see the docstring of this module).
 
     >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
     [True, True, True, True]
@@ -75,7 +82,7 @@ def regular_two_graphs() -> list[Matrix]:
 
 
 def _seidel(joined: NDArray[np.bool_]) -> Matrix:
-    """Return the Seidel matrix of a boolean adjacency matrix."""
+    """Convert a boolean adjacency matrix: -1 for an edge, 1 for no edge, 0 diagonal."""
     matrix = np.where(joined, -1, 1)
     np.fill_diagonal(matrix, 0)
     return matrix.astype(np.int64)
@@ -87,13 +94,17 @@ def switched(matrix: Matrix, signs: Matrix) -> Matrix:
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Return the descendant of a two-graph for each of its points.
+    """Isolate each node in turn by switching, and return the graphs without that node.
 
-    The descendant is the graph switched so that the point is isolated, without that
-    point.
+    Switching a set of nodes exchanges edges and non-edges between the set and the other
+    nodes. The returned graphs are called descendants.
 
     Args:
-        matrix: The Seidel matrix of a graph of the two-graph.
+        matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
+            +1 for other pairs.
+
+    Returns:
+        One Seidel matrix for each node.
     """
     found = []
     for point in range(len(matrix)):
@@ -105,16 +116,19 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Return every switching of the matrix after which all rows sum to `value`.
+    """Flip rows and columns of a matrix in all ways that make each row sum to `value`.
 
-    The signs of these switchings are the eigenvectors of the eigenvalue `value` whose
-    entries are all +1 or -1. If the eigenspace has d dimensions, some d entries
-    determine an eigenvector, so all sign patterns of those d entries are tried. The
-    first of them is fixed to +1, because opposite signs give the same switching.
+    To flip i is to multiply row i and column i by -1. The signs (-1 for flipped rows,
+    else +1) form an eigenvector of the matrix with eigenvalue `value`, so all
+    eigenvectors with entries +1 and -1 are listed.
 
     Args:
-        matrix: A Seidel matrix.
+        matrix: A Seidel matrix: 0 on the diagonal, -1 for adjacent nodes, +1 for other
+            pairs.
         value: The row sum, an eigenvalue of the matrix.
+
+    Returns:
+        The matrices after flipping.
     """
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))

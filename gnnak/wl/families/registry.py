@@ -64,15 +64,15 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count all pairs of graphs within groups, and the pairs that a test distinguishes.
+    """Count the pairs of graphs of the same group, and those that a test distinguishes.
 
     Args:
         groups: The graphs.
-        classes: The class that the test sorts each graph into, group by group; graphs
-            of different classes are distinguished.
+        classes: A number for each graph, group by group; the test distinguishes two
+            graphs iff their numbers differ.
 
     Returns:
-        The number of pairs, and the number of pairs with different classes.
+        The number of pairs, and the number of distinguished pairs.
 
     >>> pairs_apart(family("srg16"), [0, 0])
     (1, 0)
