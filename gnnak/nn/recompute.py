@@ -33,14 +33,10 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 
 @contextmanager
 def _second_pass(module: nn.Module, rows: RealRows) -> Iterator[None]:
-    """Context manager for the second forward pass, which recomputes the activations.
+    """Context manager for the forward pass that recomputes the activations.
 
-    The backward pass starts it outside of the `real_rows` block of the first forward
-    pass, so the numbers of real rows are set again. Running statistics do not change.
-
-    Args:
-        module: The module that is run a second time.
-        rows: The numbers of real rows in the first forward pass.
+    It sets the numbers of rows that are not padding again, and freezes the running
+    statistics of BatchNorms.
     """
     with frozen_running_statistics(module), real_rows(rows):
         yield
