@@ -47,10 +47,10 @@ class LayerOptions:
     dropout: float = 0.0
     """Dropout probability for the concatenated encodings; unused if they are summed."""
     mlp_layers: int = 0
-    """Number of blocks (Linear, BatchNorm, ReLU) before the subgraph pool and before the
-    context pool; without effect if only one encoding is used. Also the number of Linear
-    layers (at least one) after the concatenation of the encodings. Not in the paper's
-    equations."""
+    """Number of blocks (Linear, BatchNorm, ReLU) before the subgraph pool and before
+    the context pool; a layer with only one encoding has no such blocks. Also the number
+    of Linear layers (at least one) after the concatenation of the encodings. Not in the
+    paper's equations."""
     gate_centroid: bool = False
     """Whether the centroid encoding, like the other two, is multiplied by a gate
     (learned factors in 0..1). Not in the paper's equations."""

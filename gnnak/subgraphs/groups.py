@@ -21,8 +21,8 @@ class Groups:
     """[k + 1], int64: row pointer (CSR), the position in `order` where each group
     starts."""
     order: Tensor | None = None
-    """[m], int64: row numbers sorted by group; None = the rows are already sorted, so row
-    `i` is at position `i`."""
+    """[m], int64: row numbers sorted by group; None = the rows are already sorted, so
+    row `i` is at position `i`."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1

@@ -1,6 +1,6 @@
 """Check that the fields of a `RootedSubgraphs` have their documented properties.
 
-Here, a record is a `RootedSubgraphs` object.
+The argument `record` is the `RootedSubgraphs` object to check.
 """
 
 from __future__ import annotations
