@@ -33,36 +33,42 @@ class RealCounts:
 
     @property
     def graphs(self) -> Tensor:
-        """Number of real graphs, a 0-dim tensor."""
+        """Number of graphs that are not padding, as a tensor without dimensions."""
         return self.counts[0]
 
     @property
     def nodes(self) -> Tensor:
-        """Number of real nodes, a 0-dim tensor."""
+        """Number of nodes that are not padding, as a tensor without dimensions."""
         return self.counts[1]
 
     @property
     def edges(self) -> Tensor:
-        """Number of real edges, a 0-dim tensor."""
+        """Number of edges that are not padding, as a tensor without dimensions."""
         return self.counts[2]
 
     @property
     def subgraphs(self) -> Tensor:
-        """Number of real rooted subgraphs, a 0-dim tensor."""
+        """Number of rooted subgraphs that are not padding, as a 0-dim tensor."""
         return self.counts[3]
 
     @property
     def copies(self) -> Tensor:
-        """Number of real node copies, a 0-dim tensor."""
+        """Number of node copies that are not padding, as a 0-dim tensor.
+
+        A node copy is a node as seen in one rooted subgraph.
+        """
         return self.counts[4]
 
     @property
     def edge_copies(self) -> Tensor:
-        """Number of real edge copies, a 0-dim tensor."""
+        """Number of edge copies that are not padding, as a 0-dim tensor.
+
+        An edge copy is an edge as seen in one rooted subgraph.
+        """
         return self.counts[5]
 
     def on_host(self) -> dict[BatchAxis, int]:
-        """Return the numbers of real rows as a dict by axis; synchronises."""
+        """Return the number of real rows by axis as ints; waits for the device."""
         return dict(zip(BATCH_AXES, self.counts.tolist(), strict=True))
 
     def to(

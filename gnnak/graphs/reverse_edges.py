@@ -103,16 +103,9 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Give edges with the same ends and attributes the same number.
+    """Number the edges of a store so that equal edges get the same number.
 
-    The direction of edges is ignored.
-
-    Args:
-        store: The graphs.
-        graph: The graph of each edge, [e].
-
-    Returns:
-        The number of each edge, [e].
+    Edges are equal if they have the same two ends, in any direction, and attributes.
     """
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])

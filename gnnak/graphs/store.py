@@ -70,17 +70,17 @@ class GraphStore:
 
     @cached_property
     def node_ptr(self) -> Tensor:
-        """[g + 1]: offset of the first node of each graph; the last entry is n."""
+        """Position of each graph's first node; the last entry is the node count."""
         return pointers(self.num_nodes)
 
     @cached_property
     def edge_ptr(self) -> Tensor:
-        """[g + 1]: offset of the first edge of each graph; the last entry is e."""
+        """Position of each graph's first edge; the last entry is the edge count."""
         return pointers(self.num_edges)
 
     @cached_property
     def counts(self) -> Tensor:
-        """[2, g], on the host: number of nodes and number of edges of each graph."""
+        """Numbers of nodes and of edges of each of the g graphs, on the CPU, [2, g]."""
         return torch.stack([self.num_nodes, self.num_edges]).cpu()
 
     def __getitem__(self, indices: Indices) -> GraphBatch:

@@ -30,7 +30,7 @@ Degrees = tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class _Base:
-    """How to build one kind of base GNN, and which inputs it reads."""
+    """How to build one of the base GNNs, such as GIN, and which inputs it reads."""
 
     make: Callable[[int, ModelOptions, Degrees], nn.Module]
     """Builds the GNN; takes the width of the node states, the options of the network
@@ -80,7 +80,7 @@ GNN-AK with SubgraphDrop, GNN-AK+ with SubgraphDrop."""
 
 @dataclass(frozen=True)
 class ModelForm:
-    """What the name of a model says, such as "gin-ak+"; see `parse_name`."""
+    """The parts of a model name such as "gin-ak+", as returned by `parse_name`."""
 
     base: str
     """The base GNN, a key of `BASES`."""
@@ -147,10 +147,10 @@ def build_model(
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
             `ppgn`), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
             these, the suffix `-s` means training with SubgraphDrop.
-        node_features: Kind and sizes of the node features; see `describe`.
-        edge_features: Kind and sizes of the edge features; None = there are none, and
-            all edges get the same learned vector. `gcn` and `sage` ignore edge
-            features.
+        node_features: Whether the node features are categories or real numbers, and
+            their sizes, as returned by `describe`.
+        edge_features: The same for the edge features; None = there are none, and all
+            edges get the same learned vector. `gcn` and `sage` ignore edge features.
         out_channels: Number of outputs per graph, or per node if `node_task`.
         options: All other options; the field `name` in them is ignored. None = the
             defaults of `ModelOptions`.
@@ -201,10 +201,9 @@ def _kernels(
     options: ModelOptions,
     degrees: Degrees,
 ) -> list[Kernel]:
-    """Build the kernels (GNNs with their edge encoders) of one `OuterLayer`.
+    """Build the GNNs of one layer of the network, each with its edge encoder.
 
-    These are the GNN-AK layer if the model is uplifted, and the base GNN on the whole
-    graph if the model is not uplifted or if the option `plain_conv` is set.
+    They run on the rooted subgraphs, on the whole graph, or one on each.
     """
 
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
@@ -224,7 +223,7 @@ def _kernels(
 
 
 def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK:
-    """Build a base GNN and the GNN-AK or GNN-AK+ layer that runs it on subgraphs."""
+    """Build a base GNN and the GNN-AK layer that runs it on rooted subgraphs."""
     hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
     base = BASES[form.base]

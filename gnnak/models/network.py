@@ -195,17 +195,7 @@ class Network(nn.Module):
         num_nodes: int,
         generator: torch.Generator | None,
     ) -> RootedSubgraphs:
-        """Check the subgraphs passed to `forward`; in training, sample from them.
-
-        Args:
-            subgraphs: One rooted subgraph per node; or a sample, returned unchanged.
-            edge_index: Directed edges, [2, e].
-            num_nodes: Number of nodes, n.
-            generator: Source of randomness for SubgraphDrop.
-
-        Returns:
-            A sample by SubgraphDrop if the network has `drop` and is in training mode,
-            else `subgraphs`.
+        """Return a random sample of the subgraphs in training, else all of them.
 
         Raises:
             SubgraphError: If there is not one subgraph per node.
@@ -227,8 +217,7 @@ def _check_graph(
 ) -> None:
     """Raise `GraphError` if `edge_index` or `batch` is malformed.
 
-    On a GPU, only the shape and dtype of `batch` are checked, because reading values
-    would make the CPU wait for the GPU.
+    On a GPU, the values of `batch` are not checked, only its shape and dtype.
     """
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
         raise GraphError(

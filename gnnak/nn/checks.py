@@ -51,8 +51,8 @@ def check_subgraphs(
 def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
     """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
 
-    The distance is measured within the rooted subgraph. Code compiled by
-    `torch.compile` checks it by an assertion on the device instead.
+    The distance is measured within the rooted subgraph. In code compiled by
+    `torch.compile`, an assertion on the device replaces the error.
     """
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()

@@ -16,41 +16,44 @@ from gnnak.typing import Reduce
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Give every node copy the state of its node: $z_{i|j} = x_i$.
+    """Copy the state of each node to every subgraph it is in: $z_{i|j} = x_i$.
 
     Args:
         x: Node states, [n, c].
         subgraphs: The rooted subgraphs.
 
     Returns:
-        States of the node copies, [m, c].
+        States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row for
+        each of the m pairs of a subgraph and a node in it.
     """
     return x.index_select(0, subgraphs.node)
 
 
 @operation
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Give every edge copy the state, or the weight, of its edge.
+    """Copy the state, or the weight, of each edge to every subgraph it is in.
 
     Args:
         e: Edge states, [e, c], or weights, [e].
         subgraphs: The rooted subgraphs.
 
     Returns:
-        States, [f, c], or weights, [f], of the edge copies.
+        States, [f, c], or weights, [f]: one row for each of the f pairs of a subgraph
+        and an edge in it.
     """
     return e.index_select(0, subgraphs.edge)
 
 
 def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Gather the state $z_{j|j}$ of each root in its own subgraph.
+    """Return the state $z_{j|j}$ of each root $j$ in its own subgraph.
 
     Args:
-        z: States of the node copies, [m, c].
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
+            for each of the m pairs of a subgraph and a node in it.
         subgraphs: The rooted subgraphs.
 
     Returns:
-        One state per subgraph, [s, c].
+        One state for each of the s subgraphs, [s, c].
     """
     return z.index_select(0, subgraphs.centroid)
 
@@ -60,12 +63,13 @@ def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tens
     r"""Pool all nodes of each rooted subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
 
     Args:
-        z: States of the node copies, [m, c].
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
+            for each of the m pairs of a subgraph and a node in it.
         subgraphs: The rooted subgraphs.
         reduce: What POOL is, "sum" or "mean".
 
     Returns:
-        One state per subgraph, [s, c].
+        One state for each of the s subgraphs, [s, c].
     """
     return segment_reduce(z, subgraphs.subgraph, subgraphs.num_subgraphs, reduce)
 
@@ -77,7 +81,8 @@ def pool_context(
     r"""Pool each node $i$ over all subgraphs it is in: $\text{POOL}_j\, z_{i|j}$.
 
     Args:
-        z: States of the node copies, [m, c].
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
+            for each of the m pairs of a subgraph and a node in it.
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
         reduce: What POOL is, "sum" or "mean".

@@ -18,9 +18,17 @@ from gnnak.typing import Encoding, Reduce
 
 
 def centroid_encoding(gated: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    r"""Compute $h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v])$, [s, c].
+    r"""Return the centroid encoding: the state of each root in its own subgraph.
 
-    The result has one row per rooted subgraph: the state of its root.
+    $$h_v^{\text{Centroid}} = \text{Emb}(v \mid \text{Sub}[v])$$
+
+    Args:
+        gated: One row for each pair of a subgraph and a node in it, [m, c]: the node's
+            state in that subgraph, multiplied by the gate if there is one.
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        One row for each of the s subgraphs, [s, c].
     """
     return at_centroid(gated, subgraphs)
 
@@ -28,12 +36,23 @@ def centroid_encoding(gated: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def subgraph_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
 ) -> Tensor:
-    r"""Compute the subgraph encoding of every rooted subgraph, [s, c].
+    r"""Return the subgraph encoding: the pool over all nodes of each subgraph.
 
     $$h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
         \text{Sigmoid}(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v])$$
 
-    The pool is over all nodes $i$ of the subgraph rooted at $v$.
+    Here $\text{Emb}(i \mid \text{Sub}[v])$ is the state that the base GNN computes for
+    node $i$ in the subgraph rooted at $v$, and $\text{Sigmoid}(\mathbf{d}_{i|v})$ is a
+    learned gate (factors in 0..1) that depends on the distance from $i$ to $v$.
+
+    Args:
+        gated: One row for each pair of a subgraph and a node in it, [m, c]: the node's
+            state in that subgraph, multiplied by the gate if there is one.
+        subgraphs: The rooted subgraphs.
+        reduce: What POOL is, "sum" or "mean".
+
+    Returns:
+        One row for each of the s subgraphs, [s, c].
     """
     return pool_subgraph(gated, subgraphs, reduce)
 
@@ -41,27 +60,32 @@ def subgraph_encoding(
 def context_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Compute the context encoding of every node, [n, c].
+    r"""Return the context encoding: the pool of each node over all its subgraphs.
 
     $$h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
-    The pool is over all subgraphs that contain node $v$. With SubgraphDrop, only the
-    subgraphs of the sampled roots $\mathcal{S}$ are computed; the sum over these is
-    scaled to estimate the sum over all subgraphs that contain $v$:
+    Here $\text{Emb}(v \mid \text{Sub}[j])$ is the state that the base GNN computes for
+    node $v$ in the subgraph rooted at $j$, and $\text{Sigmoid}(\mathbf{d}_{v|j})$ is a
+    learned gate (factors in 0..1) that depends on the distance from $v$ to $j$. With
+    SubgraphDrop, only the subgraphs of the sampled roots $\mathcal{S}$ are computed. A
+    sum over these is scaled, to estimate the sum over all subgraphs that contain $v$; a
+    mean is not scaled:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
         \sum_{j \in \mathcal{S}:\, v \in \text{Sub}[j]}
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
-    A mean is not scaled.
-
     Args:
-        gated: Gated states of the node copies, [m, c].
+        gated: One row for each pair of a subgraph and a node in it, [m, c]: the node's
+            state in that subgraph, multiplied by the gate if there is one.
         subgraphs: The rooted subgraphs.
         num_nodes: Number of nodes, n.
         reduce: What POOL is, "sum" or "mean".
+
+    Returns:
+        One row per node, [n, c].
     """
     pooled = pool_context(gated, subgraphs, num_nodes, reduce)
     return scaled_to_all(pooled, subgraphs) if reduce == "sum" else pooled
@@ -134,13 +158,5 @@ def fill_dropped(
 
 
 def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
-    """Split encodings that were concatenated along the channels.
-
-    Args:
-        values: The concatenated encodings, [n, r c] for r encodings.
-        encodings: Has the names of the r encodings as keys, in the order of `values`.
-
-    Returns:
-        The encodings, [n, c], by name.
-    """
+    """Split encodings that were concatenated along the channels into a dict by name."""
     return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))

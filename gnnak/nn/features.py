@@ -38,11 +38,11 @@ class Continuous:
 
 
 Features = Categorical | Continuous
-"""Kind and sizes of node or edge features; `make_encoder` builds the encoder."""
+"""Description of node or edge features; `make_encoder` builds the encoder."""
 
 
 def describe(values: Tensor | None) -> Features | None:
-    """Return the kind and sizes of the node or edge features of a data set.
+    """Return whether features are categories or real numbers, and their sizes.
 
     Integers are taken as categories, real numbers as continuous features.
 
@@ -78,16 +78,16 @@ def describe(values: Tensor | None) -> Features | None:
 def make_encoder(
     features: Features | None, channels: int, rows: RowAxis = "nodes"
 ) -> nn.Module:
-    """Build the encoder for a kind of features.
+    """Build the encoder of node or edge features.
 
-    All encoders are called as `encoder(values, num_rows)` and return states,
-    [num_rows, c].
+    All encoders are called as `encoder(values, num_rows)` and return states, [num_rows,
+    c].
 
     Args:
-        features: Kind and sizes of the features; None = the data has no features, and
-            all rows get the same learned vector.
+        features: Description of the features, as returned by `describe`; None = the
+            data has no features, and all rows get the same learned vector.
         channels: Width of the states, c.
-        rows: Whether the rows are nodes or edges; see `BatchNorm`.
+        rows: Whether the rows are nodes or edges.
     """
     if features is None:
         return ConstantEncoder(channels)
@@ -167,10 +167,9 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Raise an error if a category is outside of its column's embedding table.
+        """Raise an error if a category is not below its column's number of categories.
 
-        Nothing is checked while a CUDA graph is captured: the training steps before the
-        capture have checked data of the same kind.
+        Nothing is checked while a CUDA graph is captured.
         """
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return

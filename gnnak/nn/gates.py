@@ -39,23 +39,24 @@ class HopTable(nn.Module):
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return the table row of each node copy, [m].
+        """Return which table row each node in each rooted subgraph uses.
 
-        A node copy is a node as seen in one rooted subgraph. Those without a path to
-        the root (hop -1) get the last row.
+        Returns:
+            Row numbers, [m], for the m pairs of a subgraph and a node in it. Nodes
+            without a path to the root (hop -1) use the last row.
         """
         return subgraphs.hop_rows(self.max_hops + 2)
 
     def per_copy(self, table: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Look up the row for the distance of each node copy.
+        """Look up the table row for each node's distance to the root of its subgraph.
 
         Args:
-            table: `weight`, or a function of it that has the same rows,
-                [max_hops + 2, c].
+            table: `weight`, or a function of it that has the same rows, [max_hops + 2,
+                c].
             subgraphs: The rooted subgraphs.
 
         Returns:
-            One row per node copy, [m, c].
+            One row for each of the m pairs of a subgraph and a node in it, [m, c].
         """
         return lookup(table, self.rows(subgraphs))
 
@@ -67,7 +68,9 @@ class HopTable(nn.Module):
 class HopGate(nn.Module):
     r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$, per distance and channel.
 
-    A layer multiplies the state of a node copy by the gate of its distance to the root.
+    Here $\mathbf{d}_{i|j}$ is the learned embedding of the distance from node $i$ to
+    root $j$. A layer multiplies the state of node $i$ in the subgraph rooted at $j$ by
+    this gate.
 
     Difference from the paper: the paper applies the sigmoid to $\mathbf{d}$ itself,
     which must then be as wide as the states. Here, a Linear maps $\mathbf{d}$ to the
@@ -98,10 +101,10 @@ class HopGate(nn.Module):
 def make_gates(
     names: Iterable[Encoding], hop_channels: int, channels: int
 ) -> nn.ModuleDict:
-    """Build a gate for each of the named encodings.
+    """Build one `HopGate` for each of the named encodings.
 
     Args:
-        names: The encodings that have a gate.
+        names: Names of the encodings whose states are multiplied by a gate.
         hop_channels: Width of the distance embeddings; 0 = the layer uses no distances,
             and the result is empty.
         channels: Width of the states that are multiplied by a gate.

@@ -67,20 +67,15 @@ class BatchNorm(nn.BatchNorm1d):
         return getattr(current_real_rows(), self.rows)
 
     def _with_running_statistics(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with running statistics, as in `eval`."""
+        """Normalise rows with the running statistics, as in evaluation."""
         return nn.functional.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise the rows of `x` with the statistics of the first `count` rows.
+        """Normalise the first `count` rows with their own statistics.
 
-        If `count` is less than two, use the running statistics. The other rows are
-        padding and are set to the mean.
-
-        Args:
-            x: Rows, [n, c].
-            count: Number of rows that are not padding, 0-dim.
+        The other rows are padding and are set to the mean.
         """
         running = self.running_mean
         if running is None or self.running_var is None or self.momentum is None:
@@ -103,10 +98,7 @@ class BatchNorm(nn.BatchNorm1d):
         return self._affine(centred * scale).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with the statistics of all processes.
-
-        If all processes together have fewer than two rows, use the running statistics.
-        """
+        """Normalise rows with the statistics of the rows of all processes."""
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
         dist.all_reduce(rows)
@@ -129,11 +121,7 @@ class BatchNorm(nn.BatchNorm1d):
     ) -> None:
         """Update the running mean and variance with those of the current batch.
 
-        Args:
-            mean: Mean of the batch, [c].
-            variance: Unbiased variance of the batch, [c].
-            wanted: False = leave the running statistics unchanged; a 0-dim bool tensor
-                on the device, so that the CPU need not wait for it. None = update.
+        If `wanted` is a tensor with the value False, they stay unchanged.
         """
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -170,7 +158,7 @@ class NormReluDropout(nn.Sequential):
 
 
 class _SumOverProcesses(torch.autograd.Function):
-    """Sum a tensor over all processes (DDP), in the forward and backward pass."""
+    """Sum a tensor over all processes, in the forward and the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor) -> Tensor:

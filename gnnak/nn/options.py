@@ -48,14 +48,13 @@ class LayerOptions:
     dropout: float = 0.0
     """Dropout probability for the concatenated encodings; unused if they are summed."""
     mlp_layers: int = 0
-    """Number of blocks (Linear, BatchNorm, ReLU) that transform the states of node
-    copies (a node copy is a node as seen in one rooted subgraph) before the subgraph
-    pool and before the context pool; used if more than one encoding is fused. Also the
-    number of Linear layers (at least one) after the concatenation in FUSE. Not in the
+    """Number of blocks (Linear, BatchNorm, ReLU) before the subgraph pool and before
+    the context pool; a layer with only one encoding has no such blocks. Also the number
+    of Linear layers (at least one) after the concatenation of the encodings. Not in the
     paper's equations."""
     gate_centroid: bool = False
-    """Whether the centroid encoding, too, is multiplied by a gate, which is that of
-    distance 0. Not in the paper's equations."""
+    """Whether the centroid encoding, like the other two, is multiplied by a gate
+    (learned factors in 0..1). Not in the paper's equations."""
 
     def __post_init__(self) -> None:
         check_count("hop_channels", self.hop_channels)

@@ -71,7 +71,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the numbers set by the innermost `with real_rows(...)` block.
+    """Return the numbers of real rows that the innermost `real_rows` block has set.
 
     Outside of such a block, and in code compiled by `torch.compile`, return `ALL_REAL`.
     """
@@ -79,12 +79,13 @@ def current_real_rows() -> RealRows:
 
 
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for modules that run on the whole graph.
+    """Return a context in which BatchNorms ignore padding nodes, edges and graphs.
 
-    The rows of these modules are nodes and edges.
+    It is for modules that run on the whole graph.
 
     Args:
-        real: Numbers of real nodes, edges and graphs; None if the batch has no padding.
+        real: Numbers of nodes, edges and graphs that are not padding; None if the batch
+            has no padding.
     """
     if real is None:
         return _unpadded()
@@ -92,9 +93,9 @@ def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return a `real_rows` context for modules that run on rooted subgraphs.
+    """Return a context in which BatchNorms ignore padding of rooted subgraphs.
 
-    The rows of these modules are node copies and edge copies.
+    It is for modules that run on the disjoint union of all rooted subgraphs.
     """
     real = subgraphs.real
     if real is None:
@@ -103,9 +104,6 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
 
 
 def _unpadded() -> AbstractContextManager[None]:
-    """Return a context in which all rows are real.
-
-    It is a null context if all rows are real already.
-    """
+    """Return a context in which BatchNorms treat no row as padding."""
     padded = current_real_rows() is not ALL_REAL
     return real_rows(ALL_REAL) if padded else nullcontext()

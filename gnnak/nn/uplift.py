@@ -141,10 +141,10 @@ class GNNAK(nn.Module):
         subgraphs: RootedSubgraphs,
         edge_attr: Tensor | None = None,
     ) -> Tensor:
-        r"""Compute the new state $h_v'$ of every node.
+        """Compute the new state of every node.
 
         Args:
-            x: Node states $h_v$, [n, in_channels].
+            x: Node states, [n, in_channels].
             subgraphs: The rooted subgraphs of all nodes, or the sample of them that
                 `SubgraphDrop` returns.
             edge_attr: Edge states, [e, c], or weights, [e], for the base GNN; None if
@@ -222,10 +222,15 @@ class GNNAK(nn.Module):
     def embed(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
     ) -> Tensor:
-        r"""Compute $\text{Emb}(i \mid \text{Sub}[j])$ of every node copy, [m, c].
+        """Run the base GNN once, on the disjoint union of all rooted subgraphs.
 
-        The base GNN is called once, on the disjoint union of all subgraphs. Arguments
-        as in `forward`.
+        Args:
+            x: Node states, [n, in_channels].
+            subgraphs: The rooted subgraphs.
+            edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
+
+        Returns:
+            One state for each of the m pairs of a subgraph and a node in it, [m, c].
         """
         h = self.augment(x, subgraphs)
         e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
@@ -233,14 +238,16 @@ class GNNAK(nn.Module):
         return self.project(emb)
 
     def augment(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        r"""Return the input states of the base GNN: one row per node copy.
+        """Return the input of the base GNN: node states combined with distances.
 
-        With `hop="concat"` a row is $[h_i \,\Vert\, \mathbf{d}_{i|j}]$, so the result
-        is [m, c + h]. With `hop="add"` it is $h_i + W \mathbf{d}_{i|j}$, and with
-        `hop_channels=0` it is $h_i$; both are [m, c].
+        The result has one row for each pair of a subgraph and a node in it. With
+        `hop="concat"`, a row is the state of the node, concatenated with a learned
+        embedding of its distance to the subgraph's root. With `hop="add"`, a Linear of
+        this embedding is added to the state instead. With `hop_channels=0`, a row is
+        the state alone.
 
         Args:
-            x: Node states $h_i$, [n, c].
+            x: Node states, [n, in_channels].
             subgraphs: The rooted subgraphs.
         """
         h = lift(x, subgraphs)
@@ -252,16 +259,20 @@ class GNNAK(nn.Module):
         return torch.cat([h, self.hop_table.per_copy(d, subgraphs)], dim=1)
 
     def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        r"""Return $\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}$, [m, c].
+        """Multiply states by a gate: learned factors that depend on the distance.
 
-        If the option `mlp_layers` is not 0, an MLP transforms the states before they
-        are multiplied by the gate.
+        If the option `mlp_layers` is not 0, an MLP transforms the states first.
 
         Args:
             name: The encoding that the result is used for. By default the centroid
                 encoding has no gate; with `hop_channels=0`, no encoding has a gate.
-            emb: $\text{Emb}(i \mid \text{Sub}[j])$ of every node copy, [m, c].
-            subgraphs: The rooted subgraphs.
+            emb: Output of the base GNN, [m, c]: one row for each of the m pairs of a
+                subgraph and a node in it.
+            subgraphs: The rooted subgraphs, which store the distance of each node to
+                its root.
+
+        Returns:
+            The multiplied states, [m, c].
         """
         if name in self.transforms:
             emb = self.transforms[name](emb)
@@ -277,12 +288,15 @@ class GNNAK(nn.Module):
         subgraphs: RootedSubgraphs,
         num_nodes: int,
     ) -> Tensor:
-        r"""Return $h_v' = \text{FUSE}(\dots)$ of the encodings of each node, [n, c].
+        """Combine the encodings of each node into its new state.
 
         Args:
             encodings: The result of `encode`.
             subgraphs: The rooted subgraphs that were encoded.
             num_nodes: Number of nodes, n.
+
+        Returns:
+            New node states, [n, out_channels].
         """
         per_subgraph = dict(encodings)
         per_subgraph.pop("context", None)

@@ -116,8 +116,8 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
     """Return the input and output width of a conv.
 
     Raises:
-        OptionError: If neither the conv nor its submodules declare an input width.
-        WidthError: If the conv runs with none of the input widths that they declare.
+        OptionError: If no input width is declared by the conv or its submodules.
+        WidthError: If the conv fails with every declared input width.
     """
     name, widths = type(conv).__name__, own_widths(conv)
     if widths is not None:
@@ -182,18 +182,10 @@ class UpliftedConv(nn.Module):
     def _edge_attr(
         self, args: tuple[object, ...], options: dict[str, object]
     ) -> Tensor | None:
-        """Find edge_attr or edge_weight in the arguments after `edge_index`.
-
-        Args:
-            args: Positional arguments of `forward` after `edge_index`.
-            options: Keyword arguments of `forward`.
-
-        Returns:
-            Edge states, [e, c], or weights, [e]; None if neither is given.
+        """Return the argument edge_attr or edge_weight; None if neither is given.
 
         Raises:
-            OptionError: If both are given, or any other argument except `batch` and
-                `batch_size`.
+            OptionError: If both are given, or an argument that is not supported.
         """
         named = dict(zip(self.arguments[2:], args, strict=False)) | options
         named.pop("batch", None)

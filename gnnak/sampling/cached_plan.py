@@ -54,16 +54,19 @@ class CachedPlans:
     `Plan.held`; 3 and 4, `start` and `count` of `Plan.near`; 5 and 6, `start` and
     `place` of `Plan.distances`."""
     near: Tensor
-    """`place` of `Plan.near` for all graphs. All gathered plans share this tensor."""
+    """The neighbours of all nodes: `place` of `Plan.near`, for all graphs."""
     hop: Tensor | None
-    """`hop` of `Plan.distances` for all graphs, also shared by all gathered plans; None
-    = the sampling strategy needs no distances."""
+    """Distances between nodes: `hop` of `Plan.distances`, for all graphs; None = the
+    sampling strategy needs no distances."""
     largest: int
     """Number of nodes of the largest component of all graphs."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """[g + 1]: offset of each graph's first component; last entry: their total."""
+        """Position of each graph's first connected component among those of all graphs.
+
+        The last entry is the total number of components.
+        """
         return pointers(self.num_components)
 
     @cached_property
@@ -164,17 +167,7 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return the part of `CachedPlans` that belongs to one chunk of graphs.
-
-    Args:
-        plan: The sampling plan of the chunk.
-        batch: The graph of each node of the chunk, [n].
-        ptr: The first node of each graph of the chunk, [g + 1].
-        before: Total number of distances and of neighbours in all previous chunks.
-
-    Returns:
-        `num_components`, `sizes`, `nodes` and `near`.
-    """
+    """Return the tensors to store in `CachedPlans` for one chunk of graphs."""
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     component_graph = batch[groups.order[groups.ptr[:-1]]]

@@ -44,12 +44,11 @@ def is_cover(
 def cover_by_order(
     subgraphs: RootedSubgraphs, component: Tensor, rank: Tensor, min_coverage: int
 ) -> Tensor:
-    """Sample the subgraphs of each component by rank until all its nodes are covered.
+    """Sample subgraphs in the order of their ranks until all nodes are covered.
 
-    Node v is covered if at least `min_coverage` of the subgraphs that contain it are
-    sampled, or all of them if there are fewer. Let r(v) be the rank of the subgraph
-    that completes the coverage of v. Then each component samples its subgraphs of rank
-    up to the maximum of r(v) over its nodes v, so no loop is needed.
+    A node is covered if at least `min_coverage` of the subgraphs that contain it are
+    sampled, or all of them if there are fewer. Every connected component stops
+    separately, as soon as all of its nodes are covered.
 
     Args:
         subgraphs: The rooted subgraphs, s of them.
@@ -65,6 +64,7 @@ def cover_by_order(
     key = torch.sort(subgraphs.node * num_subgraphs + copy_rank).values
     held = counts_of(subgraphs.node, num_nodes)
     last = torch.cumsum(held, 0) - held + held.clamp(max=min_coverage) - 1
+    # The rank of the subgraph that completes the coverage of each node.
     node_rank = key.index_select(0, last.clamp(min=0)) % max(num_subgraphs, 1)
     node_rank = node_rank.masked_fill(held == 0, -1)
     needed = node_rank.new_full((num_nodes,), -1)

@@ -194,11 +194,7 @@ def sample_subgraphs(
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
     """Return the positions of the true entries of several boolean masks.
 
-    Synchronises with the device only once for all masks.
-
-    Args:
-        before: For each mask, the number of true entries before every position; the
-            last entry is the total (see `pointers`).
+    Each mask is given by the number of true entries before every position.
     """
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
@@ -237,7 +233,7 @@ def filling_of(
         number: Number of sampled subgraphs before each subgraph, [s]; for a sampled
             subgraph, this is its index among the sampled subgraphs.
         root: The roots of the sampled subgraphs.
-        plan: The sampling plan of this batch; None = not known. Only faster versions of
-            this operation use it.
+        plan: The sampling plan: what SubgraphDrop precomputes per batch; None = not
+            known.
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

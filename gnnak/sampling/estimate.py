@@ -158,12 +158,9 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
-    Arguments as in `plan_filling`.
-
     Returns:
-        The distance of each node to the nearest sampled root, [n], -1 if no path
-        exists; and the sources and the targets of all pairs of neighbours in which the
-        source is one step nearer to a sampled root than the target.
+        The distance of each node to the nearest sampled root, -1 without a path; and
+        all pairs of a nearer neighbour (sources) and a node (targets).
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -178,17 +175,9 @@ def _nearer_neighbors(
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the matrix rows of the nodes at distance d from a sampled root.
+    """Compute the estimation weights of nodes from those of their neighbours.
 
-    The rows follow from the rows of their neighbours at distance d - 1.
-
-    Args:
-        before: The rows of the nodes at distance d - 1.
-        target: Nodes at distance d, repeated once per neighbour at distance d - 1.
-        source: These neighbours, shaped like `target`.
-        share: The weight of `source` in the mean of `target`: one over its number of
-            neighbours at distance d - 1.
-        num_subgraphs: Number of sampled subgraphs, s.
+    The neighbours are one step nearer to a sampled root, and their weights are known.
     """
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]

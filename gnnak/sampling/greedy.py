@@ -65,14 +65,6 @@ def sample_greedily(
 
 
 def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Find the components that contain at least one of the given nodes.
-
-    Args:
-        nodes: Boolean mask of nodes, [n].
-        plan: What SubgraphDrop precomputes for this batch.
-
-    Returns:
-        Boolean mask of components, [num_components].
-    """
+    """Return a mask of the connected components that contain any of these nodes."""
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0

@@ -42,7 +42,15 @@ class PairDistances:
         return self.hop.index_select(0, self.at(first, second))
 
     def at(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the position in `hop` of each distance; arguments as in `between`."""
+        """Return where the distances between pairs of nodes are stored.
+
+        Args:
+            first: The first node of each of q pairs, [q].
+            second: The second node of each pair, [q]; in the same component.
+
+        Returns:
+            For each pair, the position of its distance in the tensor `hop`, [q].
+        """
         return self.start.index_select(0, first) + self.place.index_select(0, second)
 
 
@@ -81,12 +89,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Fill `table.hop`, in place, by breadth-first searches from all nodes at once.
-
-    Args:
-        table: The distances; all are -1, which marks pairs not reached yet.
-        neighbors: The neighbours of each node, edge directions ignored.
-    """
+    """Fill in all distances by breadth-first searches from all nodes at once."""
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0

@@ -128,21 +128,13 @@ class _Cache:
     def start(
         self, edge_index: Tensor, version: tuple[object, ...], full: RootedSubgraphs
     ) -> None:
-        """Clear the cache, then cache the subgraphs of another graph.
-
-        They are cached until the tensor `edge_index` is deleted.
-
-        Args:
-            edge_index: The edges of the graph, [2, e].
-            version: Compared by `is_of`; must differ if `edge_index` was written to.
-            full: The rooted subgraphs of all nodes.
-        """
+        """Clear the cache, then store the rooted subgraphs of another graph in it."""
         self.clear()
         self.graph = weakref.ref(edge_index, self._clear_if_current)
         self.version, self.full = version, full
 
     def is_of(self, edge_index: Tensor, version: tuple[object, ...]) -> bool:
-        """Return whether the cache is for this tensor object and this version."""
+        """Return whether the cache is for this tensor, in this version."""
         same = self.graph is not None and self.graph() is edge_index
         return same and self.version == version
 

@@ -63,20 +63,28 @@ class CachedSubgraphs:
 
     @cached_property
     def copy_ptr(self) -> Tensor:
-        """[g + 1]: offset of each graph's first node copy; the last entry is m."""
+        """Where the node copies of each graph start in `node`, `subgraph` and `hop`.
+
+        A node copy is a node as seen in one rooted subgraph. There is one entry per
+        graph, and a last entry that is the total number of node copies.
+        """
         return pointers(self.num_copies)
 
     @cached_property
     def edge_copy_ptr(self) -> Tensor:
-        """[g + 1]: offset of each graph's first edge copy; the last entry is f."""
+        """Where the edge copies of each graph start in `edge_index` and `edge`.
+
+        An edge copy is an edge as seen in one rooted subgraph. There is one entry per
+        graph, and a last entry that is the total number of edge copies.
+        """
         return pointers(self.num_edge_copies)
 
     @cached_property
     def counts(self) -> Tensor:
         """Numbers of nodes, edges, node copies and edge copies of each graph, [4, g].
 
-        The tensor is on the host, so that the size of a batch is known without
-        synchronising with the device.
+        A copy is a node or edge as seen in one rooted subgraph. The tensor is on the
+        CPU, so that the size of a batch is known without synchronising with the device.
         """
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
@@ -151,11 +159,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
 
 def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
-    """Extract the subgraphs of one chunk of graphs.
-
-    Returns:
-        The tensor fields of `CachedSubgraphs`, in the order of the class.
-    """
+    """Extract the rooted subgraphs of a few graphs, as tensors for the cache."""
     whole = store.union()
     subs = extractor(whole.edge_index, whole.num_nodes)
     of = whole.batch[subs.root[subs.subgraph]]

@@ -43,15 +43,9 @@ def egonets(
 
 
 def _balls(root: Tensor, neighbors: Neighbors, num_hops: int) -> RootedSubgraphs:
-    """Find the nodes of every root's k-hop egonet, and their distances to the root.
+    """Find the nodes of every root's egonet, and their distances to the root.
 
-    Args:
-        root: The roots, [s].
-        neighbors: The incoming edges of the graph.
-        num_hops: Radius k.
-
-    Returns:
-        The egonets without edges: `edge_index` is [2, 0] and `edge` is [0].
+    The result has no edges yet.
     """
     key, hop = reach(root, neighbors, num_hops)
     size = max(neighbors.num_nodes, 1)

@@ -10,30 +10,30 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows of a tensor grouped by key, in CSR form, for segment reductions.
+    """Rows of a tensor split into groups, in compressed sparse row (CSR) form.
 
-    The rows with key `i` are `order[ptr[i]:ptr[i + 1]]`. Entries of `order` from
+    The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. Entries of `order` from
     position `ptr[-1]` on belong to no group: they are padding rows of a batch of fixed
-    size. In shapes, k is the number of keys and m the number of rows.
+    size. In shapes, k is the number of groups and m the number of rows.
     """
 
     ptr: Tensor
     """[k + 1], int64: row pointer (CSR), the position in `order` where each group
     starts."""
     order: Tensor | None = None
-    """[m], int64: row numbers sorted by key; None = the rows are already sorted, so row
-    `i` is at position `i`."""
+    """[m], int64: row numbers sorted by group; None = the rows are already sorted, so
+    row `i` is at position `i`."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1
 
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
-    """Group rows by key with a stable sort: rows of one group keep their order.
+    """Group rows by an integer key; rows of one group keep their order.
 
     Args:
-        key: The key of each row, [m], in 0..size-1.
-        size: Number of keys.
+        key: The number of the group that each row is in, [m], in 0..size-1.
+        size: Number of groups.
         in_order: True if `key` is already sorted; then no sort is needed, and `order`
             of the result is None.
 

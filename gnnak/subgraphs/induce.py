@@ -86,10 +86,7 @@ def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
 
 
 class _Copies(NamedTuple):
-    """All node copies, with the lookup tables of `_from_edges` and `_from_members`.
-
-    `node` and `subgraph` are the arguments of `induced_edges`, [m].
-    """
+    """All nodes of all rooted subgraphs, with tables to look them up."""
 
     node: Tensor
     subgraph: Tensor
@@ -121,18 +118,7 @@ def _in_chunks(
     copies: _Copies,
     neighbors: Neighbors,
 ) -> tuple[Tensor, Tensor]:
-    """Call `find` on chunks of targets with about `CHUNK` candidate edges each.
-
-    Args:
-        find: `_from_edges` or `_from_members`.
-        target: The node copies whose incoming edge copies are to be found, [t].
-        work: Number of candidate edges of each target, [t].
-        copies: All node copies.
-        neighbors: The graph's incoming edges.
-
-    Returns:
-        Edge copies, [2, f], and the edge of each, [f], as in `induced_edges`.
-    """
+    """Call `find` on a part of the targets at a time, to bound the memory."""
     runs = torch.tensor_split(target, chunk_cuts(work, CHUNK))
     parts = [find(run, copies, neighbors) for run in runs]
     if len(parts) == 1:
@@ -143,10 +129,9 @@ def _in_chunks(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find edge copies: test all incoming edges of each target's node.
+    """Find the incoming edges of nodes inside their rooted subgraphs.
 
-    An edge is found if its source is in the target's subgraph. Arguments and results as
-    in `_in_chunks`.
+    Tests for every incoming edge of a node whether its source is in the subgraph too.
     """
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
@@ -165,10 +150,9 @@ def _from_edges(
 def _from_members(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find edge copies: test every node copy of a target's subgraph.
+    """Find the incoming edges of nodes inside their rooted subgraphs.
 
-    Each edge of the graph from such a node copy to the target is found. Arguments and
-    results as in `_in_chunks`.
+    Tests for every other node of the subgraph whether it has an edge to the node.
     """
     start, size = copies.first[target], copies.size[target]
     row, source = ragged_ranges(start, size)

@@ -1,6 +1,6 @@
 """Check that the fields of a `RootedSubgraphs` have their documented properties.
 
-Here, a record is a `RootedSubgraphs` object.
+The argument `record` is the `RootedSubgraphs` object to check.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class Record(Protocol):
 def check_record(
     record: Record, edge_index: Tensor | None, num_nodes: int | None
 ) -> None:
-    """Raise `SubgraphError` if a documented property of the record does not hold.
+    """Raise `SubgraphError` if rooted subgraphs lack a documented property.
 
     The message names the first such property.
 
     Args:
         record: The rooted subgraphs to check.
-        edge_index: The edges of the graph, [2, e], to compare edge copies with; None =
-            check the record without the graph.
+        edge_index: The edges of the graph, [2, e], to compare the edges of the
+            subgraphs with; None = check the subgraphs without the graph.
         num_nodes: Number of nodes of the graph; required with `edge_index`.
     """
     if None not in (num_nodes, record.num_nodes) and num_nodes != record.num_nodes:
@@ -92,7 +92,7 @@ def check_record(
 
 
 def _check_shapes(record: Record) -> None:
-    """Check dtype, device and shape of every tensor of the record."""
+    """Check dtype, device and shape of every tensor of the rooted subgraphs."""
     for name in TENSORS:
         value = getattr(record, name)
         if not isinstance(value, Tensor) or value.dtype != torch.long:
@@ -133,10 +133,9 @@ def _check_padding(record: Record) -> None:
 
 
 def _check_copies(record: Record, num_nodes: int | None) -> None:
-    """Check the fields `root`, `node` and `subgraph`.
+    """Check the nodes of the rooted subgraphs.
 
-    All numbers must be in range, roots distinct, node copies sorted by (subgraph,
-    node), and every root in its own subgraph.
+    Nodes must exist and be sorted, and every subgraph must contain its root.
     """
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
@@ -160,10 +159,9 @@ def _check_copies(record: Record, num_nodes: int | None) -> None:
 
 
 def _check_edges(record: Record) -> None:
-    """Check the fields `edge_index` and `edge`.
+    """Check the edges of the rooted subgraphs.
 
-    All numbers must be in range, edge copies sorted by (target, source, edge), and both
-    ends of an edge copy in the same subgraph.
+    Edges must exist and be sorted, and both ends must be in the same subgraph.
     """
     check_edge_index(record.edge_index, record.num_copies)
     edges, size = record.edge, record.num_edges
@@ -183,7 +181,7 @@ def _check_edges(record: Record) -> None:
 
 
 def _check_hops(record: Record) -> None:
-    """Check `hop` against distances to the root recomputed from the edge copies."""
+    """Check the stored distances to the root by computing them again."""
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
     if not torch.equal(true, record.hop):
@@ -191,15 +189,9 @@ def _check_hops(record: Record) -> None:
 
 
 def _check_against(record: Record, edge_index: Tensor, num_nodes: int) -> None:
-    """Check the edge copies against the edges of the graph that the subgraphs are of.
+    """Check that each rooted subgraph has exactly the right edges of the graph.
 
-    Every edge copy must have the ends of its edge, and every edge must have a copy in
-    each subgraph that contains both ends.
-
-    Args:
-        record: The rooted subgraphs.
-        edge_index: The edges of the graph, [2, e].
-        num_nodes: Number of nodes of the graph.
+    These are all edges of the graph with both ends in the subgraph.
     """
     check_edge_index(edge_index, num_nodes)
     if record.edge.numel() and (

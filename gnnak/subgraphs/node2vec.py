@@ -108,13 +108,7 @@ def random_walks(
 
 
 def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
-    """Move every walker to a uniformly random neighbour.
-
-    Args:
-        here: The node that each walker is at, [w].
-        uniform: A random number in [0, 1) for each walker, [w].
-        neighbors: The graph's incoming edges.
-    """
+    """Move every walker to a uniformly random neighbour."""
     start, degree = neighbors.rows(here)
     choice = torch.minimum((uniform * degree).long(), degree - 1)
     return _step_to(here, start + choice, degree, neighbors)
@@ -127,15 +121,7 @@ def _biased_step(
     bias: Bias,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Move every walker to a neighbour sampled with node2vec's weights.
-
-    Args:
-        here: The node that each walker is at, [w].
-        before: The node that each walker was at one step ago, [w].
-        uniform: A random number in [0, 1) for each walker, [w].
-        bias: The weights.
-        generator: Random number generator of rejection sampling.
-    """
+    """Move every walker to a neighbour sampled with node2vec's weights."""
     there = here.clone()
     every = torch.arange(here.numel(), device=here.device)
     high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
@@ -157,13 +143,10 @@ def _biased_step(
 def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Run one round of rejection sampling: propose a random neighbour to each walker.
-
-    Arguments as in `_biased_step`.
+    """Propose a random neighbour to each walker: one round of rejection sampling.
 
     Returns:
-        The proposed nodes, [w], and a boolean mask of the accepted ones, [w]. A node is
-        accepted with probability weight / largest weight.
+        The proposed nodes, and a boolean mask of the accepted ones.
     """
     uniform = torch.rand(
         (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
@@ -175,10 +158,7 @@ def _propose(
 def _from_all_weights(
     here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
 ) -> Tensor:
-    """Sample each walker's next node from the weights of all its neighbours.
-
-    Inverts the cumulative sum of the weights. Arguments as in `_biased_step`.
-    """
+    """Sample each walker's next node from the weights of all its neighbours."""
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
     walker, entry = ragged_ranges(start, degree)
@@ -198,14 +178,7 @@ def _from_all_weights(
 def _step_to(
     here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
 ) -> Tensor:
-    """Return the node that each walker steps to.
-
-    Args:
-        here: The node that each walker is at, [w].
-        entry: Position in `neighbors.node` of the neighbour it steps to, [w].
-        degree: Number of neighbours of `here`, [w]; where 0, the walker stays.
-        neighbors: The graph's incoming edges.
-    """
+    """Return the node that each walker steps to; without neighbours, it stays."""
     if not neighbors.node.numel():
         return here
     stuck = degree == 0

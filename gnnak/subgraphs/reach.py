@@ -13,11 +13,9 @@ INT64_MAX = 2**63 - 1
 def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
     """Find, for every root, the nodes with a path to it of at most `num_hops` edges.
 
-    Subgraph `i` contains the nodes found for `root[i]`. A (subgraph, node) pair is
-    encoded as the key `subgraph * n + node`, and a pair with its distance to the root
-    as `key * radix + hop`. Each hop of the breadth-first search appends the neighbours
-    of the frontier, sorts, and of equal keys retains the first, which has the smallest
-    distance. The pairs that this hop has added are the next frontier.
+    Subgraph `i` contains the nodes found for `root[i]`. A pair of a subgraph and a node
+    is encoded as one integer, `subgraph * n + node`, where n is the number of nodes of
+    the graph.
 
     Args:
         root: The roots, [s], as node numbers.
@@ -25,11 +23,11 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
         num_hops: Largest path length.
 
     Returns:
-        The sorted keys of the m (subgraph, node) pairs found, [m], and the distance
+        The m pairs found, as sorted integers, [m], and the length of the shortest path
         from each pair's node to its root, [m].
 
     Raises:
-        GraphError: If `key * radix + hop` would overflow int64.
+        GraphError: If the graph is too large for this number of hops.
     """
     size = max(neighbors.num_nodes, 1)
     farthest = min(num_hops, neighbors.num_nodes)
@@ -41,6 +39,7 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
         row, entry = ragged_ranges(*neighbors.rows(here))
         neighbor = neighbors.node.index_select(0, entry)
         reached = (frontier - here).index_select(0, row) + neighbor
+        # Of equal pairs keep the first, which has the smallest distance to the root.
         seen = torch.sort(torch.cat([seen, reached * radix + hop])).values
         key = seen // radix
         first = torch.ones_like(key, dtype=torch.bool)

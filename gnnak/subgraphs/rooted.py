@@ -173,12 +173,8 @@ class RootedSubgraphs:
     def _once(self, name: str, compute: Callable[[], T]) -> T:
         """Return a derived value: compute it at its first use, then cache it.
 
-        In code compiled by `torch.compile`, the value is computed at every use instead,
-        because writing to the cache would cause a graph break.
-
-        Args:
-            name: Key of the value in the cache.
-            compute: Computes the value.
+        Code compiled by `torch.compile` computes it at every use, because writing to
+        the cache would cause a graph break.
         """
         if torch.compiler.is_compiling():
             return compute()

@@ -54,7 +54,7 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
 def _cut(
     subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
 ) -> RootedSubgraphs:
-    """Return the slice with these ranges of subgraphs, node copies and edge copies."""
+    """Return the given range of subgraphs, with its nodes and edges, as one slice."""
 
     def from_zero(values: Tensor, start: int) -> Tensor:
         return values - start if start else values

@@ -115,13 +115,10 @@ def write_graph6(path: FilePath, store: GraphStore) -> None:
 
 
 def _decode(line: bytes) -> tuple[int, np.ndarray]:
-    """Decode one line.
+    """Decode one graph6 line to its number of nodes and its edges, [2, e].
 
-    Returns:
-        The number of nodes, and one direction of every edge, [2, e].
-
-    Raises:
-        ValueError: If the line is not valid graph6; the message tells why.
+    Each edge is returned in one direction. Raises `ValueError` if the line is not
+    graph6.
     """
     if line[:1] in OTHERS:
         raise ValueError(f"this is {OTHERS[line[:1]]}; convert it to graph6")
@@ -147,16 +144,10 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 
 
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
-    """Decode $N(n)$, the number of nodes at the start of a line.
-
-    Args:
-        six: The line as six-bit values, one per character.
+    """Read the number of nodes from the start of a graph6 line.
 
     Returns:
-        The number of nodes, and the six-bit values of the adjacency matrix after it.
-
-    Raises:
-        ValueError: If the line ends before the number is complete.
+        The number of nodes, and the rest of the line.
     """
     start, stop = (0, 1) if six[0] < 63 else (1, 4)
     if six[:2].tolist() == [63, 63]:
@@ -170,14 +161,7 @@ def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def _ends(place: np.ndarray) -> np.ndarray:
-    """Convert positions of bits to edges.
-
-    Args:
-        place: Positions of the 1 bits among the bits of the upper triangle, [e].
-
-    Returns:
-        The edges, [2, e], each from its lower to its higher node number.
-    """
+    """Convert positions of bits in the upper triangle to edges between two nodes."""
     high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > place
     high += high * (high + 1) // 2 <= place
@@ -185,12 +169,7 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode one graph as a graph6 line, without a line break.
-
-    Args:
-        size: Number of nodes.
-        place: Positions of the edges among the bits of the upper triangle, [e].
-    """
+    """Encode one graph as a graph6 line, without a line break."""
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     number = "".join(
         chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))

@@ -96,15 +96,7 @@ class GraphFile:
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
-    """Raise `GraphError` unless `value` is an int64 tensor with entries in low..high.
-
-    Args:
-        name: Name of the field in the error message.
-        value: The field, `split` or `folds`.
-        shape: The required shape, for the error message only.
-        low: Smallest valid code.
-        high: Largest valid code.
-    """
+    """Raise `GraphError` unless `value` is int64 with all entries in low..high."""
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]

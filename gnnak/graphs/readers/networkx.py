@@ -85,11 +85,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Raw(NamedTuple):
-    """One networkx graph as Python lists; an undirected edge is listed once.
-
-    `size` is the number of nodes, `ends` are the two nodes of each edge, and
-    `node_rows` and `edge_rows` have the attribute values of each node and edge.
-    """
+    """One networkx graph as Python lists: its edges and the attribute values."""
 
     size: int
     directed: bool
@@ -119,14 +115,7 @@ def _one(
 def _row(
     number: int, what: str, data: Mapping[str, Any], names: Names | None
 ) -> list[float]:
-    """Concatenate the attribute values of one node or edge.
-
-    Args:
-        number: Number of the graph, for error messages.
-        what: The node or edge, for error messages.
-        data: All attributes of the node or edge, by name.
-        names: The attributes to take.
-    """
+    """Concatenate the values of the named attributes of one node or edge."""
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
@@ -139,13 +128,9 @@ def _row(
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
-    """Convert the attribute rows of all nodes or edges to a tensor [rows, c].
+    """Convert the attribute values of all nodes or edges to a tensor, one row each.
 
     Integers and bools become int64, other numbers float32.
-
-    Args:
-        rows: The attribute values of each node or edge.
-        names: The attributes that were taken; None = none, and the result is None.
     """
     if names is None:
         return None

@@ -100,11 +100,7 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
 
 
 def _load(path: FilePath) -> dict[str, np.ndarray]:
-    """Read all arrays of an npz file into a dict by key.
-
-    Raises:
-        FileFormatError: If the file cannot be read or has an unknown key.
-    """
+    """Read all arrays of an npz file into a dict from names to arrays."""
     content = io.BytesIO(read_bytes(path))
     opened = _try(
         f"{path} is not an npz file", lambda: np.load(content, allow_pickle=False)
@@ -125,12 +121,7 @@ def _load(path: FilePath) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
-    """Call `action`; turn any exception into a `FileFormatError`.
-
-    Args:
-        what: Start of the error message: what failed.
-        action: Reads an array, or opens the file.
-    """
+    """Call `action`; turn any exception into a `FileFormatError`."""
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files
@@ -143,12 +134,7 @@ def _assemble(
 ) -> tuple[GraphFile, bool]:
     """Build a `GraphFile` from the arrays of an npz file, without reverse edges.
 
-    Args:
-        arrays: The arrays by key.
-        allow_no_edges: As in `read_npz`.
-
-    Returns:
-        The `GraphFile`, and whether its edges are directed.
+    The second result tells whether the file says that its edges are directed.
     """
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:

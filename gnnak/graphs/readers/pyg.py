@@ -81,11 +81,9 @@ def _collect(
 ) -> tuple[list[int], dict[str, list[Tensor | None]]]:
     """Check all graphs and collect their fields.
 
-    Arguments as in `from_pyg`.
-
     Returns:
-        The number of nodes of every graph; and a dict from the name of each field to
-        the list of its values, one per graph.
+        The number of nodes of every graph; and for each field name, the list of its
+        values, one per graph.
     """
     from torch_geometric.data import Data  # takes seconds to import
 
@@ -138,8 +136,8 @@ def _columns(value: Tensor | None) -> Tensor | None:
 def _num_nodes(data: Data) -> int:
     """Return `data.num_nodes` if it is set, else the number of rows of `x`.
 
-    PyG would guess it from the largest node number of `edge_index`, which misses
-    isolated nodes, so this raises `GraphError` instead.
+    PyG's guess from `edge_index` would miss isolated nodes, so this raises `GraphError`
+    if both are missing.
     """
     if "num_nodes" in data and data["num_nodes"] is not None:
         return int(data["num_nodes"])

@@ -99,16 +99,7 @@ def _import_rdkit(name: str) -> Any:
 
 
 def _parse(chem: Any, line: int, text: object) -> Any:
-    """Parse one string to an rdkit molecule.
-
-    Args:
-        chem: The module `rdkit.Chem`.
-        line: Position of the string in the list, from 1, for error messages.
-        text: The SMILES string.
-
-    Raises:
-        GraphError: If it is not a string, or not a molecule with at least one atom.
-    """
+    """Parse a SMILES string to an rdkit molecule; raise `GraphError` if invalid."""
     if not isinstance(text, str):
         kind = type(text).__name__
         raise GraphError(f"line {line} is a {kind}; give SMILES strings.")
@@ -119,11 +110,6 @@ def _parse(chem: Any, line: int, text: object) -> Any:
 
 
 def _table(items: list[Any], features: tuple[Feature, ...]) -> torch.Tensor:
-    """Return the categories of all atoms or bonds, one column per feature, int64.
-
-    Args:
-        items: rdkit atoms or bonds.
-        features: `ATOM_FEATURES` or `BOND_FEATURES`.
-    """
+    """Return the categories of all atoms or bonds as int64, one column per feature."""
     rows = [[category(item) for _, _, category in features] for item in items]
     return torch.tensor(rows, dtype=torch.long).reshape(-1, len(features))

@@ -45,7 +45,7 @@ def gat(channels: int) -> MessagePassing:
 
 
 def gatedgcn(channels: int) -> MessagePassing:
-    """Build GatedGCN, which sums messages after a gate per edge and channel."""
+    """Build GatedGCN, which multiplies each message by a sigmoid before the sum."""
     return ResGatedGraphConv(channels, channels, edge_dim=channels)
 
 

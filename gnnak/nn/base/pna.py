@@ -87,16 +87,9 @@ class PNAStarConv(nn.Module):
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Take the minimum or maximum over the rows that have the same index, per channel.
+    """Take the minimum or maximum, per channel, of rows that have the same index.
 
-    Args:
-        values: The rows, [e, c].
-        index: The output row that each row of `values` belongs to, [e].
-        size: Number of output rows.
-        which: "amin" for the minimum, "amax" for the maximum.
-
-    Returns:
-        The minima or maxima, [size, c]; zero in rows that `index` does not contain.
+    An output row that no input row belongs to is zero.
     """
     rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))

@@ -11,8 +11,7 @@ from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
 
 BUCKET_GROWTH = 1.2
-"""Largest ratio of the sizes of two graphs in the same bucket. All graphs of a bucket
-are padded to the size of its largest graph."""
+"""Largest ratio of the sizes of two graphs that are padded to the same size."""
 
 
 class PPGN(nn.Module):
@@ -27,9 +26,8 @@ class PPGN(nn.Module):
     with one matrix product per channel. The new state of node $i$ is
     $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$.
 
-    Graphs of similar size form a bucket. They are padded to the size of the largest one
-    and multiplied in one batch. Without buckets, one large graph would make all others
-    as large. Padding is masked, and the BatchNorm gets only real nodes.
+    Graphs of similar size form a bucket: they are padded to the size of its largest
+    graph and multiplied in one batch. Padding does not change the results.
 
     Args:
         channels: Width of node and edge states, w.
@@ -86,7 +84,7 @@ class PPGN(nn.Module):
 
 
 class PPGNBlock(nn.Module):
-    """One block of `PPGN`; see there for its equation.
+    """One block of `PPGN`: matrix products of states of node pairs.
 
     Args:
         channels: Width of the states of node pairs, w.
@@ -119,15 +117,11 @@ class PPGNBlock(nn.Module):
 
 
 def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
-    """Split the graphs of a batch into buckets of similar size.
-
-    Args:
-        batch: Index of the graph that each node is in, [n].
+    """Split the graphs of a batch into buckets: groups of graphs of similar size.
 
     Yields:
-        For each bucket: the indices of its nodes; for each of these nodes, the position
-        of its graph in the bucket; for each of these nodes, its position in that graph;
-        and the size to pad all graphs of the bucket to.
+        For each bucket: its nodes, the position of each node's graph in the bucket, the
+        position of each node in its graph, and the size to pad the graphs to.
     """
     if not batch.numel():
         return
@@ -144,11 +138,7 @@ def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
 
 
 def _size_ranges(sizes: Tensor) -> list[tuple[int, int]]:
-    """Choose the buckets: return the smallest and the largest graph size of each.
-
-    Args:
-        sizes: Number of nodes of each graph.
-    """
+    """Return the smallest and the largest graph size of each bucket."""
     ranges: list[tuple[int, int]] = []
     for size in sizes[sizes > 0].unique().tolist():
         if ranges and size <= ranges[-1][0] * BUCKET_GROWTH:
@@ -167,18 +157,9 @@ def _to_dense(
     position: Tensor,
     size: int,
 ) -> Tensor:
-    """Build the states of node pairs of a bucket of b graphs, [b, size, size, w].
+    """Build padded matrices of node pairs for graphs of similar size.
 
     Node states are on the diagonal and edge states off the diagonal; padding is zero.
-
-    Args:
-        x: Node states of the whole batch, [n, w].
-        edge_index: Directed edges of the whole batch, [2, e].
-        edge_attr: Edge states, [e, w].
-        nodes: Indices of the nodes of the bucket.
-        graph: For each of these nodes, the position of its graph in the bucket.
-        position: For each of these nodes, its position in its graph.
-        size: Number of nodes that each graph is padded to.
     """
     num_graphs = int(graph.max()) + 1
     at = x.new_full((x.size(0),), -1, dtype=torch.long)
@@ -196,13 +177,7 @@ def _to_dense(
 
 
 def _real_pairs(graph: Tensor, position: Tensor, size: int) -> Tensor:
-    """Return the boolean mask of pairs of two real nodes, [b, size, size, 1].
-
-    Args:
-        graph: For each node of the bucket, the position of its graph in the bucket.
-        position: For each node of the bucket, its position in its graph.
-        size: Number of nodes that each graph is padded to.
-    """
+    """Return a boolean mask of the node pairs that are not padding."""
     real = torch.zeros(
         int(graph.max()) + 1, size, device=graph.device, dtype=torch.bool
     )

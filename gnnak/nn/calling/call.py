@@ -117,7 +117,7 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 
     Raises:
         OptionError: If `gnn` is clearly no base GNN; see `check_callable`.
-        WidthError: If no call of `gnn` succeeds and returns node states, [3, c].
+        WidthError: If no call of `gnn` succeeds and returns node states.
     """
     check_callable(gnn)
     with trial_mode(gnn):
@@ -138,12 +138,11 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output width of `gnn`; None if they cannot be found.
 
-    Trial runs use the widths that `gnn` declares in attributes or submodules, likeliest
-    first. The result is the first width with which `gnn` runs. If it runs with none of
-    them, half of each even width is tried, because convs like EdgeConv start with a
-    Linear on the concatenated states of an edge's two ends. A half width is not
-    accepted for convs that need edge attributes, because the other half of the Linear's
-    input may be these attributes.
+    The GNN is run on a small graph with each input width that its attributes or
+    submodules declare, until a run succeeds. If all runs fail, half of each even width
+    is tried too, because convs like EdgeConv start with a Linear on the concatenated
+    states of an edge's two ends. Half widths are not accepted for a GNN that needs edge
+    attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -160,23 +159,19 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _trial(gnn: nn.Module, in_channels: int) -> Trial:
-    """Prepare a trial of `gnn` with node states of width `in_channels`."""
+    """Prepare to call `gnn` on a small graph with node states of this width."""
     return Trial(gnn, in_channels, takes_batch="batch" in argument_names(gnn))
 
 
 def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
-    """Try `gnn` with node states of width `in_channels`; None if every call fails."""
+    """Call `gnn` on a small graph with node states of this width; None if it fails."""
     return _trial(gnn, in_channels).run(edge_arguments(gnn))
 
 
 def _width_error(trial: Trial, origin: str) -> WidthError:
-    """Return the error to raise for a failed trial.
+    """Return the error to raise for a GNN that fails with the given input width.
 
-    Its message names the right input width if `own_widths` finds one.
-
-    Args:
-        trial: The trial in which every call failed.
-        origin: Where the trial's input width comes from, quoted in the message.
+    The message says where that width comes from and, if it is found, the right width.
     """
     gnn, width = trial.gnn, trial.in_channels
     name, own = type(gnn).__name__, own_widths(gnn)
@@ -193,12 +188,7 @@ def _width_error(trial: Trial, origin: str) -> WidthError:
 
 
 def _reason(trial: Trial) -> str:
-    """Return why a trial failed: the first line of the exception's message.
-
-    For an exception without a message, return the type of the exception, and the names
-    of arguments that the GNN has but never gets, since one of these is the likely
-    cause.
-    """
+    """Return in one line why every call of a GNN failed, for an error message."""
     lines = str(trial.failure).strip().splitlines()
     if lines:
         return lines[0]

@@ -107,10 +107,9 @@ def check_callable(gnn: object) -> None:
 
 
 def _arguments(gnn: nn.Module) -> list[inspect.Parameter]:
-    """Return the parameters of `gnn.forward`, as objects of `inspect`.
+    """Return the parameters of `gnn.forward`.
 
-    For a PyG `Sequential`, they are made from its argument names, without default
-    values.
+    For a PyG `Sequential`, return the parameters that it was built with.
     """
     if hasattr(getattr(gnn, "signature", None), "param_dict"):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -16,7 +16,7 @@ MAX_COLUMNS = 4
 
 
 class Outcome(NamedTuple):
-    """The result of a trial in which at least one call of the GNN succeeded."""
+    """What is known about a GNN after at least one call of it has succeeded."""
 
     out_channels: int
     """Width of the node states that the GNN returns."""
@@ -35,7 +35,8 @@ class Trial:
         takes_batch: Whether to pass `batch`, the index of each node's graph.
 
     Attributes:
-        failure: The exception to report if every call fails; None before a call fails.
+        failure: The exception to report if every call fails; None if no call has
+            failed yet.
     """
 
     def __init__(self, gnn: nn.Module, in_channels: int, takes_batch: bool) -> None:
@@ -50,12 +51,12 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
-        """Call the GNN without edge arguments, then with each edge argument alone.
+        """Call the GNN without edge attributes, then with each edge argument alone.
 
         Args:
-            edge_arguments: The edge arguments that the GNN may take, and whether its
-                signature names them. If every call with a named argument fails, the GNN
-                must have used that argument, so it counts as read.
+            edge_arguments: The names of the edge arguments that the GNN may take, as
+                keys. The value is True if the GNN's signature has an argument of that
+                name, and False if only `**kwargs` would take it.
 
         Returns:
             The result; None if every call failed, for the reason in `failure`.
@@ -73,18 +74,11 @@ class Trial:
         return Outcome(width, tuple(reads), needs_edges=out is None)
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
-        """Call the GNN with values of one edge argument, until a call succeeds.
-
-        The GNN reads a floating-point value if its output has a gradient with respect
-        to that value. It is assumed to read an integer value.
-
-        Args:
-            argument: "edge_attr" or "edge_weight".
-            named: Whether the GNN's signature has an argument of this name.
+        """Call the GNN with several values of one edge argument until a call succeeds.
 
         Returns:
-            The output width, or None if every call fails; and whether the GNN reads
-            the argument.
+            The width of the GNN's output, or None if every call fails; and whether the
+            GNN reads the argument.
         """
         for position, edges in enumerate(self._edges(argument)):
             with torch.enable_grad():
@@ -102,11 +96,7 @@ class Trial:
         return None, named
 
     def _edges(self, argument: str) -> Iterator[Tensor]:
-        """Yield values to try for one edge argument of the path's four edges.
-
-        These are edge states of each likely width, edge weights, and integer
-        categories; for `edge_weight`, only weights.
-        """
+        """Yield example values of one edge argument, to try one after the other."""
         if argument == "edge_attr":
             for width in edge_widths(self.gnn, self.in_channels):
                 yield self.x.new_ones(4, width).requires_grad_()
@@ -119,13 +109,8 @@ class Trial:
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
         """Call the GNN with at most one edge argument.
 
-        Args:
-            edges: The name and value of the edge argument; empty = call without one.
-            report: Whether to store an exception raised by the GNN in `failure`.
-
         Returns:
-            The output, [3, c]; None if the GNN raises an exception or returns anything
-            else.
+            The output; None if the GNN raises an exception or returns no node states.
         """
         try:
             out = self.gnn(self.x, self.edge_index, **self.options, **edges)
@@ -153,9 +138,9 @@ def _shown(out: object) -> str:
 def trial_mode(module: nn.Module) -> Iterator[None]:
     """Context manager: put `module` in evaluation mode and switch gradients off.
 
-    On exit, the training mode of every submodule and the random state are restored. If
-    `module` is lazy, the random state is not restored: its first call draws initial
-    weights, and the next lazy module must not get the same weights.
+    On exit, the training mode of every submodule and the random state are restored. The
+    random state is not restored for a lazy `module`, whose first call draws its initial
+    weights: the next lazy module must draw other weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())

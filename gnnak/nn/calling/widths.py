@@ -67,11 +67,7 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 def _as_width(declared: object) -> int:
     """Return the value of an attribute such as `in_channels` as an int.
 
-    PyG convs may declare a pair, the widths of source and target nodes; two equal
-    widths are returned as one int.
-
-    Returns:
-        The width; 0 if the value is not a width, or is a pair of different widths.
+    A pair of equal widths is returned as one int, anything else that is no width as 0.
     """
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]
