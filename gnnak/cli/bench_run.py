@@ -64,10 +64,7 @@ def _measured(
     compare: bool,
     notify: Notify,
 ) -> Iterable[Record]:
-    """Return the records of `measure`, whose arguments these are.
-
-    With `growing`, each run is measured only when the caller asks for its record.
-    """
+    """Return the records of all measurements; arguments as in `measure`."""
     if growing is not None:
         check_growing(growing, config)  # type: ignore[arg-type]
         load = partial(find_dataset, config, places)

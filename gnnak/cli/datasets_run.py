@@ -130,15 +130,10 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format a mean over the graphs of a data set, with the paper's mean in brackets.
+    """Format our mean over the graphs of a data set, with the paper's in brackets.
 
-    Our mean has one more digit than the paper prints. An asterisk marks a difference
-    from the paper, a `t` a mean over the training graphs only.
-
-    Args:
-        measured: Our mean.
-        paper: The paper's mean as printed there; None if the paper has no such number.
-        over_training: Whether both are means over the training graphs only.
+    An asterisk says that the two differ, a `t` that they are means over the training
+    graphs only.
     """
     if paper is None:
         return f"{measured:.2f}"

@@ -86,12 +86,9 @@ def summary(
 
 
 def _sampled(total: int, sample: int, seed: int) -> Tensor:
-    """Return ascending indices of the graphs to measure.
+    """Return the indices of the graphs to measure, in ascending order.
 
-    Args:
-        total: Number of graphs of the data set.
-        sample: Maximal number of indices; if there are more graphs, they are random.
-        seed: Seed of the random choice.
+    These are all `total` graphs, or `sample` random ones if that is fewer.
     """
     if total <= sample:
         return torch.arange(total)

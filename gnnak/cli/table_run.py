@@ -137,12 +137,10 @@ def run_in_child_process(
 def _outcomes(
     work: Iterable[Job], jobs: int, children: set[subprocess.Popen]
 ) -> Generator[tuple[str, str | None]]:
-    """Do jobs; yield the title of each when it ends, with its error or None.
+    """Run `work`, with `jobs` jobs in parallel; yield title and error of each job.
 
-    Args:
-        work: The jobs.
-        jobs: Number of jobs in parallel.
-        children: Running child processes; terminated if this function is interrupted.
+    The error is None if the job succeeded. If this function is interrupted, it
+    terminates the child processes in `children`.
     """
     if jobs == 1:
         for title, job in work:

@@ -130,11 +130,11 @@ class PaperTable:
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
         """Return a copy of the table whose runs have other settings than the paper's.
 
-        The copy has one more note, which lists the changed settings. `train.epochs` is
-        not listed: a cell that was trained for fewer epochs has its own footnote.
+        A note below the table lists the new settings. Only a new number of epochs is
+        not listed there, because footnotes of the cells show it.
 
         Args:
-            settings: New values by option, such as `{"train.epochs": 3}`.
+            settings: New values by option, such as `{"model.channels": 64}`.
         """
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."

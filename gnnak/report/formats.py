@@ -124,16 +124,10 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """Group the columns into blocks that fit into `width` characters.
+    """Split the columns of a wide table into blocks, each at most `width` wide.
 
-    Every block is printed with the first column, the titles of the rows, on its left.
-
-    Args:
-        widths: Width of each column, including the first.
-        width: Maximal width of a block with the first column; None = one block.
-
-    Returns:
-        For each block the indices of its columns, without the first column.
+    Returns the column indices of each block. Column 0, the titles of the rows, is
+    printed in every block and is not in the result.
     """
     blocks: list[list[int]] = [[]]
     taken = widths[0]

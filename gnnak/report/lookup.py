@@ -94,10 +94,9 @@ class RunRecords:
 
 
 def _shared_settings(record: Record) -> str:
-    """Return the config of a record without seed and fold, as JSON.
+    """Return the config of a run without its seed and fold, as JSON.
 
-    All runs of one table cell give the same text. It serves as the key of a cache, so
-    that their config is parsed only once.
+    Runs that differ only in seed and fold give the same text.
     """
     options = {group: dict(values) for group, values in record["config"].items()}
     for name in PER_RUN:
@@ -107,11 +106,10 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return the two search keys of a record, which are hashes of its config.
+    """Return two hashes of a run's config: with and without the number of epochs.
 
-    Returns:
-        The hash with the number of epochs and the hash without it; None if the config
-        has options that no longer exist.
+    Seed and fold do not enter the hashes. Returns None if the config has options that
+    no longer exist.
     """
     try:
         config = change(RunConfig(), record["config"])

@@ -64,13 +64,10 @@ def load_table(name: str) -> PaperTable:
 
 
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the description of a column as one mapping.
+    """Return the full description of a table column, given its entry in a YAML file.
 
-    Args:
-        entry: A column in the YAML file of a table. It is either a complete
-            description, or the name of a column in `_columns.yaml` (the columns that
-            several tables share), or a mapping with that name under `from` and keys
-            that override those of the shared column.
+    The entry may name a column of `_columns.yaml`, which several tables share; its own
+    settings override those of the shared column.
     """
     if isinstance(entry, str):
         entry = {"from": entry}
@@ -97,15 +94,9 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any], text: str | None) -
 def _plan(
     column: Mapping[str, Any], row: Mapping[str, Any], both: Mapping[str, Any]
 ) -> Plan:
-    """Return the runs needed for a table cell.
+    """Return the training runs needed for a table cell, given its column and row.
 
-    Settings of the row override those of the column. The row may also have settings for
-    this column only, under `for`; they override both.
-
-    Args:
-        column: Description of the cell's column.
-        row: Description of the cell's row.
-        both: Both descriptions merged.
+    Settings of the row override those of the column; `both` is the two merged.
     """
     experiment = _experiment(both["experiment"])
     for_column = row.get("for", {}).get(column.get("from"), {})

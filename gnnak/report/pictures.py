@@ -98,14 +98,10 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 def _plot_nodes(
     axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
 ) -> None:
-    """Plot the nodes of a graph, labelled with their numbers.
+    """Plot the nodes of a graph at given positions, labelled with their numbers.
 
-    Args:
-        axes: The axes to plot into.
-        graph: The graph.
-        position: Coordinates of each node.
-        hops: Distance to the root, for nodes in the egonet of the root. It sets their
-            colour; all other nodes are grey.
+    `hops` has the distance to the root of each node in the egonet; the distance sets
+    the colour of the node. All other nodes are grey.
     """
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE

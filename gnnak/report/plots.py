@@ -70,16 +70,10 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot the line of one sampling strategy.
+    """Plot the line of one sampling strategy, with one point per record.
 
-    Args:
-        axes: The axes to plot into.
-        records: Records of all strategies. Each record of this strategy is a point,
-            labelled with its minimal coverage: the least number of sampled subgraphs
-            that contain a node.
-        strategy: Name of the strategy.
-        what: Key of the cost in a record: "step_seconds" or "step_mb".
-        colour: Colour of the line.
+    `what` is the cost to plot, "step_seconds" or "step_mb". The label of a point is its
+    minimal coverage: every node is in at least this many sampled subgraphs.
     """
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])

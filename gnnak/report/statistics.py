@@ -14,8 +14,8 @@ from gnnak.training.records.results import (
 
 FILE = "datasets.jsonl"
 STAND_INS = ("connected-legacy", "spectral-radius")
-"""Targets of graph properties that the published data have in place of the correct
-ones; they do not count as further tasks of the data set."""
+"""Targets of the data set "graph properties" that reproduce errors of the published
+data. They are not counted as tasks of the data set."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:

@@ -75,9 +75,7 @@ def inline_svg(figure: Figure, label: str) -> str:
 def _head(start: str, attributes: str) -> str:
     """Return the opening `<svg>` tag without width and height: CSS sets the size.
 
-    Args:
-        start: The beginning of the new tag.
-        attributes: Attributes of the old tag; only the view box is taken from them.
+    The tag begins with `start`; of the old attributes, only the view box is kept.
     """
     box = re.search(r' viewBox="[^"]*"', attributes)
     assert box is not None

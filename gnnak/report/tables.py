@@ -113,14 +113,10 @@ def _fill(
     statistics: Mapping[str, Record],
     marks: dict[str, str],
 ) -> Filled:
-    """Look up our number for one cell.
+    """Look up our number for one table cell.
 
-    Args:
-        cell: The cell.
-        records: Records of training runs.
-        statistics: Statistics records of data sets, by name of the data set.
-        marks: Sign of each footnote, by its text. If the cell needs a new footnote, it
-            is added here.
+    `marks` has the sign of every footnote, by its text. If the cell needs a new
+    footnote, this function adds it to `marks`.
     """
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]

@@ -111,9 +111,8 @@ class GraphData(LightningDataModule):
     def _epoch(self) -> int:
         """Return the number of the epoch whose batches are needed next.
 
-        `trainer.current_epoch` would be wrong in a resumed run: it counts completed
-        epochs, and when the first batches are loaded, the last epoch of the checkpoint
-        is counted as processed but not yet as completed.
+        `trainer.current_epoch` is one too small when a resumed run loads its first
+        batches.
         """
         assert self.trainer is not None
         progress: Any = self.trainer.fit_loop.epoch_progress.current

@@ -118,9 +118,9 @@ def run_experiment(
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """Return the newest record of each finished run of an experiment.
+    """Return the newest record of each finished run of an experiment, from a file.
 
-    Keys are the hashes of the configs, `path` is the file of the records.
+    The result maps the hash of a run's config to the record of the run.
     """
     return {
         record["hash"]: record

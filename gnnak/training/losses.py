@@ -1,4 +1,4 @@
-"""Loss functions: the weighted mean of one term per target.
+"""Loss functions: the weighted mean of the losses of all targets.
 
 Written by hand because PyTorch's losses divide by the sum of the weights in one
 process. Here each process has a part of the batch and divides by the sum over the whole
@@ -94,10 +94,10 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Cross entropy in which a target weighs 1 minus the share of its class.
+    """Cross entropy in which targets of frequent classes have smaller weights.
 
-    The share of a class is the fraction of the batch's targets that belong to it,
-    counted over all processes.
+    If a class has 30 % of the targets in the batch (of all processes together), each of
+    these targets has weight 0.7.
     """
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)

@@ -70,7 +70,7 @@ def options_by_test(
 def compare_graphs(
     test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Sort graphs into classes: one test does not distinguish graphs of a class.
+    """Sort graphs into classes of graphs that a test does not distinguish.
 
     Args:
         test: Name of the test.

@@ -59,9 +59,9 @@ class RunHistory(Callback):
 
     @property
     def state_key(self) -> str:
-        """The key of this callback's state in `last.ckpt`.
+        """The name under which `last.ckpt` contains the state of this callback.
 
-        It is not the class name because older checkpoints have this key.
+        It must not change: otherwise older checkpoints could not be resumed.
         """
         return "Keeper"
 

@@ -73,11 +73,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
     """Return a copy of a frozen dataclass with one option changed.
 
-    Args:
-        record: The dataclass.
-        path: The name of the option, split at the dots.
-        value: The new value.
-        name: The full name of the option, for error messages.
+    `path` is the name of the option, split at the dots; error messages use `name`.
     """
     hints = _hints(record.__class__)
     head, *rest = path
@@ -111,12 +107,8 @@ def _hints(kind: type) -> dict[str, Any]:
 def _unknown(name: str, head: str, record: Any) -> str:
     """Return the error message for an unknown option.
 
-    The message names the most similar known option, or else all options.
-
-    Args:
-        name: The full name of the option, with dots.
-        head: The part of the name that is unknown.
-        record: The dataclass that lacks an option of this name.
+    The message names the most similar option of the dataclass `record`, or else all of
+    its options.
     """
     prefix = name[: name.rfind(head)]
     known = _hints(record.__class__)
@@ -127,15 +119,9 @@ def _unknown(name: str, head: str, record: Any) -> str:
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:
-    """Convert the new value of an option to the type of the option.
+    """Convert a value, as read from YAML, to the type hint of an option.
 
-    Args:
-        name: The full name of the option, for error messages.
-        value: The new value, as read from YAML.
-        hint: The type hint of the option; a union allows several types.
-
-    Raises:
-        OptionError: If the value fits none of the allowed types.
+    Raises `OptionError`, which names the option, if the value has a wrong type.
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:

@@ -195,18 +195,10 @@ def _short_run(
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """Return the part of the graphs that a benchmark uses.
+    """Return the first `options.graphs` training graphs, for a shorter benchmark.
 
-    This part has the first `options.graphs` training graphs. Of the validation graphs,
-    it has the same fraction as of the training graphs, but at least one graph.
-
-    Args:
-        whole: All graphs of the data set.
-        options: Number of training graphs to use.
-        name: The name of the data set, for error messages.
-
-    Raises:
-        OptionError: If there are fewer training graphs than `options.graphs`.
+    The number of validation graphs is reduced by the same factor. Raises `OptionError`
+    if there are too few training graphs.
     """
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -226,10 +218,10 @@ def _warm_up(
     options: BenchOptions,
     parts: Parts,
 ) -> int:
-    """Return the number of untimed epochs at the start.
+    """Return the number of epochs to train before the timing starts.
 
-    At least `options.warm_up`. If steps are captured as CUDA graphs, also enough for
-    `WARM_BATCHES` batches that can be captured.
+    It is `options.warm_up`, or more if training steps are captured as CUDA graphs and
+    an epoch has few batches.
     """
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
@@ -263,13 +255,9 @@ def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return the seconds of an epoch and of its phases, scaled up to all graphs.
+    """Return the seconds of an epoch and of its phases.
 
-    Args:
-        watch: The times of epochs, after the run.
-        phases: The times of phases, after the run.
-        whole: All graphs of the data set.
-        parts: The graphs that the benchmark used.
+    They were measured on the graphs `parts` and are scaled up to all graphs, `whole`.
     """
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds

@@ -50,7 +50,7 @@ class PhaseTimes(Callback):
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
     """Run training steps, and yield the seconds of each phase after every step.
 
-    If an epoch has too few batches, its batches are used several times.
+    An epoch with few batches is repeated.
     """
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)

@@ -136,10 +136,10 @@ def _plain_info(info: DatasetInfo) -> dict[str, Any]:
 
 
 def _plain_features(features: Features | None) -> list[int] | int | None:
-    """Convert a feature description to plain values.
+    """Convert the description of features to plain values, for the file.
 
-    Categorical features become the list of their numbers of values, continuous features
-    become their number of columns.
+    For categorical features this is a list with the number of categories of each, for
+    continuous features the number of features.
     """
     if features is None:
         return None

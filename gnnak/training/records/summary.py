@@ -102,7 +102,7 @@ def _several_sources(records: Sequence[Record]) -> str:
 
 
 def _order(key: tuple[int, int | None]) -> tuple[int, int]:
-    """Return a sort key for (seed, fold), where the fold may be None."""
+    """Return what to sort pairs of seed and fold by; the fold may be None."""
     return key[0], -1 if key[1] is None else key[1]
 
 
