@@ -3,8 +3,7 @@
 A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
 names of operations to faster implementations. An implementation returns
 `NotImplemented` for arguments that it does not support; then the plain function runs.
-`gnnak.fast` has the backend for GPUs. Only this module imports `gnnak.fast`, and only
-if it is installed, so that everything else works without it.
+`gnnak.fast` has the backend for GPUs; it is the default where it can run.
 """
 
 from __future__ import annotations
@@ -70,15 +69,17 @@ def default_backend() -> Backend:
 
 
 def set_default_backend(find: Callable[[], Backend]) -> None:
-    """Set the function that finds the default backend, at the first use of one.
+    """Set the function that returns the default backend.
 
-    `gnnak/__init__.py` calls this once, so that this module need not know `gnnak.fast`.
+    Args:
+        find: Returns the backend. It is called once, when the default backend is first
+            needed.
     """
     _default.find = cache(find)
 
 
 class _Default:
-    """Holds the function that finds the default backend."""
+    """Stores the function that returns the default backend."""
 
     find: Callable[[], Backend] = staticmethod(lambda: PLAIN)
 

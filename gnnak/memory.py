@@ -17,10 +17,10 @@ CLEAR = Path("/proc/self/clear_refs")
 """Linux file that resets the peak memory of this process if "5" is written to it."""
 
 _graph_pool_bytes: dict[int, int] = {}
-"""For each GPU index, the bytes in CUDA graph pools that PyTorch's peak counter
-misses."""
+"""For each GPU, by its index: the bytes of memory that CUDA graphs use but PyTorch's
+peak counter misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU index, the peak in bytes from `reset_peak` until this module last reset
+"""For each GPU, by its index: the peak memory in bytes before this module last reset
 PyTorch's peak counter."""
 
 
@@ -55,8 +55,8 @@ def peak_megabytes(device: torch.device | str = "cpu") -> float | None:
 def graph_pools_changing(device: torch.device) -> Iterator[None]:
     """Context manager for code that frees or reuses the memory pools of CUDA graphs.
 
-    On exit, the pool sizes are measured again, so that memory that moved out of a pool
-    is not counted twice. `peak_megabytes` still includes the peak before the block.
+    On exit, the sizes of the pools are measured again. `peak_megabytes` still includes
+    the peak before the block.
 
     Args:
         device: A GPU.
@@ -108,12 +108,12 @@ def _peak_bytes(index: int) -> int:
 
 
 def _restart_counter(index: int, earlier_peak: int) -> None:
-    """Reset PyTorch's peak counter and measure the CUDA graph pools again.
+    """Restart the measurement of a GPU's peak memory.
 
     Args:
         index: Index of the GPU.
-        earlier_peak: Peak in bytes that `_peak_bytes` must still include; 0 to forget
-            all earlier peaks.
+        earlier_peak: An earlier peak in bytes, to be reported until memory use exceeds
+            it; 0 to forget earlier peaks.
     """
     torch.cuda.reset_peak_memory_stats(index)
     _graph_pool_bytes[index] = _measure_graph_pools(index)
@@ -121,9 +121,9 @@ def _restart_counter(index: int, earlier_peak: int) -> None:
 
 
 def _measure_graph_pools(index: int) -> int:
-    """Return the bytes in a GPU's CUDA graph pools that PyTorch counts as free.
+    """Return how much memory of a GPU is reserved for CUDA graphs, in bytes.
 
-    A replayed graph uses these bytes, although nothing allocates them.
+    Memory that PyTorch already counts as allocated is left out.
     """
     return sum(
         segment["total_size"] - segment["allocated_size"]

@@ -7,7 +7,7 @@ from functools import cache
 
 @cache
 def has_triton() -> bool:
-    """Return whether Triton is installed, the language of the GPU kernels."""
+    """Return whether Triton, the package for GPU kernels, is installed."""
     return importlib.util.find_spec("triton") is not None
 
 

@@ -70,12 +70,12 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
 
 
 class _Operations:
-    """The fast implementations: one method for each operation, of the same name.
+    """The fast implementations of functions and methods with decorator `operation`.
 
-    A method takes the same arguments as its operation. If the operation is itself a
-    method, such as `GNNAK.encode`, its `self` is passed as the first argument. A method
-    returns `NotImplemented` for arguments that it does not support; the plain
-    implementation then runs instead.
+    Each method here has the name and the arguments of the function it replaces; the
+    `self` of a replaced method, such as `GNNAK.encode`, is the first argument. It
+    returns `NotImplemented` for arguments that it does not support; the function in
+    plain PyTorch then runs instead.
 
     Args:
         serves: Takes the input tensor of an operation and returns whether the fast
@@ -172,8 +172,8 @@ class _Operations:
     ) -> Tensor:
         """Run a layer whose edge states are a function of one real number per edge.
 
-        The edge states are ReLU(slope * number + offset). The kernels compute them when
-        they read them, so that no tensor of all e edge states, [e, c], is stored.
+        The kernels compute the edge states from these numbers where they need them, so
+        that the edge states are not stored.
         """
         if type(layer) is not GNNAK or not self._serves(x):
             return NotImplemented
@@ -210,7 +210,11 @@ class _Operations:
             return run(states)
 
     def run_layers(self, network: Network, *given: Any) -> Tensor:
-        """Run all layers of a network; compute their weight products in one batch."""
+        """Run all layers of a network.
+
+        Products of weights that do not depend on the inputs are computed for all layers
+        in one batch.
+        """
         if network.recompute and network.training:
             return NotImplemented
         layers = [module for module in network.modules() if isinstance(module, GNNAK)]
@@ -309,11 +313,11 @@ class _Operations:
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
-    """Sum or average the rows of `z` that share an index; one output row per index.
+    """Sum or average all rows of `z` that have the same index.
 
     Args:
-        z: The rows, [m, c].
-        index: The output row that each row of `z` is pooled into, [m].
+        z: The rows.
+        index: The output row that each row of `z` is pooled into.
         groups: The rows of `z` grouped by `index`, in CSR form.
         reduce: "sum" or "mean".
     """
@@ -334,8 +338,8 @@ def _greedy(
 
     Args:
         subgraphs: All rooted subgraphs of a batch.
-        plan: The sampling plan: what SubgraphDrop precomputes for the batch.
-        min_coverage: Number of sampled subgraphs that must contain each node.
+        plan: What SubgraphDrop precomputes for the batch.
+        min_coverage: Each node must be in at least this many sampled subgraphs.
         generator: Source of randomness; PyTorch's default generator if None.
         farthest: Whether to use farthest-point sampling; otherwise greedy set cover.
 

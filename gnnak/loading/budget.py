@@ -27,13 +27,14 @@ EXTRACTION_FACTOR = 8
 """The budget is multiplied by this factor if subgraphs are extracted in each epoch:
 extraction is slow, and gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The memory estimate never assumes that a smaller fraction of the subgraphs than this
-is sampled."""
+"""The memory estimate assumes that at least this fraction of the subgraphs is
+sampled."""
 SAMPLE_GRAPHS = 32
 """Largest number of graphs from which the size of subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Budget of a window in pairs of nodes of a graph, for SubgraphDrop strategies that
-need the distance of every pair."""
+"""Largest number of pairs of nodes, over all graphs of a window (several consecutive
+batches). It matters if SubgraphDrop needs the distance between every two nodes of a
+graph."""
 
 
 def memory_shares(
@@ -44,9 +45,9 @@ def memory_shares(
 ) -> Tensor:
     """Return which fraction of a window's memory budget each of the g graphs takes.
 
-    The memory is that of all int64 tensors of the graphs, of their rooted subgraphs and
-    of the subgraphs' `Groups` (rows grouped by key, in CSR form). Farthest-point
-    sampling adds the distances between all pairs of nodes.
+    A window is several consecutive batches that are assembled together. The memory is
+    that of the graphs and their rooted subgraphs. Farthest-point sampling adds the
+    distances between all pairs of nodes.
 
     Args:
         store: The g graphs.
@@ -102,7 +103,7 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate `memory_shares` if subgraphs are extracted in each epoch, [g].
+    """Estimate `memory_shares` for subgraphs that are extracted anew in each epoch.
 
     The subgraphs of a few graphs are extracted; each of the g graphs is assumed to take
     as much memory as these on average.
@@ -113,6 +114,9 @@ def estimated_memory_shares(
             positions of its graphs in the store.
         drop: Samples the subgraphs; None = all subgraphs are used.
         most: Largest number of graphs to extract subgraphs of.
+
+    Returns:
+        For each graph, the fraction of a window's memory budget that it takes, [g].
     """
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
@@ -132,14 +136,11 @@ def _some_positions(store: GraphStore, most: int) -> Tensor:
 
 
 def _entries(copies: Count, edge_copies: Count) -> Count:
-    """Return how many int64 entries the tensors of rooted subgraphs have in total.
-
-    The tensors are those of `RootedSubgraphs` and of its `Groups`: 6 entries per node
-    copy and 5 per edge copy.
+    """Return how many int64 numbers the tensors of rooted subgraphs have in total.
 
     Args:
-        copies: Number of node copies.
-        edge_copies: Number of edge copies.
+        copies: Number of nodes of all subgraphs together.
+        edge_copies: Number of edges of all subgraphs together.
     """
     return 6 * copies + 5 * edge_copies
 
@@ -149,15 +150,16 @@ def _limit(store: GraphStore) -> int:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the memory of the distances between nodes; return the sum on the host.
-
-    Only farthest-point sampling needs these distances.
+    """Add the memory of the distances between nodes, which only some sampling needs.
 
     Args:
-        share: The fraction of the budget that each graph takes without the distances,
-            [g]; changed in place.
+        share: The fraction of the budget that each graph takes without the distances;
+            changed in place.
         store: The graphs.
         drop: Samples the subgraphs; None = all subgraphs are used.
+
+    Returns:
+        The fractions with the distances, on the host.
     """
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS
@@ -167,11 +169,12 @@ def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> T
 def into_windows(batches: Iterable[Tensor], share: Tensor) -> Iterator[list[Tensor]]:
     """Group consecutive batches into windows that fit the memory budget.
 
-    A single batch that exceeds the budget becomes a window with one batch.
+    A window is a list of consecutive batches that are assembled together. A batch that
+    exceeds the budget becomes a window by itself.
 
     Args:
         batches: For each batch, the positions of its graphs in the store.
-        share: Fraction of the budget that each graph of the store takes, [g].
+        share: Fraction of the budget that each of the g graphs of the store takes, [g].
 
     >>> import torch
     >>> batches = torch.arange(6).split(2)

@@ -51,7 +51,7 @@ class EpochPrefetcher(Generic[T]):
 
     Args:
         start: Takes the number of an epoch, starts the work for that epoch, and returns
-            an object that stands for the work.
+            an object that can be closed to stop the work.
     """
 
     def __init__(self, start: Callable[[int], T]) -> None:

@@ -18,7 +18,8 @@ DERIVED = "_derived"
 def tensors_of(record: Any) -> list[Tensor]:
     """Return all tensors of a nested record, in a fixed order.
 
-    Tensors that the record has derived from its fields and cached are included.
+    A record is a dataclass, dict or tuple of tensors, plain values or further records.
+    Tensors that it has derived from its fields and cached are included.
 
     >>> import torch
     >>> from gnnak.subgraphs.groups import Groups
@@ -32,10 +33,10 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
-    """Return a copy of a record in which all tensors are replaced.
+    """Return a copy of a nested record in which all tensors are replaced.
 
     Args:
-        record: The record.
+        record: A dataclass, dict or tuple of tensors, plain values or further records.
         tensors: The new tensors, in the order of `tensors_of(record)`.
     """
     return _rebuilt(record, iter(tensors))
@@ -58,7 +59,7 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """Return pairs (name or key, value) of a record; None if it is a plain value."""
+    """Return the names and values of a dataclass, dict or tuple; else None."""
     if isinstance(record, dict):
         return sorted(record.items())
     if isinstance(record, tuple):

@@ -12,7 +12,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True)
 class Shape:
-    """The number of rows of a padded batch on each axis, padding included."""
+    """How many graphs, nodes, edges and so on a padded batch has, with the padding."""
 
     graphs: int
     """Number of graphs. The last graph is padding: it consists of all padding nodes."""
@@ -23,9 +23,11 @@ class Shape:
     subgraphs: int = 0
     """Number of rooted subgraphs; 0 for a batch without subgraphs."""
     copies: int = 0
-    """Number of node copies; 0 for a batch without subgraphs."""
+    """Number of nodes of all rooted subgraphs together (node copies); 0 for a batch
+    without subgraphs."""
     edge_copies: int = 0
-    """Number of edge copies; 0 for a batch without subgraphs."""
+    """Number of edges of all rooted subgraphs together (edge copies); 0 for a batch
+    without subgraphs."""
     fillings: int = 0
     """Number of entries of the `Filling`, the sparse matrix that estimates encodings of
     dropped roots from sampled ones; 0 for a batch without SubgraphDrop."""

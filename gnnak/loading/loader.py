@@ -41,8 +41,8 @@ class Subgraphs:
     cached: CachedSubgraphs | None = None
     """The cached subgraphs of all graphs; None = subgraphs are not cached."""
     extractor: Extractor | None = None
-    """Extracts the subgraphs of each batch if `cached` is None. None = the network
-    extracts subgraphs itself, or needs none, unless there are cached ones."""
+    """Extracts the subgraphs of each batch if `cached` is None. If both are None, the
+    loader yields batches without subgraphs."""
     drop: SubgraphDrop | None = None
     """Samples some of the subgraphs of each batch; None = all subgraphs are used."""
     plans: CachedPlans | None = None
@@ -55,7 +55,7 @@ class Subgraphs:
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs of a batch; None without a cache and an extractor.
+        """Return the subgraphs of a batch; None if `cached` and `extractor` are None.
 
         Args:
             graphs: The batch.
@@ -84,19 +84,19 @@ class Loader:
     Batches are assembled in windows: several consecutive batches at once. On a GPU, the
     next window is prefetched while the batches of the current window are used. During
     the last window of an epoch, the first window of the next epoch is prefetched. It
-    stays in memory until that epoch begins, also during an evaluation, or until
-    `close`.
+    stays in memory until that epoch begins or until `close` is called.
 
     Args:
         store: The graphs.
         sampler: Chooses the graphs of each batch.
         timed: Returns a context manager that measures how long the loader waits for a
             window.
-        subgraphs: Where the rooted subgraphs come from; None = batches have none.
+        subgraphs: Where the rooted subgraphs come from; None = batches have no
+            subgraphs.
         single: Whether every window is a single batch. If False, the memory budget
             decides how many batches a window has.
-        padded: Whether batches are padded to a few shapes. Nothing is padded before a
-            batch with `batch_size` graphs was seen.
+        padded: Whether batches are padded to a few shapes. Padding starts with the
+            first batch that has `batch_size` graphs.
         epochs: The current epoch and the number of epochs; None = every iteration is
             epoch 0, and no next epoch is prefetched.
     """
@@ -134,7 +134,10 @@ class Loader:
             windows.close()
 
     def _shares(self) -> Tensor:
-        """Return which fraction of a window's memory budget each graph takes, [g]."""
+        """Return which fraction of a window's memory budget each graph takes.
+
+        A window is several consecutive batches that are assembled together.
+        """
         generator = torch.Generator(self.store.device).manual_seed(0)
         source, drop = self.subgraphs, self.subgraphs.drop
         if source.extractor is not None and not isinstance(source.extractor, EgoNets):
@@ -159,7 +162,8 @@ class Loader:
     def _windows(self, epoch: int) -> Windows:
         """Return an iterator over the windows of an epoch.
 
-        On a GPU, it starts at once to prefetch the first window.
+        A window is a list of consecutive batches that are assembled together. On a GPU,
+        the first window is prefetched at once.
         """
         generator = None
         if self.subgraphs.seed is not None:
@@ -183,7 +187,7 @@ class Loader:
     def _items(
         self, batches: list[Tensor], generator: torch.Generator | None
     ) -> list[Item]:
-        """Assemble the batches of one window, padded where possible.
+        """Assemble several consecutive batches at once, and pad them if required.
 
         Args:
             batches: For each batch, the positions of its graphs in the store.

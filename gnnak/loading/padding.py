@@ -15,7 +15,11 @@ from gnnak.backend import operation
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Where the rows of each of b batches are on one axis, such as nodes."""
+    """Where each of b batches has its rows in a tensor with the rows of all batches.
+
+    A row belongs, for example, to a node; there is one `Span` for nodes, one for edges
+    and so on.
+    """
 
     first: Tensor
     """[b]: the first row of each batch, before padding."""
@@ -49,19 +53,21 @@ def pad_rows(
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
     """Split index tensors by batch, let them start at 0 in each batch, and pad them.
 
-    `values` are v index tensors, such as the source and target nodes of all edges. In
-    the result, [b, v * rows.most], the row of a batch has `size` entries from the first
-    tensor, then `size` entries from the second, and so on, where `size` is the batch's
-    entry of `rows.size`. Entries after those of the last tensor are undefined.
-
-    Padding indices refer to padding rows only, so padding never mixes with real data:
-    the i-th of p padding indices refers to the (i q / p)-th of q padding rows.
+    Padding indices refer to padding rows only, so padding never mixes with real data.
+    They are spread evenly over the padding rows.
 
     Args:
-        values: The v index tensors, [r] each, with indices counted over all batches.
-        rows: The axis of the entries of the index tensors, such as edges.
-        named: The axis that the indices refer to, such as nodes.
+        values: The v index tensors, such as the source and target nodes of all edges,
+            [r] each, with indices counted over all batches.
+        rows: Where each of b batches has its entries in an index tensor, for example
+            its edges.
+        named: Where each batch has the rows that the indices refer to, for example its
+            nodes.
         to_last: Whether all padding indices refer to the last row of `named` instead.
+
+    Returns:
+        One row per batch, [b, v * rows.most]: the padded entries of the first index
+        tensor, then those of the second, and so on. Entries after that are undefined.
     """
     place = torch.arange(rows.most, device=rows.first.device)
     count, size, things = rows.count[:, None], rows.size[:, None], named.count[:, None]
@@ -81,18 +87,21 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
 def pad_pointers(
     value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
 ) -> Tensor:
-    """Split a row pointer (CSR) by batch, and pad it with empty groups, [b, size + 1].
+    """Split a CSR row pointer by batch, and pad it with empty groups.
 
-    A row pointer tells for each of k keys where its group of rows starts; the keys of a
-    batch are consecutive, and so are its rows.
+    The pointer tells where each of k groups of rows starts. The groups of a batch are
+    consecutive, and so are its rows.
 
     Args:
-        value: Row pointer of all b batches, [k + 1].
-        first: The first key of each batch, [b].
-        end: One more than the last key of each batch, [b].
-        size: Number of keys of each batch after padding.
+        value: The pointer for all b batches, [k + 1].
+        first: The first group of each batch, [b].
+        end: One more than the last group of each batch, [b].
+        size: Number of groups of each batch after padding.
         rows_first: The first row of each batch, [b]. It is subtracted from the batch's
-            pointers, which then start at 0.
+            pointer, which then starts at 0.
+
+    Returns:
+        The pointer of each batch, [b, size + 1].
     """
     key = torch.arange(size + 1, device=value.device)
     key = torch.minimum(first[:, None] + key, end[:, None])
@@ -102,13 +111,9 @@ def pad_pointers(
 def _gather(
     value: Tensor, first: Tensor, count: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Gather `size` rows of each of b batches, and tell which of them are padding.
+    """Return `size` rows of each batch, and a mask that is True for padding rows.
 
-    Arguments as in `pad_rows`.
-
-    Returns:
-        The rows, [b, size, ...], with undefined values in padding rows; and a mask that
-        is True for padding rows, [b, size].
+    Arguments as in `pad_rows`; padding rows have undefined values.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])

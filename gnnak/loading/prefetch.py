@@ -18,8 +18,8 @@ from gnnak.loading.flat import tensors_of
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
-"""While prefetching is paused, a waiting thread checks for `Prefetcher.close` each time
-this many seconds have passed."""
+"""While prefetching is paused, a waiting thread checks every so many seconds whether
+`Prefetcher.close` was called."""
 _making = Lock()
 """A lock that a prefetching thread holds while it computes a result, and that
 `prefetching_paused` holds to pause all such threads."""
@@ -46,7 +46,7 @@ def prefetch(
 def prefetching_paused() -> Iterator[None]:
     """Context manager: pause all prefetching within the `with` block.
 
-    Before the block is entered, a result that is being computed is completed.
+    If a result is being computed, the block is entered when that result is done.
     """
     with _making:
         yield
@@ -177,9 +177,10 @@ def _compute(
     stopped: Event,
     stream: PrefetchStream,
 ) -> None:
-    """Compute the next result whenever `wanted` is released; the thread's function.
+    """Run in the thread: compute the next result whenever `wanted` is released.
 
-    It returns when there are no more results, when `stopped` is set, or after an error.
+    The function returns when there are no more results, when `stopped` is set, or after
+    an error.
 
     Args:
         results: Computes the results, one by one.

@@ -44,7 +44,13 @@ class BatchSampler:
         return len(self.sizes)
 
     def of_epoch(self, epoch: int) -> Iterator[Tensor]:
-        """Yield, for each batch of an epoch, the positions of this process's graphs."""
+        """Yield the batches of an epoch, each as the positions of its graphs.
+
+        In distributed training, a process gets only its own part of each batch.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+        """
         positions = self.positions
         if self.order is not None:
             generator = torch.Generator().manual_seed(self.order(epoch))

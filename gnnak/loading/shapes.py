@@ -16,8 +16,7 @@ from gnnak.loading.items import Shape
 from gnnak.loading.windows import Window
 
 FEW_BATCHES = 4
-"""While at most this many batches have been seen, the standard deviation of their sizes
-is not used."""
+"""Up to this number of batches, the standard deviation of their sizes is not used."""
 SLACK = 1.05
 """After at most `FEW_BATCHES` batches, the largest shape is the largest batch seen,
 times this factor."""
@@ -60,10 +59,7 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """Round a number of rows up to a multiple of a step, with room for padding.
-
-    The result is at least `rows + 1`; for the step see `LEAST_STEP`.
-    """
+    """Round a number of rows up, so that there is room for at least one padding row."""
     rows += 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
@@ -72,7 +68,8 @@ def _rounded(rows: int) -> int:
 class Shapes:
     """The shapes that batches are padded to: a largest one and a few smaller ones.
 
-    The largest shape grows when a batch does not fit; it never shrinks on any axis. The
+    A shape is the number of graphs, nodes, edges and so on of a padded batch. The
+    largest shape grows when a batch does not fit; it never shrinks on any axis. The
     smaller shapes are chosen once, after the first few batches. After each change of
     the largest shape, the next few batches are all padded to the largest shape, so that
     the training step for it is captured before the steps for the smaller shapes.
@@ -124,9 +121,9 @@ class Shapes:
         """Choose the smaller shapes, if enough batches of full size were seen.
 
         Args:
-            seen: By axis, the number of rows of each batch seen before; extended in
-                place by `counts`.
-            counts: By axis, the number of rows of each new batch.
+            seen: For each axis (such as "nodes"), the sizes of all batches seen before;
+                `counts` is appended in place.
+            counts: For each axis, the sizes of the new batches.
         """
         for axis, rows in counts.items():
             seen.setdefault(axis, []).extend(rows)
@@ -146,7 +143,7 @@ class Shapes:
         """Grow the largest shape, unless batches of similar sizes fit already.
 
         Args:
-            counts: By axis, the number of rows of each batch.
+            counts: For each axis (such as "nodes"), the sizes of some batches.
         """
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
         most = {
@@ -161,11 +158,11 @@ class Shapes:
 
 
 def _upper_bound(rows: list[int], most: int) -> int:
-    """Return a number of rows that hardly any batch exceeds.
+    """Return a size, such as a number of nodes, that hardly any batch exceeds.
 
     Args:
-        rows: Number of rows, on one axis, of each batch of full size seen so far.
-        most: Number of rows, on that axis, of the largest batch seen so far.
+        rows: The sizes of the batches seen so far.
+        most: The size of the largest batch seen so far.
     """
     if len(rows) <= FEW_BATCHES:
         return math.ceil(most * SLACK)
@@ -178,11 +175,11 @@ def _mean_plus(stds: float, rows: list[int]) -> int:
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
-    """Return whether a batch fits into a shape, with a padding row on each axis.
+    """Return whether a batch is smaller than a shape on each axis, such as nodes.
 
     Args:
-        most: By axis, the number of real rows of the batch.
-        shape: The shape.
+        most: For each axis, the number of rows of the batch without padding.
+        shape: The number of rows of a padded batch on each axis.
     """
     return all(rows < getattr(shape, axis) for axis, rows in most.items())
 

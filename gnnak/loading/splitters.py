@@ -23,71 +23,81 @@ from gnnak.loading.windows import Window
 
 
 class Splitter(ABC):
-    """Splits one field of a window at a time; each method returns one part per batch.
+    """Splits a window, that is, several batches assembled as one, into its batches.
 
-    On every axis of a window, such as nodes, the rows of a batch are consecutive. Some
-    fields contain indices of rows, such as the ends of edges; in the parts, indices
-    count from the first row of their own batch.
+    Each method splits one tensor and returns one part per batch. Some tensors contain
+    indices, such as the ends of edges; in the parts, indices count from the first row
+    of their own batch.
     """
 
     @abstractmethod
     def sizes(self, axis: str) -> Sequence[int]:
-        """Return the number of rows of each batch on an axis."""
+        """Return the size of each batch: its number of nodes if `axis` is "nodes".
+
+        Args:
+            axis: What to count: "graphs", "nodes", "edges", "subgraphs" and so on.
+        """
 
     @abstractmethod
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Split a field along its first dimension.
+        """Split a tensor by batch along its first dimension.
 
         Args:
-            value: The field, [r, ...].
-            axis: The axis that the r rows of the field belong to.
-            refers_to: If the values are indices, the axis whose rows they refer to;
-                None if they are not.
+            value: The tensor with the r rows of all batches, [r, ...].
+            axis: What the tensor has a row for, such as "nodes".
+            refers_to: If the values are indices, what they refer to, such as "graphs";
+                None if they are not indices.
             padding: Value of padding rows, if the values are not indices.
         """
 
     @abstractmethod
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Split an `edge_index` along its second dimension.
+        """Split an `edge_index` by batch, along its second dimension.
 
         Args:
             value: The source and target of each of r edges, [2, r].
-            axis: The axis of the r columns: "edges" or "edge_copies".
-            refers_to: The axis whose rows the edges join: "nodes" or "copies".
+            axis: "edges" for edges of the graphs, "edge_copies" for edges of the rooted
+                subgraphs.
+            refers_to: What the edges join: "nodes" of the graphs, or "copies", the
+                nodes of the rooted subgraphs.
         """
 
     @abstractmethod
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Split a row pointer of `Groups`, that is, of rows grouped by key (CSR).
+        """Split a CSR row pointer by batch.
 
-        For example, if node copies are grouped by their subgraph, `keys` is "subgraphs"
-        and `rows` is "copies".
+        For example, the pointer that tells where the nodes of each graph start has
+        `keys` "graphs" and `rows` "nodes".
 
         Args:
-            value: The row pointer, [k + 1]: where the rows of each of k keys start, and
-                last where the rows of the last key end.
-            keys: The axis of the keys, by which rows are grouped.
-            rows: The axis of the rows that are grouped.
+            value: The pointer for all batches: where each of k groups starts, and last
+                where the last group ends, [k + 1].
+            keys: What there is one group for, such as "graphs".
+            rows: What is in the groups, such as "nodes".
         """
 
     @abstractmethod
     def real(self) -> Sequence[RealCounts | None]:
-        """Return the number of real rows of each batch on every axis.
+        """Return, for each padded batch, how much of it is not padding.
 
-        For a batch without padding, it is None.
+        These are the numbers of graphs, nodes, edges and so on without padding. For a
+        batch that is not padded, the entry is None.
         """
 
     @abstractmethod
     def padded_to(self) -> Sequence[Shape | None]:
-        """Return the shape of each padded batch; None for a batch without padding."""
+        """Return the shape of each padded batch, and None for batches without padding.
+
+        The shape is the number of graphs, nodes, edges and so on, with the padding.
+        """
 
 
 class SliceSplitter(Splitter):
-    """Splits a window into batches without padding.
+    """Splits a window, that is, several batches assembled as one, without padding.
 
-    The part of a field for a batch is a slice of the field. If the field contains
+    The part of a tensor for a batch is a slice of the tensor. If the tensor contains
     indices, the first row of the batch is subtracted from them.
 
     Args:
@@ -100,13 +110,20 @@ class SliceSplitter(Splitter):
         self.first = {axis: at[first_batch:] for axis, at in window.first.items()}
 
     def sizes(self, axis: str) -> list[int]:
-        """Return the number of rows of each batch on an axis."""
+        """Return the size of each batch: its number of nodes if `axis` is "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return the slice of rows of each batch; `padding` is not used."""
+        """Return, for each batch, its rows of `value`; `padding` is not used.
+
+        Args:
+            value: The tensor with the rows of all batches.
+            axis: What the tensor has a row for, such as "nodes".
+            refers_to: If the values are indices, what they refer to, such as "graphs".
+            padding: Not used.
+        """
         sizes = self.sizes(axis)
         part = value.narrow(0, self.starts[axis][0], sum(sizes))
         if refers_to is not None:
@@ -114,17 +131,30 @@ class SliceSplitter(Splitter):
         return part.split(sizes)
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return the slice of columns of each batch."""
+        """Return the part of an `edge_index` that belongs to each batch.
+
+        Args:
+            value: The source and target of each edge of all batches, [2, edges].
+            axis: "edges" for edges of the graphs, "edge_copies" for edges of the rooted
+                subgraphs.
+            refers_to: What the edges join: "nodes" of the graphs, or "copies", the
+                nodes of the rooted subgraphs.
+        """
         sizes = self.sizes(axis)
         part = value.narrow(1, self.starts[axis][0], sum(sizes))
         return (part - self._per_row(self.first[refers_to], axis)).split(sizes, dim=1)
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return the row pointer of each batch.
+        """Return, for each batch, its CSR row pointer, which starts at 0.
 
-        Slices of neighbouring batches overlap by one entry: the end of the last key of
-        one batch is the start of the first key of the next.
+        Args:
+            value: The pointer for all batches: where each group starts, and last where
+                the last group ends.
+            keys: What there is one group for, such as "graphs".
+            rows: What is in the groups, such as "nodes".
         """
+        # The pointers of neighbouring batches overlap by one entry: the end of the last
+        # group of one batch is the start of the first group of the next.
         sizes = [size + 1 for size in self.sizes(keys)]
         number = torch.arange(len(sizes), device=value.device)
         batch = self._per_row(number, keys, extra=1)
@@ -133,7 +163,7 @@ class SliceSplitter(Splitter):
         return found.split(sizes)
 
     def real(self) -> Sequence[RealCounts | None]:
-        """Return None for each batch, as no batch has padding."""
+        """Return None for each batch, as no batch is padded."""
         return [None] * len(self.sizes("graphs"))
 
     def padded_to(self) -> Sequence[Shape | None]:
@@ -141,11 +171,11 @@ class SliceSplitter(Splitter):
         return [None] * len(self.sizes("graphs"))
 
     def _per_row(self, value: Tensor, axis: str, extra: int = 0) -> Tensor:
-        """Repeat the value of each batch once for each of the batch's rows on an axis.
+        """Repeat the value of each batch, for example once for each node of the batch.
 
         Args:
-            value: One value per batch, [b] or longer; further entries are ignored.
-            axis: The axis of the rows.
+            value: One value per batch; further entries are ignored.
+            axis: "nodes" to repeat the value once for each node, and so on.
             extra: Number of additional repeats per batch.
         """
         sizes = self.sizes(axis)
@@ -156,11 +186,11 @@ class SliceSplitter(Splitter):
 
 
 class PaddingSplitter(Splitter):
-    """Splits a window into batches and pads each to a shape.
+    """Splits a window, that is, several batches assembled as one, and pads each batch.
 
     Padding rows come after the real rows. Indices in padding rows refer to padding rows
-    only, so padding never mixes with real data. They are spread evenly over the padding
-    rows, in ascending order; but padding indices of graphs all refer to the last graph.
+    only, so padding never mixes with real data. All padding nodes belong to the last
+    graph of the batch.
 
     Args:
         window: The batches.
@@ -182,13 +212,20 @@ class PaddingSplitter(Splitter):
         self.counts = list(map(RealCounts, counts))
 
     def sizes(self, axis: str) -> list[int]:
-        """Return the number of rows of each batch on an axis, padding included."""
+        """Return the size of each padded batch: its number of nodes for "nodes"."""
         return [getattr(shape, axis) for shape in self.shapes]
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return the real rows of each batch, followed by padding rows."""
+        """Return, for each batch, its rows of `value`, followed by padding rows.
+
+        Args:
+            value: The tensor with the rows of all batches.
+            axis: What the tensor has a row for, such as "nodes".
+            refers_to: If the values are indices, what they refer to, such as "graphs".
+            padding: Value of padding rows, if the values are not indices.
+        """
         if refers_to is not None:
             return [indices[0] for indices in self._indices([value], axis, refers_to)]
         span = self.span[axis]
@@ -197,13 +234,27 @@ class PaddingSplitter(Splitter):
         return self._cropped(found, self.sizes(axis))
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return the real edges of each batch, followed by self loops as padding."""
+        """Return, for each batch, its edges, followed by self loops as padding.
+
+        Args:
+            value: The source and target of each edge of all batches, [2, edges].
+            axis: "edges" for edges of the graphs, "edge_copies" for edges of the rooted
+                subgraphs.
+            refers_to: What the edges join: "nodes" of the graphs, or "copies", the
+                nodes of the rooted subgraphs.
+        """
         return self._indices([*value], axis, refers_to)
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return the row pointer of each batch, in which padding keys have no rows.
+        """Return, for each batch, its CSR row pointer, padded with empty groups.
 
-        There is one exception: all padding nodes belong to the last graph.
+        If groups are graphs, the last one is not empty: it has all padding nodes.
+
+        Args:
+            value: The pointer for all batches: where each group starts, and last where
+                the last group ends.
+            keys: What there is one group for, such as "graphs".
+            rows: What is in the groups, such as "nodes".
         """
         span = self.span[keys]
         given = (span.first, self.end[keys], span.most, self.span[rows].first)
@@ -213,7 +264,7 @@ class PaddingSplitter(Splitter):
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
     def real(self) -> Sequence[RealCounts]:
-        """Return the number of real rows of each batch on every axis."""
+        """Return, for each batch, its numbers of graphs, nodes and so on, unpadded."""
         return self.counts
 
     def padded_to(self) -> Sequence[Shape]:
@@ -223,12 +274,12 @@ class PaddingSplitter(Splitter):
     def _indices(
         self, values: list[Tensor], axis: str, refers_to: str
     ) -> Sequence[Tensor]:
-        """Return for each batch its parts of v index tensors, padded, [v, rows].
+        """Return, for each batch, its parts of some index tensors, padded and stacked.
 
         Args:
-            values: The v index tensors, [r] each.
-            axis: The axis of the r entries.
-            refers_to: The axis whose rows the indices refer to.
+            values: Index tensors of the same length, such as sources and targets.
+            axis: What the tensors have an entry for, such as "edges".
+            refers_to: What the indices refer to, such as "nodes".
         """
         axes = self.span[axis], self.span[refers_to]
         found = pad_numbers(values, *axes, to_last=refers_to == "graphs")

@@ -24,43 +24,41 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""For each kind of `Groups` (rows grouped by key, in CSR form), the axes of keys and of
-rows. The first kind, for example, groups node copies ("copies") by their subgraph; a
-node copy is a node as seen in one rooted subgraph."""
+"""The groupings that `RootedSubgraphs.by` returns: what there is one group for, and
+what is in the groups. The first, for example, has a group for each subgraph, with the
+nodes of that subgraph ("copies")."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Like `GROUPS`, for the `Groups` that only `SampledSubgraphs` have: the entries of the
-`Filling` (the sparse matrix that estimates encodings of dropped roots from sampled
-ones), grouped by row, which is a node, or by column, which is a sampled subgraph."""
+"""Like `GROUPS`, for the two groupings that only `SampledSubgraphs` have. Both group
+the entries of the `Filling`, the sparse matrix that estimates encodings of dropped
+roots from sampled ones: by row (a node) and by column (a sampled subgraph)."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
-    """Split a window into batches, each equal to the same batch assembled alone.
+    """Split a window, that is, several batches assembled as one, into its batches.
 
     Args:
         window: The batches.
-        groups: Whether to compute centroids and all `Groups` once for the whole window
-            and store them in the subgraphs of each batch. If False, each batch computes
-            them when they are needed.
+        groups: Whether to compute groupings, such as the nodes of each subgraph, now
+            for all batches. If False, each batch computes them when they are needed.
         first_batch: Number of the first batch to return; earlier ones are skipped.
     """
     return _items(window, SliceSplitter(window, first_batch), groups)
 
 
 def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
-    """Split a window into batches padded to given shapes, with centroids and `Groups`.
+    """Split a window, that is, several batches assembled as one, and pad each batch.
 
-    Real rows come first on every axis. The last graph is padding and contains all
-    padding nodes. Padding edges are self loops of padding nodes. Padding node copies
-    represent padding nodes, are in padding subgraphs and belong to no group. Padding
-    entries of a `Filling` have weight zero.
+    In each batch, padding comes after the real data. The last graph is padding and
+    contains all padding nodes. Padding edges are self loops of padding nodes, and
+    padding subgraphs contain only padding nodes.
 
     Args:
         window: The batches.
-        shapes: The shape for each of the first batches of the window; later batches are
-            not returned. A shape must leave at least one padding row on every axis.
+        shapes: The sizes to pad each of the first batches to; later batches are not
+            returned. Every size must leave room for padding.
     """
     for number, shape in enumerate(shapes):
         rows = {axis: window.counts(axis)[number] for axis in window.axes}
@@ -95,13 +93,13 @@ def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Yield the rooted subgraphs of each batch.
+    """Yield the rooted subgraphs of each batch, given those of all batches together.
 
     Args:
         window: The batches.
-        whole: The rooted subgraphs of the whole window.
-        splitter: Splits each field of `whole`.
-        groups: Whether to store centroids and `Groups` in the result.
+        whole: The rooted subgraphs of all batches.
+        splitter: Splits each tensor of `whole` into its parts for each batch.
+        groups: Whether to also compute groupings, such as the nodes of each subgraph.
     """
     fields = zip(
         splitter.rows(whole.root, "subgraphs", "nodes"),
@@ -127,7 +125,7 @@ def _records(
 
 
 def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, the fields that `SampledSubgraphs` adds, by name."""
+    """Yield, for each batch, the fields that only `SampledSubgraphs` has, by name."""
     filling = map(
         Filling,
         splitter.rows(whole.filling.node, "fillings", "nodes"),
@@ -141,9 +139,9 @@ def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dic
 
 
 def _derived(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, keyword arguments for `RootedSubgraphs.assume`.
+    """Yield, for each batch, the centroids and all groupings of its rooted subgraphs.
 
-    They are the centroids and all `Groups` of the batch's subgraphs.
+    They have the form of keyword arguments for `RootedSubgraphs.assume`.
     """
     kinds, axes = [], GROUPS
     if isinstance(whole, SampledSubgraphs):

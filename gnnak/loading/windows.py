@@ -36,14 +36,13 @@ class Window:
     node_targets: bool
     """Whether the targets `batch.y` have one row per node; if not, one per graph."""
     first: dict[str, Tensor]
-    """By axis, [b + 1]: the first row of each of the b batches, and last the number of
-    rows of the window. On the device."""
+    """For each axis, such as "nodes", where the rows of each of the b batches start,
+    and last the number of rows of all batches, [b + 1]; tensors on the device."""
     starts: dict[str, list[int]]
-    """The same numbers as in `first`, by axis, on the host."""
+    """The same numbers as in `first`, as lists on the host."""
     known: dict[str, int | bool]
-    """The values of `RootedSubgraphs.max_hop` and `RootedSubgraphs.in_order` for the
-    whole window. They are stored in the subgraphs of every batch, so `max_hop` of a
-    batch is the maximum over its window."""
+    """The values of `RootedSubgraphs.max_hop` and `RootedSubgraphs.in_order` for all
+    subgraphs together; every batch uses these values."""
 
     @property
     def num_batches(self) -> int:
@@ -54,16 +53,16 @@ class Window:
     def axes(self) -> tuple[str, ...]:
         """The axes on which this window has rows.
 
-        These are graphs, nodes and edges; with subgraphs also rooted subgraphs, node
-        copies (a node as seen in one rooted subgraph) and edge copies; with
-        SubgraphDrop also the entries of the `Filling`.
+        These are graphs, nodes and edges. If the window has rooted subgraphs, these
+        subgraphs, their nodes and their edges are axes too; with SubgraphDrop also the
+        entries of the `Filling`, the matrix that estimates encodings of dropped roots.
         """
         if self.subgraphs is None:
             return AXES[:3]
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
-        """Return the number of rows of each batch on an axis, [b]."""
+        """Return the size of each batch: its number of nodes if `axis` is "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
 
@@ -73,9 +72,10 @@ def make_window(
     sizes: Sequence[int],
     node_targets: bool = False,
 ) -> Window:
-    """Find where each batch of a window starts on every axis, and return the window.
+    """Make a window from several batches that were assembled as one large batch.
 
-    This synchronises with the device only once.
+    This finds where the graphs, nodes, edges and so on of each batch start, and
+    synchronises with the device only once.
 
     Args:
         batch: The graphs of all batches, sorted by batch.

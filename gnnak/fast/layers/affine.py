@@ -24,16 +24,17 @@ from gnnak.nn.features import ContinuousEncoder
 def affine_states(
     encoder: nn.Module, values: Tensor | None, num_edges: int
 ) -> EdgeStates | None:
-    """Encode raw edge features as edge states in affine form (see the module).
+    """Return edge states as a slope, an offset and one number per edge, if possible.
 
-    The affine form exists if the encoder is a `ContinuousEncoder` of one feature whose
-    norm is fusable, without forward hooks, if there are at least two edges, and if the
-    features need no gradient. Otherwise return None.
+    The state of an edge is ReLU(slope * number + offset). This is possible if the
+    encoder is a `ContinuousEncoder` of one feature without forward hooks, if fused
+    kernels support its norm, if there are at least two edges, and if the features need
+    no gradient. Otherwise return None.
 
     Args:
         encoder: The encoder of raw edge features.
-        values: The raw edge features, [e] or [e, v]; may be None for encoders other
-            than `ContinuousEncoder`.
+        values: The raw edge features, [e] or [e, v], a row for each of the e edges; may
+            be None for encoders other than `ContinuousEncoder`.
         num_edges: Number of edges, e.
     """
     if type(encoder) is not ContinuousEncoder or encoder.in_channels > 1:
@@ -47,14 +48,10 @@ def affine_states(
 
 
 def _slope_and_offset(block: Block, values: Tensor) -> Tensor:
-    """Return the slope and the offset that Linear and norm amount to, stacked, [2, c].
+    """Combine a Linear and a batch norm into one slope and one offset per channel.
 
-    In training, this also updates the running statistics of the norm, as a call of the
-    norm would.
-
-    Args:
-        block: The Linear and the norm of the encoder.
-        values: The raw feature of each edge, [e, 1].
+    In training, the norm takes its statistics from `values`, one raw number per edge,
+    and updates its running statistics.
     """
     norm, weight = block.norm, block.linear.weight[:, 0]
     assert norm.running_mean is not None

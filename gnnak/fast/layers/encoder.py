@@ -69,11 +69,9 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     states_ref, states_version = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
-        """Return what autograd stores for a tensor that an operation saves.
+        """Return None if `saved` is the encoding, else the tensor and its version.
 
-        This is None for the encoding; for any other tensor it is the tensor and its
-        version counter. If the encoding was changed in place, it counts as another
-        tensor.
+        An encoding that was changed in place is treated like any other tensor.
         """
         if saved._version == states_version and _are_same(saved, states_ref()):
             return None
@@ -106,11 +104,11 @@ def _are_same(one: Tensor, other: Tensor | None) -> bool:
 
 @torch.no_grad()
 def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
-    """Recompute the encoding, `ReLU(norm(linear(values)))`, without autograd, [r, c].
+    """Recompute `ReLU(norm(linear(values)))` without autograd.
 
     Args:
-        values: The features of r edges, [r, v].
-        matrix: Weight of the Linear, [c, v].
+        values: The features, a row per edge.
+        matrix: Weight of the Linear.
         k: The norm's scale and shift, as computed in the forward pass.
     """
     kernels = kernels_for(values)
@@ -118,9 +116,10 @@ def _states(values: Tensor, matrix: Tensor, k: NormConstants) -> Tensor:
 
 
 class _Encode(torch.autograd.Function):
-    """Autograd function that returns the encoding and the norm's scale and shift.
+    """Autograd function: encode edge features by a Linear, a batch norm and a ReLU.
 
-    For backward it saves only the features and the weight of the Linear.
+    It returns the encoding and the norm's scale and shift. For backward it saves only
+    the features and the weight of the Linear.
     """
 
     @staticmethod

@@ -12,15 +12,18 @@ from gnnak.subgraphs.groups import Groups
 
 
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
-    """Return one encoding of all n nodes, [n, c].
+    """Return an encoding of all nodes, given the encoding of sampled roots.
 
-    The encoding of a node whose subgraph was dropped is estimated as a weighted sum of
-    the encodings of sampled roots. The weights are the sparse matrix
+    If the subgraph of a node was dropped, the node's encoding is estimated as a
+    weighted sum of the encodings of sampled roots. The weights are the sparse matrix
     `subgraphs.filling`.
 
     Args:
-        values: The encoding at the s sampled roots, [s, c].
+        values: The encodings of the s sampled roots, [s, c].
         subgraphs: The sampled subgraphs.
+
+    Returns:
+        The encodings of all n nodes, [n, c].
     """
     filling = subgraphs.filling
     takers, givers = subgraphs.by("taker"), subgraphs.by("giver")

@@ -19,33 +19,43 @@ SMALL_TABLE = 128
 
 
 def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Return `values[index]`, [m, c].
+    """Return `values[index]`; the backward pass needs no atomic additions.
 
     Args:
-        values: The rows to gather from, [r, c].
-        index: The numbers of the rows to gather, [m].
-        groups: The m positions in `index`, grouped by the row they refer to: r groups.
+        values: The matrix to gather rows from, [r, c].
+        index: The m row numbers to gather, [m].
+        groups: The positions 0 to m - 1 in `index`, grouped by the row number that
+            `index` has there.
+
+    Returns:
+        The gathered rows, [m, c].
     """
     return _Gather.apply(values, index, groups)
 
 
 def sum_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
-    """Sum all rows of `values` that share an index, [r, c].
+    """Sum all rows of `values` that have the same index.
 
     Args:
-        values: The rows to sum, [m, c].
+        values: The m rows to sum, [m, c].
         index: The output row that each row of `values` is added to, [m].
-        groups: The m rows of `values`, grouped by output row: r groups.
+        groups: The numbers of the m rows, grouped by output row.
+
+    Returns:
+        The r sums, [r, c].
     """
     return _Sum.apply(values, index, groups)
 
 
 def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
-    """Return `table[index]`, [m, c], for a small table.
+    """Return `table[index]`, for a table with at most `SMALL_TABLE` rows.
 
     Args:
-        table: The table, [k, c], with at most `SMALL_TABLE` rows.
-        index: The numbers of the rows to look up, [m].
+        table: A matrix with k rows, [k, c].
+        index: The m row numbers to look up, [m].
+
+    Returns:
+        The rows of the table, [m, c].
     """
     return _Lookup.apply(table, index)
 
@@ -83,10 +93,7 @@ class _Sum(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """Autograd function of `lookup_rows`.
-
-    The gradient of a table row is the sum of the gradients of all its lookups.
-    """
+    """Autograd function of `lookup_rows`: reads rows of a small table."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:

@@ -28,8 +28,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `run_gcn` gives the same result as this conv.
 
-    It does if the conv is the GCN of Kipf and Welling, and if there are no edge states
-    or weights: `e` is None.
+    It does if the conv is the GCN of Kipf and Welling, and if there are no edge states,
+    that is, `e` is None.
     """
     return (
         e is None
@@ -45,9 +45,10 @@ def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) ->
 def run_gcn(
     conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply `conv` to node copies; arguments and results as in `FusedConv.run`.
+    r"""Apply a GCN conv to node copies; arguments and results as in `FusedConv.run`.
 
-    The output for node copy $i$, with weight $W$ and bias $b$ of the conv, is
+    A node copy is a node as seen in one rooted subgraph. The output for node copy $i$,
+    with states $c$ of the node copies, weight $W$ and bias $b$ of the conv, is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
@@ -61,9 +62,9 @@ def run_gcn(
 
 
 class _Gcn(torch.autograd.Function):
-    """Autograd function that computes the conv's output for `run_gcn`.
+    """Autograd function of `run_gcn`: computes the output of a GCN conv.
 
-    It saves c for backward, or the tensors that recompute c.
+    For backward it saves the input states, or the tensors that recompute them.
     """
 
     @staticmethod

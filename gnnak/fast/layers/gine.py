@@ -48,7 +48,10 @@ def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) 
 def run_gine(
     conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply `conv` to node copies; arguments and results as in `FusedConv.run`."""
+    """Apply a GINE conv to node copies; arguments and results as in `FusedConv.run`.
+
+    A node copy is a node as seen in one rooted subgraph.
+    """
     parts = two_linears(conv.nn)
     assert parts is not None
     assert e is not None
@@ -61,6 +64,8 @@ def gine_linear(
 ) -> tuple[Rows, Rows]:
     r"""Compute GINE's sums of messages and the first Linear of its update network.
 
+    The result for node copy $i$ (a node as seen in one rooted subgraph) is
+
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
     Args:
@@ -68,12 +73,12 @@ def gine_linear(
         e: States of the e edges of the graph, [e, w].
         eps: The learned scalar, [1].
         matrix: W, the weight of the first Linear, [c', w].
-        edges: The edge copies.
+        edges: The edge copies (an edge as seen in one rooted subgraph).
 
     Returns:
-        The output of the first Linear, [m, c'], and a tensor equal to c. Functions that
-        read c afterwards should read the returned c instead: the kernel of this
-        backward pass then adds their gradient of c to its own.
+        The output of the first Linear, [m, c'], and a tensor equal to c. Later
+        functions should read this tensor instead of c, so that one kernel can add up
+        all gradients of c.
     """
     arguments = (c.values, e.values, eps, matrix, e.number, edges, c.recompute)
     values, same, moments = _GineLinear.apply(*arguments)
@@ -81,10 +86,10 @@ def gine_linear(
 
 
 class _GineLinear(torch.autograd.Function):
-    """Autograd function of `gine_linear`.
+    """Autograd function of `gine_linear`: GINE's sums of messages, then a Linear.
 
-    It returns the output of the first Linear, c, and the column statistics of the
-    output. The backward pass recomputes the sums of messages.
+    It also returns the column statistics of its output. The backward pass recomputes
+    the sums of messages.
     """
 
     @staticmethod

@@ -35,21 +35,22 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""For each pooled encoding, the key by which node copies are grouped before pooling:
-their subgraph or their node. All node copies of a group are summed into one row."""
+"""How each encoding sums node copies (a node as seen in one rooted subgraph): the
+subgraph encoding sums those in the same subgraph, the context encoding those of the
+same node."""
 
 
 def reads_affine(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, encoder: ContinuousEncoder
 ) -> bool:
-    """Return whether the fused layer can read the edge states in affine form.
+    """Return whether the fused layer can compute edge states from a number per edge.
 
-    In affine form (`EdgeStates`) only one number per edge is stored, and the kernels
-    compute the edge states from it.
+    The kernels then compute ReLU(slope * number + offset) when they need the state of
+    an edge, and the edge states are not stored.
 
     Args:
         layer: The GNN-AK layer.
-        x: Node states, [n, c].
+        x: States of the n nodes, [n, c].
         subgraphs: The rooted subgraphs.
         encoder: The encoder that maps raw edge features to edge states.
     """
@@ -75,9 +76,9 @@ def can_fuse(
 
     Args:
         layer: The GNN-AK layer.
-        x: Node states, [n, c].
+        x: States of the n nodes, [n, c].
         subgraphs: The rooted subgraphs.
-        e: Edge states; None if there are none.
+        e: States of the edges; None if there are no edge states.
     """
     if not _can_fuse_states(layer, x):
         return False
@@ -89,7 +90,10 @@ def can_fuse(
 
 
 def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
-    """Return the part of `can_fuse` that depends only on layer and node states."""
+    """Return whether a layer can be fused, judged by its options and node states `x`.
+
+    `can_fuse` also checks the subgraphs and the edge states.
+    """
     if several_processes() or not layer.transforms:
         return False
     small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
@@ -112,15 +116,16 @@ def fused_encodings(
 
     Args:
         layer: A layer accepted by `can_fuse`.
-        x: Node states, [n, c].
+        x: States of the n nodes, [n, c].
         subgraphs: The rooted subgraphs.
-        e: Edge states, [e, c + h], where h is the width of the hop table; None if the
+        e: States of the edges, as wide as the input states of the base GNN; None if the
             base GNN reads no edge states.
-        context_reduce: How the context encoding pools node copies: "sum" or "mean".
+        context_reduce: How the context encoding pools all copies of a node, one from
+            each rooted subgraph that contains the node: "sum" or "mean".
 
     Returns:
-        Centroid and subgraph encodings, each with a row per rooted subgraph, [s, c],
-        and context encodings, with a row per node, [n, c].
+        The tensors by name of the encoding: "centroid" and "subgraph" have a row for
+        each of the s rooted subgraphs, [s, c], and "context" one per node, [n, c].
     """
     hops = layer.hop_table
     table = None if hops is None else hops.weight
@@ -161,19 +166,16 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the subgraph and context encodings as sums, from the first Linears.
+    """Compute the subgraph and context encodings: sums over subgraphs and over nodes.
 
     Args:
-        z: The output of the first Linears of all transforms, with a row per node copy,
-            concatenated along the columns, [m, c'].
-        transforms: For each pooled encoding, the blocks of its transform.
-        gates: For each encoding that has a gate, the gate's value for each of the t
-            rows of the hop table, [t, c].
-        rows: For each node copy, its row of the hop table, [m].
+        z: The output of the first Linears of all encodings' MLPs, side by side, with a
+            row per node copy (a node as seen in one rooted subgraph).
+        transforms: For each encoding, the blocks of its MLP.
+        gates: For each encoding that is multiplied by a gate (a sigmoid of the distance
+            to the root), the values of the gate for each row of the hop table.
+        rows: For each node copy, its row of the hop table.
         subgraphs: The rooted subgraphs.
-
-    Returns:
-        For each pooled encoding, the sums over subgraphs, [s, c], or nodes, [n, c].
     """
     tables = [gates.get(name) for name in transforms]
     pools = [_pool(name, blocks, subgraphs) for name, blocks in transforms.items()]
@@ -193,12 +195,11 @@ def _pooled_sums(
 
 
 def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
-    """Compute the centroid encoding, [s, c].
+    """Compute the centroid encoding from the base GNN's states of the roots.
 
     Args:
-        states: The base GNN's states of the centroids (the node copy of each root in
-            its own subgraph), [s, w]; or [s, w + 4] with `BIAS_COLUMN` appended.
-        products: The weight-only terms of the layer.
+        states: The states of the roots, each in its own subgraph, a row per subgraph.
+        products: Tensors computed from the weights of the layer.
     """
     if products.centroid is not None:
         return linear(states, products.centroid)
@@ -207,11 +208,11 @@ def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply the third and later Linears of a transform.
+    """Apply the third and later Linears of an MLP, with the norms and ReLUs between.
 
     Args:
-        blocks: All blocks of the transform.
-        z: The output of the second block's Linear, [m, c].
+        blocks: All blocks (Linear, norm, ReLU) of the MLP.
+        z: The output of the second Linear.
     """
     for before, block in pairwise(blocks[1:]):
         z = norm_relu_linear(before.norm, z, block.linear, block.norm.training)
@@ -219,11 +220,11 @@ def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
 
 
 def _pool(name: Encoding, blocks: list[Block], subgraphs: RootedSubgraphs) -> Pool:
-    """Return what `gate_pools` needs to pool one encoding.
+    """Return which rows an encoding sums, and the norm that comes before the sums.
 
     Args:
-        name: The encoding.
-        blocks: The blocks of its transform; the last norm comes just before pooling.
+        name: "subgraph" or "context".
+        blocks: The blocks (Linear, norm, ReLU) of the encoding's MLP.
         subgraphs: The rooted subgraphs.
     """
     key = subgraphs.node if name == "context" else subgraphs.subgraph

@@ -18,7 +18,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
-    """Return the edge copies, grouped by target, by source and by edge of the graph."""
+    """Return the edge copies, grouped by target, by source and by edge of the graph.
+
+    An edge copy is an edge as seen in one rooted subgraph.
+    """
     source, target = subgraphs.edge_index
     return Edges(
         source,
@@ -33,19 +36,21 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 def lift(
     x: Tensor, table: Tensor | None, rows: Tensor, subgraphs: RootedSubgraphs
 ) -> Rows:
-    """Return the input states of all m node copies, [m, c + h].
+    """Return the input states of all node copies (a node as seen in one subgraph).
 
     The state of a node copy is the state of its node, followed by the row of the hop
-    table for its distance to the root. These states are not saved for backward: they
-    can be recomputed from the node states, and there are far fewer nodes than node
-    copies. The backward pass recomputes them once, and caches them until it has
-    computed the gradient of x.
+    table for its distance to the root. These states are not saved for backward: the
+    backward pass recomputes them once from the node states.
 
     Args:
-        x: Node states, [n, c].
-        table: The hop table, [t, h]; None = append nothing to the node states.
-        rows: For each node copy, its row of `table`, [m].
+        x: States of the n nodes, [n, c].
+        table: The hop table, with a row of h numbers for each of t distances, [t, h];
+            None = append nothing to the node states.
+        rows: For each of the m node copies, its row of `table`, [m].
         subgraphs: The rooted subgraphs.
+
+    Returns:
+        The states of the node copies, [m, c + h].
     """
     node = subgraphs.node
     cached = CachedRecompute(lambda x, table: kernels_for(x).lift(x, table, node, rows))
@@ -56,7 +61,7 @@ def lift(
 
 
 class _Lift(torch.autograd.Function):
-    """Autograd function of `lift`; the gradients are segment sums."""
+    """Autograd function of `lift`: gathers node states and rows of the hop table."""
 
     @staticmethod
     def forward(

@@ -27,12 +27,12 @@ from gnnak.nn.norm import BatchNorm
 
 
 def norm_rows(norm: BatchNorm, h: Tensor) -> Tensor:
-    """Return `norm(h)`, [m, c]."""
+    """Return `norm(h)` for a matrix h with m rows, [m, c]."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
 def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
-    """Return `residual + ReLU(norm(h))`, [m, c]."""
+    """Return `residual + ReLU(norm(h))` for matrices with m rows, [m, c]."""
     weights = (norm.weight, norm.bias)
     return _NormAct.apply(h.values, *weights, residual, norm, True, h.moments)
 
@@ -40,7 +40,7 @@ def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
 def norm_relu_linear(
     norm: BatchNorm, h: Rows, linear: nn.Linear, norm_follows: bool
 ) -> Rows:
-    """Return `linear(ReLU(norm(h)))`, [m, c'].
+    """Return `linear(ReLU(norm(h)))` for a matrix h with m rows, [m, c'].
 
     Args:
         norm: The norm before the ReLU.
@@ -64,13 +64,12 @@ def norm_relu_linears(
 
     Args:
         norms: A norm for each part.
-        h: The input of the norms, [m, c * parts].
+        h: The input of the norms, a matrix with m rows, [m, c * parts].
         linears: A Linear for each part.
         norm_follows: Whether all results go into norms that use batch statistics: the
             biases of `linears` then cancel, and their gradients are zero.
-        recompute: Whether functions that read a result in their backward pass recompute
-            it instead of saving it. If h is recomputed as well, this is done once and h
-            is shared by all parts.
+        recompute: Whether the results are recomputed in the backward pass instead of
+            saved for backward.
 
     Returns:
         For each part, the output of its Linear, [m, c'].
@@ -101,14 +100,14 @@ def norm_relu_linears(
 def _product_recompute(
     h: Rows, index: int, count: int, k: NormConstants, linear: nn.Linear
 ) -> Recompute:
-    """Describe how to recompute one result of `norm_relu_linears`.
+    """Return how to recompute `linear(ReLU(norm(part)))` in the backward pass.
 
     Args:
-        h: The input of the norms, [m, c * count].
-        index: The number of the part, from 0.
-        count: Number of parts that the columns of h are split into.
-        k: The scale and shift of this part's norm.
-        linear: The Linear of this part.
+        h: A matrix whose columns are split into parts.
+        index: Which part to use, counted from 0.
+        count: Number of parts.
+        k: The scale and shift of the norm.
+        linear: The Linear.
     """
     recompute_h = recompute_function(h.recompute)
 
@@ -122,10 +121,9 @@ def _product_recompute(
 
 
 class _NormAct(torch.autograd.Function):
-    """Autograd function that returns `residual + act(norm(h))`; saves h for backward.
+    """Autograd function: a batch norm, then optionally a ReLU and a residual sum.
 
-    `act` is the ReLU if `relu` is True, else the identity; the residual may be None.
-    `moments` are the column statistics of h, or None if they are not known.
+    `moments` are the column statistics of the input h, or None if they are not known.
     """
 
     @staticmethod
@@ -155,13 +153,11 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`.
+    """Autograd function of `norm_relu_linears`: norm, ReLU and Linear on column parts.
 
-    It returns the output of each part's Linear, then a tuple of the outputs' column
-    statistics, and a list of the norms' constants. It saves h for backward, or the
-    tensors that recompute h. `moments` are the column statistics of h, or None.
-    `weights` are four tensors for each part: weight and bias of the norm, then weight
-    and bias of the Linear.
+    It also returns the column statistics of the outputs and the scales and shifts of
+    the norms. `weights` are four tensors for each part: weight and bias of the norm,
+    then weight and bias of the Linear.
     """
 
     @staticmethod

@@ -8,7 +8,7 @@ from gnnak.nn.norm import BatchNorm, several_processes
 
 
 class TwoLinears(NamedTuple):
-    """The weights of an `mlp` with one hidden layer: Linear, norm, ReLU, Linear."""
+    """The modules with weights of an MLP that is Linear, norm, ReLU and Linear."""
 
     first: nn.Linear
     """The Linear before the norm, without a bias."""
@@ -44,22 +44,22 @@ def has_hooks(module: nn.Module) -> bool:
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
     """Return whether fused kernels can apply a norm to these rows, also in training.
 
-    They need a fusable norm, a single process (no distributed training), and at least
-    two rows, each contiguous in memory.
+    They can if `is_fusable(norm)`, if training is not distributed, and if there are at
+    least two rows, each contiguous in memory.
 
     Args:
         norm: The norm.
-        x: The rows, [m, c].
+        x: A matrix with m rows, [m, c].
     """
     rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
     return rows and is_fusable(norm) and not several_processes()
 
 
 def blocks_of(transform: nn.Module) -> list[Block]:
-    """Return the Linear and the norm of each dense block of a transform.
+    """Return the Linear and the norm of each block of an MLP.
 
     Args:
-        transform: An `nn.Sequential` of dense blocks (Linear, norm, ReLU).
+        transform: The MLP, an `nn.Sequential` of blocks (Linear, norm, ReLU).
     """
     assert isinstance(transform, nn.Sequential)
     blocks = []
@@ -73,7 +73,9 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the weights of an `mlp` with one hidden layer, or None for other modules.
+    """Return the Linears and the norm of an MLP with one hidden layer.
+
+    The result is None for all other modules.
 
     >>> from gnnak.nn.mlp import mlp
     >>> two_linears(mlp([2, 3, 4])).second

@@ -35,8 +35,8 @@ def fits_pna(
     """Return whether `run_pna` gives the same result as this conv.
 
     It does if the edge states `e` have the width that the conv was built for (None for
-    width 0), if the conv's MLPs can be fused, and if there are at least two edge
-    copies, which the norm of the messages needs.
+    width 0), if the conv's MLPs can be fused, and if there are at least two messages,
+    because their batch norm needs two rows.
     """
     if e is None:
         fits_edges = conv.edge_channels == 0
@@ -49,7 +49,10 @@ def fits_pna(
 def run_pna(
     conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply `conv` to node copies; arguments and results as in `FusedConv.run`."""
+    """Apply a PNA* conv to node copies; arguments and results as in `FusedConv.run`.
+
+    A node copy is a node as seen in one rooted subgraph.
+    """
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
     assert update is not None
@@ -64,21 +67,27 @@ def run_pna(
 
 
 def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
-    r"""Return $W [c_i, c_j, e_{ij}]$ for every edge copy $j \to i$, [f, c'].
+    r"""Apply the first Linear of the messages, $W [c_i, c_j, e_{ij}]$.
+
+    There is one message for every edge copy $j \to i$, that is, for every edge as seen
+    in one rooted subgraph.
 
     Args:
-        c: States of the m node copies, [m, w].
+        c: States of the m node copies (a node as seen in one subgraph), [m, w].
         e: States of the e edges of the graph, [e, w']; None = no edge states.
-        matrix: W, the weight of the first Linear of the messages, [c', 2w + w'].
+        matrix: W, the weight of the Linear, [c', 2w + w'].
         edges: The f edge copies.
+
+    Returns:
+        The output of the Linear, [f, c'].
     """
     return _PairLinear.apply(c.values, e, matrix, edges, c.recompute)
 
 
 class _PairLinear(torch.autograd.Function):
-    """Autograd function of `pair_linear`.
+    """Autograd function of `pair_linear`: the first Linear of the messages.
 
-    It saves c for backward, or the tensors that recompute c.
+    For backward it saves the node states, or the tensors that recompute them.
     """
 
     @staticmethod
@@ -121,10 +130,9 @@ class _PairLinear(torch.autograd.Function):
 
 
 class _PnaPool(torch.autograd.Function):
-    """Autograd function that pools the messages to each of m node copies.
+    """Autograd function: mean, minimum, maximum and standard deviation of messages.
 
-    It returns their mean, minimum, maximum and standard deviation, [m, 4w]. `message`
-    has a row per edge copy, [f, w]; `groups` are the edge copies by target.
+    `message` has a row per message; `groups` are these rows grouped by target.
     """
 
     @staticmethod
@@ -143,10 +151,11 @@ class _PnaPool(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the columns of W into those for the target, the source and the edge.
+    """Split the columns of a weight into those for the target, the source and the edge.
 
     Args:
-        matrix: W, [c', 2w + w'].
-        width: Width of the node states, w.
+        matrix: The weight of a Linear whose input is the states of the target, the
+            source and the edge, concatenated.
+        width: Width of the node states.
     """
     return matrix[:, :width], matrix[:, width : 2 * width], matrix[:, 2 * width :]

@@ -35,9 +35,10 @@ class Pool(NamedTuple):
     norm: BatchNorm
     """The last norm of the encoding's transform."""
     groups: Groups
-    """The node copies, grouped by the output row they are summed into."""
+    """The node copies (a node as seen in one rooted subgraph), grouped by the output
+    row they are summed into."""
     key: Tensor
-    """[m]: the output row that each node copy is summed into."""
+    """[m]: the output row that each of the m node copies is summed into."""
 
 
 def norm_add_linear(
@@ -52,26 +53,24 @@ def norm_add_linear(
 ) -> tuple[Rows, Tensor]:
     """Compute states `s = residual + ReLU(norm(h))`, and `z = s matrix^T + offset`.
 
-    Neither s nor z is saved for backward. The backward pass recomputes s once and
-    caches it, to recompute z and to compute the gradients. If the function that reads z
-    caches z, however, s is not cached but recomputed twice, as caching both s and z
-    would cost memory.
+    Neither s nor z is saved for backward: the backward pass recomputes both.
 
     Args:
         norm: The last norm of the base GNN.
-        h: The input of the norm, a row per node copy, [m, w].
+        h: The input of the norm, a row for each of the m node copies (a node as seen in
+            one rooted subgraph), [m, w].
         residual: Rows that are added after the ReLU, [m, w].
         matrix: Weight of the Linear that computes z, [c', w].
         offset: Bias of the Linear that computes z, [c']; None = no bias.
         subgraphs: The rooted subgraphs, for the positions of the centroids.
         norm_follows: Whether z goes into norms that use batch statistics: the offset
             then cancels, and its gradient is zero.
-        bias_column: Whether to append `BIAS_COLUMN`, 4 columns, to the states of the
-            centroids.
+        bias_column: Whether to append `BIAS_COLUMN`, 4 constant columns, to the states
+            of the centroids.
 
     Returns:
-        z, [m, c'], and the rows of s at the centroids, one per rooted subgraph: [s, w]
-        or, with the bias column, [s, w + 4].
+        z, [m, c'], and the rows of s at the centroids (the root of each subgraph in its
+        own subgraph): [s, w] or, with the bias column, [s, w + 4].
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -114,12 +113,14 @@ def norm_add_linear(
 def gate_pools(
     z: Rows, gates: list[Tensor | None], rows: Tensor, pools: list[Pool]
 ) -> tuple[Tensor, ...]:
-    """Compute the pooled encodings: norm, ReLU, gate and segment sum.
+    """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    The columns of z are split into equal parts, one for each encoding.
+    A gate is a sigmoid that depends on the distance of a node to the root. The columns
+    of z are split into equal parts, one for each encoding.
 
     Args:
-        z: The input of the norms, a row per node copy, [m, c * encodings].
+        z: The input of the norms, a row for each of the m node copies (a node as seen
+            in one rooted subgraph), [m, c * encodings].
         gates: For each encoding, the values of its gate for each of the t rows of the
             hop table, [t, c]; None = no gate.
         rows: For each node copy, its row of the hop table, [m].
@@ -137,13 +138,10 @@ def gate_pools(
 
 
 class _NormAddLinear(torch.autograd.Function):
-    """Autograd function of `norm_add_linear`.
+    """Autograd function of `norm_add_linear`: norm, ReLU, residual sum and Linear.
 
-    It returns z, the rows of s at the centroids, the constants of the norm, and the
-    column statistics of z (None unless a norm follows). It saves for backward h, and
-    either the residual or the tensors that recompute the residual. `moments` are the
-    column statistics of h, or None; `centroids` are the centroid of each subgraph, [s],
-    and the subgraph of each node copy, [m].
+    It also returns the scale and shift of the norm, and the column statistics of its
+    output.
     """
 
     @staticmethod
@@ -193,11 +191,10 @@ class _NormAddLinear(torch.autograd.Function):
 
 
 class _GatePools(torch.autograd.Function):
-    """Autograd function of `gate_pools`.
+    """Autograd function of `gate_pools`: norm, ReLU, product with a gate, segment sum.
 
-    It saves z for backward, or the tensors that recompute z. `moments` are the column
-    statistics of each part of z, or None. `parameters` are first the gates of all
-    encodings (None = no gate), then weight and bias of the norm of each encoding.
+    `parameters` are first the gates of all encodings (None = no gate), then the weight
+    and the bias of the norm of each encoding.
     """
 
     @staticmethod

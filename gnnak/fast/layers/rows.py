@@ -32,21 +32,24 @@ class Recompute(NamedTuple):
     """Recomputes the tensor from the tensors in `saved`. The function must not hold a
     reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
-    """The arguments of `function`, which are saved for backward. Saving them costs less
-    memory than saving the tensor: they are smaller, or saved elsewhere anyway."""
+    """The tensors that `function` takes as arguments. They are saved for backward
+    instead of its result."""
     owned: bool = False
     """Whether the caller of `function` owns the returned tensor and may overwrite it,
     because no other function reads that tensor afterwards."""
     uncached: TensorFunction | None = None
-    """Like `function`, but does not cache an intermediate result. For callers that
-    cache the final result themselves. None = such callers use `function`."""
+    """Like `function`, but without a cache of intermediate results, for callers that
+    cache the final result themselves; None = these callers use `function`."""
 
 
 class Rows(NamedTuple):
-    """A tensor with a row per node copy or edge copy, and how to recompute it."""
+    """A large matrix, and how to recompute it in the backward pass.
+
+    It has a row for each node or edge of each rooted subgraph.
+    """
 
     values: Tensor
-    """[m, c]: the tensor."""
+    """The matrix, [m, c]."""
     moments: Moments | None = None
     """Column statistics of `values`, if the kernel that computed `values` returned
     them; None = a norm that needs the statistics computes them."""
@@ -57,17 +60,16 @@ class Rows(NamedTuple):
 class CachedRecompute:
     """Recomputes a tensor at most once per backward pass, for several callers.
 
-    The first call in a backward pass computes the tensor and caches it; the last
-    autograd function that needs it calls `release`. If that function's backward pass
-    does not run, because its gradients were not requested, the tensor stays in memory
-    until this object is freed with the autograd graph.
+    The first call in a backward pass computes the tensor and caches it. The last
+    autograd function that needs the tensor calls `release`, which frees it.
 
     Args:
         function: Computes the tensor from its saved inputs.
 
     Attributes:
-        caches: Whether the tensor is cached; at first False, and every call recomputes
-            the tensor. Set it to True only if the backward pass will call `release`.
+        caches: Whether the tensor is cached. At first it is False: every call
+            recomputes the tensor. Set it to True only if the backward pass will call
+            `release`.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -89,8 +91,9 @@ class CachedRecompute:
 def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
     """Return the tensors to save for backward, so that `values` can be read there.
 
-    These are `values` itself if `recompute` is None, else the inputs of its function.
-    Their number varies, so pass them as the last arguments of `save_for_backward`.
+    These are `values` itself if `recompute` is None, else the tensors from which
+    `recompute` computes `values`. Their number varies, so pass them as the last
+    arguments of `save_for_backward`.
     """
     return (values,) if recompute is None else recompute.saved
 
@@ -98,9 +101,8 @@ def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None,
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
     """Return the function of a `Recompute`, to store as an attribute of `ctx`.
 
-    If `ctx` stored the whole `Recompute`, the tensors in `recompute.saved` would stay
-    in memory after the backward pass, when autograd frees the saved tensors. The result
-    is None if `recompute` is None.
+    The result is None if `recompute` is None. Do not store the whole `Recompute`: its
+    tensors would then stay in memory after the backward pass.
     """
     return None if recompute is None else recompute.function
 
@@ -108,10 +110,10 @@ def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return, in the backward pass, a tensor that was passed to `to_save`.
+    """Return, in the backward pass, the tensor that was passed to `to_save`.
 
     Args:
-        saved: The saved tensors, as `to_save` had returned them.
+        saved: The tensors that `to_save` returned in the forward pass.
         function: The result of `recompute_function`, which recomputes the tensor from
             `saved`; None = the tensor itself was saved.
     """
@@ -123,11 +125,10 @@ def saved_or_recomputed(
 
 
 def can_overwrite(recompute: Recompute | None) -> bool:
-    """Return whether a tensor may be overwritten with its own gradient.
+    """Return whether a kernel may write the gradient of a tensor over the tensor.
 
-    A saved tensor must stay intact for a second backward pass. A recomputed tensor that
-    no function reads afterwards may be overwritten, by kernels that read a row before
-    they write its gradient. This saves a second buffer of the same size.
+    This is possible for a recomputed tensor that no other function reads afterwards. A
+    tensor that was saved must stay intact for a second backward pass.
 
     Args:
         recompute: How the tensor is recomputed; None = it was saved.
@@ -141,6 +142,6 @@ def with_unit_stride(rows: Tensor) -> Tensor:
     Kernels need the entries of each row adjacent in memory, that is, `stride(1) == 1`.
 
     Args:
-        rows: A matrix, [m, c].
+        rows: A matrix with m rows, [m, c].
     """
     return rows if rows.stride(1) == 1 else rows.contiguous()

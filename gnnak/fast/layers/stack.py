@@ -34,16 +34,17 @@ class FusedConv(NamedTuple):
     run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
     """Applies the conv.
 
-    Arguments: the conv; the states c of the m node copies, [m, w]; the states of the e
-    edges of the graph, [e, w'], or None; the edge copies; and `norm_follows`, whether
-    the output goes into a norm that uses batch statistics (a bias then cancels).
+    Arguments: the conv; the states of the m node copies (a node as seen in one rooted
+    subgraph), [m, w]; the states of the e edges of the graph, [e, w'], or None; the
+    edge copies; and `norm_follows`, whether the output goes into a norm that uses batch
+    statistics (a bias then cancels).
 
-    Returns the conv's output, [m, w], and a tensor equal to c. The residual sum must
-    read the returned c, so that the conv's backward pass can add the gradient that c
-    gets from the residual sum to the gradient that c gets from the conv."""
+    Returns the conv's output, [m, w], and a tensor equal to the states of the node
+    copies. The residual sum must read the returned tensor, so that the conv's backward
+    pass can add up all gradients of the states."""
     reads_affine: bool = False
-    """Whether `run` also takes edge states in affine form, that is, stored as a number
-    per edge, a slope and an offset (see `EdgeStates`)."""
+    """Whether `run` also takes edge states in affine form. Such states are stored as a
+    number per edge, a slope and an offset (see `EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -70,7 +71,7 @@ def can_fuse_stack(
 
     Args:
         gnn: The base GNN.
-        e: States of the edges; None if there are none.
+        e: States of the edges; None if there are no edge states.
         subgraphs: The rooted subgraphs.
     """
     return is_fused_stack(gnn) and all(
@@ -107,19 +108,22 @@ def run_stack(
 
     Args:
         stack: A `Stack` accepted by `can_fuse_stack`.
-        c: Input states of the m node copies, [m, w].
-        e: States of the e edges of the graph, [e, w']; None if the convs read none.
+        c: Input states of the m node copies (a node as seen in one rooted subgraph),
+            [m, w].
+        e: States of the e edges of the graph, [e, w']; None if the convs read no edge
+            states.
         subgraphs: The rooted subgraphs.
         matrix: Weight of the Linear, [c', w].
         offset: Bias of the Linear, [c']; None = no bias.
         norm_follows: Whether the output of the Linear goes into norms that use batch
             statistics: the bias then cancels, and its gradient is zero.
-        bias_column: Whether to append `BIAS_COLUMN`, 4 columns, to the states of the
-            centroids.
+        bias_column: Whether to append `BIAS_COLUMN`, 4 constant columns, to the
+            returned states of the roots.
 
     Returns:
-        The output of the Linear, [m, c'], and the base GNN's output states at the
-        centroids, one per rooted subgraph: [s, w] or, with the bias column, [s, w + 4].
+        The output of the Linear, [m, c'], and the base GNN's output states of the
+        roots, each in its own subgraph: [s, w] for s subgraphs or, with the bias
+        column, [s, w + 4].
     """
     assert isinstance(stack, Stack)
     edges = edges_of(subgraphs)

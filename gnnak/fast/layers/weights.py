@@ -21,7 +21,7 @@ from gnnak.nn.uplift import GNNAK
 
 
 class WeightProducts(NamedTuple):
-    """The weight-only terms of one GNN-AK layer.
+    """Tensors of one GNN-AK layer that depend on its weights but not on its inputs.
 
     After the base GNN comes `project`, a Linear (weight P, bias b) or the identity.
     Then comes a transform for every pooled encoding: an MLP whose first Linear has no
@@ -35,9 +35,9 @@ class WeightProducts(NamedTuple):
     offset: Tensor | None
     """[c']: W b; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """For each encoding that has a gate, [t, c]: the gate's values for each of the t
-    rows of the hop table. If `centroid` is not None, that matrix includes the centroid
-    encoding's gate, which is then left out here."""
+    """For each encoding that is multiplied by a gate (a sigmoid of the distance to the
+    root), [t, c]: the gate's values for each of the t rows of the hop table. The
+    centroid encoding's gate is left out if it is part of the matrix `centroid`."""
     centroid: Tensor | None
     """[c, w + 4]: the matrix [P, b, b, b, b], each row times the centroid encoding's
     gate if there is one. Its product with base-GNN states to which `BIAS_COLUMN` is
@@ -49,8 +49,8 @@ def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
     """Context manager: `weight_products` is batched over these layers, and cached.
 
     Within the `with` block, the first call of `weight_products` for one of `layers`
-    also computes the terms of all others whose weights have the same shapes; calls for
-    these layers then return the cached results.
+    also computes the results for all others whose weights have the same shapes. Calls
+    for these layers then return the cached results.
     """
     token = _cache.set(_ProductCache(layers))
     try:
@@ -60,10 +60,11 @@ def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the weight-only terms of a layer, which must have transforms.
+    """Return the tensors of a layer that depend on its weights but not on its inputs.
 
-    Under activation checkpointing the terms are neither batched nor cached, because the
-    checkpoint recomputes them in the backward pass for one layer at a time.
+    The layer must apply an MLP to node states before it pools them. Within
+    `batched_weight_products`, the results of several layers are computed in one batch
+    and cached, except under activation checkpointing.
     """
     cache = _cache.get()
     if cache is None or layer not in cache.layers or has_foreign_hooks():
@@ -76,14 +77,14 @@ def weight_products(layer: GNNAK) -> WeightProducts:
 
 
 class _ProductCache:
-    """Caches the weight-only terms of some layers, for `batched_weight_products`.
+    """Caches the results of `weight_products` for some layers.
 
     Args:
-        layers: The layers whose terms are batched and cached.
+        layers: The layers.
 
     Attributes:
-        products: The terms by layer, in two dictionaries: `products[True]` for those
-            computed with gradients enabled, `products[False]` for those without.
+        products: Two dictionaries from layers to results: `products[True]` has results
+            computed with gradients enabled, `products[False]` those without.
     """
 
     def __init__(self, layers: Sequence[GNNAK]) -> None:
@@ -95,7 +96,10 @@ _cache: ContextVar[_ProductCache | None] = ContextVar("weight_products", default
 
 
 def _shapes(layer: GNNAK) -> Hashable:
-    """Return a key: the terms of layers with equal keys can be computed as a batch."""
+    """Return the shapes and types of a layer's weights, to compare layers.
+
+    The weights of layers with equal results can be stacked.
+    """
     parts = (layer.hop_table, layer.gates, layer.project, layer.transforms)
     weights = [w for part in parts if part is not None for w in part.parameters()]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
@@ -103,7 +107,7 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Compute the weight-only terms of layers with equal `_shapes`, in one batch."""
+    """Compute `weight_products` for layers whose weights have the same shapes."""
     count, one = len(layers), layers[0]
     names = [name for name in one.encodings if name in one.transforms]
     firsts = [
@@ -131,20 +135,24 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
 
 
 def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Return a dictionary of gate tables [t, c] by encoding, for each layer.
+    """Split tensors along their first dimension, which has an entry per layer.
 
     Args:
-        tables: For each encoding, the tables of all layers, [count, t, c].
+        tables: Tensors by name.
         count: Number of layers.
+
+    Returns:
+        For each layer, its entries of all tensors, by name.
     """
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Return the gates of all layers for each row of their hop tables.
+    """Return, by encoding, the factors that nodes at each distance are multiplied by.
 
-    The result has one tensor for each encoding that has a gate, [layers, t, c].
+    The factors, called gates, are `sigmoid(linear(hop_table))`, stacked over all
+    layers: [layers, distances, channels].
     """
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None
