@@ -1,0 +1,118 @@
+"""Fast operations on batches: SubgraphDrop and padding, as Triton kernels."""
+
+import torch
+from torch import Tensor
+
+from gnnak.fast.sampling import can_sample
+from gnnak.loading.padding import Span
+from gnnak.optional import has_triton, interprets_triton
+from gnnak.sampling.estimate import Filling
+from gnnak.sampling.plan import Plan
+from gnnak.sampling.random_roots import random_order
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class BatchOperations:
+    """Fast sampling of rooted subgraphs and padding of batches."""
+
+    # Sampling of rooted subgraphs.
+
+    def farthest_roots(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        min_coverage: int,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        return _greedy(subgraphs, plan, min_coverage, generator, farthest=True)
+
+    def set_cover_roots(
+        self,
+        subgraphs: RootedSubgraphs,
+        plan: Plan,
+        min_coverage: int,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        return _greedy(subgraphs, plan, min_coverage, generator, farthest=False)
+
+    def filling_of(
+        self,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        sampled: Tensor,
+        number: Tensor,
+        root: Tensor,
+        plan: Plan | None,
+    ) -> Filling:
+        if plan is None or not can_sample(plan):
+            return NotImplemented
+        from gnnak.fast.sampling.fill import fast_filling
+
+        return fast_filling(subgraphs, plan, sampled, number)
+
+    # Padding of batches.
+
+    def pad_rows(
+        self, value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
+    ) -> Tensor:
+        if not _can_pad(value):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_rows(value, first, count, size, padding)
+
+    def pad_numbers(
+        self, values: list[Tensor], rows: Span, named: Span, to_last: bool
+    ) -> Tensor:
+        if not _can_pad(values[0]):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_numbers(values, rows, named, to_last)
+
+    def pad_pointers(
+        self,
+        value: Tensor,
+        first: Tensor,
+        end: Tensor,
+        size: int,
+        rows_first: Tensor,
+    ) -> Tensor:
+        if not _can_pad(value):
+            return NotImplemented
+        from gnnak.fast import padding as kernels
+
+        return kernels.pad_pointers(value, first, end, size, rows_first)
+
+
+def _greedy(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    generator: torch.Generator | None,
+    farthest: bool,
+) -> Tensor:
+    """Sample the roots whose subgraphs SubgraphDrop uses; all other roots are dropped.
+
+    Args:
+        subgraphs: All rooted subgraphs of a batch.
+        plan: What SubgraphDrop precomputes for the batch.
+        min_coverage: Each node must be in at least this many sampled subgraphs.
+        generator: Source of randomness; PyTorch's default generator if None.
+        farthest: Whether to use farthest-point sampling; otherwise greedy set cover.
+
+    Returns:
+        The sampled roots, or `NotImplemented` if the fast kernels do not support the
+        plan.
+    """
+    if not can_sample(plan):
+        return NotImplemented
+    from gnnak.fast.sampling.greedy import sample_greedily
+
+    rank = random_order(subgraphs, generator)
+    return sample_greedily(subgraphs, plan, min_coverage, rank, farthest)
+
+
+def _can_pad(value: Tensor) -> bool:
+    """Return whether the Triton kernels for padding can run on this tensor."""
+    return has_triton() and (value.is_cuda or interprets_triton())

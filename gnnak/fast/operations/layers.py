@@ -1,0 +1,195 @@
+"""Fast operations of layers and networks.
+
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph.
+"""
+
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
+
+from torch import Tensor, nn
+
+from gnnak.fast.kernels.records import EdgeStates
+from gnnak.fast.layers.affine import affine_states
+from gnnak.fast.layers.encoder import can_recompute, recomputed_encoding
+from gnnak.fast.layers.fill import fused_fill
+from gnnak.fast.layers.gather import SMALL_TABLE, gather_rows, lookup_rows, sum_rows
+from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
+from gnnak.fast.layers.norm import norm_relu_add, norm_rows
+from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
+from gnnak.fast.layers.rows import Rows
+from gnnak.fast.layers.weights import batched_weight_products
+from gnnak.models.network import Network
+from gnnak.nn.features import ContinuousEncoder
+from gnnak.nn.norm import BatchNorm, NormReluDropout
+from gnnak.nn.padding import on_copies
+from gnnak.nn.sliced import can_slice
+from gnnak.nn.uplift import GNNAK
+from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Encoding, Reduce
+
+
+class LayerOperations:
+    """Fast gathers, pools, norms, GNN-AK layers and networks.
+
+    Args:
+        serves: Takes the input tensor of an operation and returns whether the fast
+            implementation may be used for it.
+    """
+
+    def __init__(self, serves: Callable[[Tensor], bool]) -> None:
+        self._serves = serves
+
+    # Gathers and pools, used with any base GNN.
+
+    def lookup(self, table: Tensor, index: Tensor) -> Tensor:
+        if table.size(0) > SMALL_TABLE or not self._serves(table):
+            return NotImplemented
+        return lookup_rows(table, index)
+
+    def lift(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        if not self._serves(x) or subgraphs.num_nodes is None:
+            return NotImplemented
+        return gather_rows(x, subgraphs.node, subgraphs.by("node"))
+
+    def lift_edges(self, e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+        if e.dim() != 2 or not self._serves(e) or subgraphs.num_edges is None:
+            return NotImplemented
+        return gather_rows(e, subgraphs.edge, subgraphs.by("edge"))
+
+    def pool_subgraph(
+        self, z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
+    ) -> Tensor:
+        if not self._serves(z):
+            return NotImplemented
+        return _pooled(z, subgraphs.subgraph, subgraphs.by("subgraph"), reduce)
+
+    def pool_context(
+        self, z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
+    ) -> Tensor:
+        if not self._serves(z) or subgraphs.num_nodes != num_nodes:
+            return NotImplemented
+        return _pooled(z, subgraphs.node, subgraphs.by("node"), reduce)
+
+    def fill_dropped(
+        self,
+        encodings: dict[Encoding, Tensor],
+        subgraphs: SampledSubgraphs,
+        num_nodes: int,
+    ) -> dict[Encoding, Tensor]:
+        if not all(map(self._serves, encodings.values())):
+            return NotImplemented
+        return {name: fused_fill(h, subgraphs) for name, h in encodings.items()}
+
+    # BatchNorms.
+
+    def over_rows(self, norm: BatchNorm, x: Tensor) -> Tensor:
+        if not self._serves(x) or not can_fuse_norm(norm, x):
+            return NotImplemented
+        return norm_rows(norm, x)
+
+    def added_to(self, block: NormReluDropout, x: Tensor, out: Tensor) -> Tensor:
+        norm, _, dropout = block
+        assert isinstance(norm, BatchNorm)
+        assert isinstance(dropout, nn.Dropout)
+        drops = block.training and dropout.p > 0
+        if any(map(has_hooks, block.modules())):
+            return NotImplemented
+        if drops or x.dtype != out.dtype or not self._serves(out):
+            return NotImplemented
+        if not can_fuse_norm(norm, out):
+            return NotImplemented
+        return norm_relu_add(norm, Rows(out), x)
+
+    # GNN-AK layers and networks.
+
+    def encode(
+        self,
+        layer: GNNAK,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | None,
+        context_reduce: Reduce,
+    ) -> dict[Encoding, Tensor]:
+        states = None if edge_attr is None else EdgeStates(edge_attr)
+        if not self._serves(x) or not can_fuse(layer, x, subgraphs, states):
+            return NotImplemented
+        return fused_encodings(layer, x, subgraphs, states, context_reduce)
+
+    def run_uplifted(
+        self,
+        layer: GNNAK,
+        encoder: nn.Module,
+        values: Tensor | None,
+        num_edges: int,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+    ) -> Tensor:
+        """Run a layer whose edge states are a function of one real number per edge.
+
+        The kernels compute the edge states from these numbers where they need them, so
+        that the edge states are not stored.
+        """
+        if type(layer) is not GNNAK or not self._serves(x):
+            return NotImplemented
+        sliced = layer.max_copies is not None and can_slice(layer, subgraphs)
+        if has_hooks(layer) or sliced or type(encoder) is not ContinuousEncoder:
+            return NotImplemented
+        if not reads_affine(layer, x, subgraphs, encoder):
+            return NotImplemented
+        states = affine_states(encoder, values, num_edges)
+        if states is None:
+            return NotImplemented
+        layer.check(x, subgraphs, states.number)
+        with on_copies(subgraphs):
+            encodings = fused_encodings(layer, x, subgraphs, states, layer.reduce)
+        return layer.fuse_encodings(encodings, subgraphs, x.size(0))
+
+    def run_with_edges(
+        self,
+        encoder: nn.Module,
+        values: Tensor | None,
+        num_edges: int,
+        run: Callable[[Tensor], Tensor],
+    ) -> Tensor:
+        """Run a GNN on edge states that are recomputed in the backward pass."""
+        if type(encoder) is not ContinuousEncoder:
+            return NotImplemented
+        if has_hooks(encoder):
+            return NotImplemented
+        checked = encoder.checked(values, num_edges)
+        (block,) = blocks_of(nn.Sequential(encoder.block))
+        if not self._serves(checked) or not can_recompute(block, checked):
+            return NotImplemented
+        with recomputed_encoding(block, checked) as states:
+            return run(states)
+
+    def run_layers(self, network: Network, *given: Any) -> Tensor:
+        """Run all layers of a network.
+
+        Products of weights that do not depend on the inputs are computed for all layers
+        in one batch.
+        """
+        if network.recompute and network.training:
+            return NotImplemented
+        layers = [module for module in network.modules() if isinstance(module, GNNAK)]
+        with batched_weight_products(layers):
+            return unwrap(Network.run_layers)(network, *given)
+
+
+def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
+    """Sum or average all rows of `z` that have the same index.
+
+    Args:
+        z: The rows.
+        index: The output row that each row of `z` is pooled into.
+        groups: The rows of `z` grouped by `index`, in CSR form.
+        reduce: "sum" or "mean".
+    """
+    pooled = sum_rows(z, index, groups)
+    if reduce == "mean":
+        pooled = pooled / groups.ptr.diff().clamp(min=1)[:, None]
+    return pooled

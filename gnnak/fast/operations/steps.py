@@ -1,0 +1,36 @@
+"""Fast training steps: captured as CUDA graphs and replayed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from gnnak.fast.step.capability import find_synchronising
+from gnnak.fast.step.captured import CapturedStep, Step
+from gnnak.fast.step.optimizer import step_on_streams
+from gnnak.fast.step.recorder import GraphRecorder
+
+
+class StepOperations:
+    """Captured training steps, and an optimiser that updates on several streams."""
+
+    # Training steps captured as CUDA graphs.
+
+    def can_capture(
+        self, network: nn.Module, device: torch.device, precision: str
+    ) -> bool:
+        if device.type != "cuda" or precision == "16":
+            return False
+        return find_synchronising(network, precision) is None
+
+    def make_captured(
+        self, step: Step, device: torch.device, release: Callable[[], object]
+    ) -> Step:
+        if device.type != "cuda":
+            return NotImplemented
+        return CapturedStep(step, GraphRecorder(device), release)
+
+    def take_step(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+            return NotImplemented
+        return step_on_streams(optimizer, device)
