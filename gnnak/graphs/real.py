@@ -68,7 +68,7 @@ class RealCounts:
         return self.counts[5]
 
     def on_host(self) -> dict[BatchAxis, int]:
-        """Return the number of real rows by axis as ints; synchronises with the device."""
+        """Return the numbers of real rows by axis, as ints; synchronises."""
         return dict(zip(BATCH_AXES, self.counts.tolist(), strict=True))
 
     def to(

@@ -47,11 +47,11 @@ _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 def real_rows(rows: RealRows) -> Iterator[None]:
     """Context manager: BatchNorms in training compute statistics from real rows only.
 
-    Real rows must come before padding rows. Within the `with` block, BatchNorms set
-    padding rows to the mean before the affine map, so that the values of padding rows
-    do not grow from layer to layer. The numbers stay on the device, so the CPU does not
-    wait for a GPU. Padding is not supported in training with several processes
-    (distributed data parallel, DDP).
+    Real rows must come before padding rows. Within the `with` block, a BatchNorm treats
+    each padding row as if it were the mean of the real rows, so that padding does not
+    grow from layer to layer. The numbers of real rows are tensors on the device, so the
+    CPU does not wait for a GPU. Padding is not supported in training with several
+    processes (distributed data parallel, DDP).
 
     Args:
         rows: The numbers of real rows.

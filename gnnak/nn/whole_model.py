@@ -162,12 +162,15 @@ class UpliftedConv(nn.Module):
     ) -> Tensor:
         """Compute new node states, [n, out_channels].
 
+        Besides `x` and `edge_index`, the layer takes `edge_attr` or `edge_weight`, if
+        the conv does. `batch` and `batch_size` are accepted and ignored; any other
+        argument is an error.
+
         Args:
             x: Node states, [n, in_channels].
             edge_index: Directed edges, [2, e].
             args: Further positional arguments, in the order of the conv's signature.
-            options: Further keyword arguments. Of all further arguments, only edge_attr
-                or edge_weight may be given; `batch` and `batch_size` are ignored.
+            options: Further keyword arguments.
         """
         for name, value in (("x", x), ("edge_index", edge_index)):
             if not isinstance(value, Tensor) or value.layout != torch.strided:

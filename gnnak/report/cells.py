@@ -95,7 +95,7 @@ class Cell:
 
     @property
     def config(self) -> RunConfig:
-        """The config of the cell's runs; fails if the cell has no runs (`plan`)."""
+        """The config that all runs of the cell share; only for cells that are run."""
         assert self.plan is not None
         return self.plan.config
 

@@ -20,8 +20,9 @@ class Near:
     """
 
     place: Tensor
-    """[p], int32: places of the neighbours of all nodes, p in total; ascending for each
-    node."""
+    """[p], int32: for each pair of a node and a neighbour, p pairs in all, the position
+    of the neighbour among the nodes of its component. Pairs are grouped by node, and
+    positions ascend within a node."""
     start: Tensor
     """[n]: position in `place` of each node's first neighbour."""
     count: Tensor

@@ -14,9 +14,10 @@ from gnnak.wl.union import GraphUnion
 
 
 class Coloring(NamedTuple):
-    """The colours after one round of a test.
+    """The colours after one round of a Weisfeiler-Leman (WL) test.
 
-    A test colours t items of all graphs. Items are nodes, or k-tuples of nodes.
+    A test colours either the nodes or the k-tuples of nodes of the graphs: its *items*.
+    In shapes, t is the number of items of all graphs together.
     """
 
     color: Tensor

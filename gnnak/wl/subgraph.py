@@ -138,10 +138,10 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return for each node of each egonet a number that its initial colour includes.
+    """Return a number for each node of each egonet, as part of its initial colour.
 
-    The number is the distance to the root if `reading.d2c`; else it is 1 for a root
-    that has to be marked, and 0 for all other nodes.
+    With `reading.d2c` it is the distance to the root. Otherwise it is 1 for the root,
+    if the test marks roots, and 0 for all other nodes.
     """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
