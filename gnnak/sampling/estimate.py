@@ -28,8 +28,8 @@ class Filling:
     node: Tensor
     """Row of each of the q nonzero entries, [q]: the node whose value is estimated."""
     subgraph: Tensor
-    """Column of each of the q nonzero entries, [q]: the sampled subgraph whose value is
-    used."""
+    """[q]: the sampled subgraph whose encoding each of the q entries of the matrix
+    multiplies: the column of the entry."""
     weight: Tensor
     """Value of each of the q nonzero entries, [q], float64: the weight of the used
     value in the weighted mean."""

@@ -25,8 +25,8 @@ class Coloring(NamedTuple):
     graph: Tensor
     """[t]: the graph of the union that each item belongs to."""
     node: Tensor
-    """[n]: for each node v the index of its item: of v itself, or of the tuple
-    (v, ..., v) if items are tuples."""
+    """[n]: the index of the item that stands for each node v. The item is v if the test
+    colours nodes, and the tuple (v, ..., v) if it colours tuples."""
 
     @property
     def num_colors(self) -> int:

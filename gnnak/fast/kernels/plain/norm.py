@@ -36,8 +36,8 @@ def norm_constants(
         h: Rows to normalise, [m, c].
         norm: The batch norm, in training or evaluation mode.
         real: Number of rows that are not padding, a scalar; None = all.
-        moments: Column statistics of `h`, if the kernel that computed `h` returned
-            them; None = compute them here. The PyTorch version always computes them.
+        moments: Ignored: this version in PyTorch always computes the statistics of `h`.
+            The GPU version has the same signature.
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
