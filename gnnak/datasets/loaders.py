@@ -41,6 +41,7 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
     """Load EXP from its file: pairs of graphs that 1-WL cannot distinguish.
 
+    1-WL is the Weisfeiler-Leman test, or colour refinement.
     Graphs 2i and 2i + 1 are a pair. There are ten folds; both graphs of a pair are in
     the same fold.
     """

@@ -140,8 +140,8 @@ def toggled(joined: Matrix, random: np.random.Generator) -> Matrix:
     Every pair of nodes gets a random number from 0 to 1. An edge remains if its number
     is below 0.9. A pair without an edge gets one if its number is below a smaller
     threshold, chosen such that about as many edges are added as are removed. If more
-    than half of all pairs are edges, the threshold for adding is 0.1 instead, and the
-    threshold for edges is chosen.
+    than half of all pairs are edges, it is the other way round: an edge is added below
+    0.1, and the threshold below which an edge remains is chosen.
 
     As in the published generator, the random number is the mean of two uniform numbers,
     so that 98 % of the edges remain, not 90 %.

@@ -12,7 +12,7 @@ from gnnak.subgraphs.induce import CHUNK, find_sorted
 from gnnak.typing import check_count
 
 HIGH_DEGREE = 64
-"""A walker at a node with more neighbours than this steps by rejection sampling."""
+"""Random walkers at nodes with more neighbours than this use rejection sampling."""
 MAX_TRIALS = 64
 """Number of rejected proposals after which a walker stops rejection sampling and
 samples from the weights of all neighbours instead."""

@@ -11,7 +11,7 @@ from gnnak.wl.union import GraphUnion
 
 
 def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Coloring]:
-    """Run a test and yield the colouring after every round, the stable one last.
+    """Run a WL test and yield the colouring of every round, the stable one last.
 
     Args:
         test: One of `TESTS`.
@@ -29,7 +29,9 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
 
 
 def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int]:
-    """Sort graphs into classes; `test` distinguishes two graphs iff classes differ.
+    """Sort graphs into classes by a Weisfeiler-Leman (WL) test.
+
+    Two graphs are in different classes iff the test distinguishes them.
 
     Args:
         test: One of `TESTS`.
@@ -66,7 +68,7 @@ def partition_with_rounds(
 
 
 def distinguishes(test: str, first: Graph, second: Graph, **options: object) -> bool:
-    """Return whether `test` distinguishes two graphs.
+    """Return whether the Weisfeiler-Leman (WL) test `test` distinguishes two graphs.
 
     If True, the graphs are not isomorphic. If False, they may or may not be isomorphic.
 

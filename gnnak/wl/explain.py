@@ -1,4 +1,4 @@
-"""Explain why a test distinguishes two graphs: in which round, by which colours."""
+"""Explain why a WL test distinguishes two graphs: in which round, by which colours."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from gnnak.wl.union import GraphUnion
 
 @dataclass(frozen=True)
 class DecidingColor:
-    """A colour that occurs more often in one graph than in the other."""
+    """A colour of a WL test that occurs more often in one graph than in the other."""
 
     color: int
     """The number of the colour in the deciding round (see `Explanation.round`)."""
@@ -42,7 +42,7 @@ class DecidingColor:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a test does or does not distinguish two graphs.
+    """Why a Weisfeiler-Leman (WL) test does or does not distinguish two graphs.
 
     `str(explanation)` returns the explanation in sentences.
     """

@@ -62,10 +62,11 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 
 
 def representatives(union: GraphUnion) -> Tensor:
-    """Return for every graph the index of an isomorphic graph, or its own index, [g].
+    """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    This is faster than `isomorphism_classes` and never fails, but it does not find all
-    isomorphic graphs. Graphs that get the same index are isomorphic.
+    This is the graph's own index if no other graph is found. Graphs that get the same
+    index are isomorphic, but isomorphic graphs may get different indices. In exchange,
+    this is faster than `isomorphism_classes` and never fails.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -88,10 +89,10 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return a number for every graph.
+    """Return a number for every graph, to find graphs that are certainly isomorphic.
 
-    Two graphs with the same number and the same `kind` (their 1-WL result) are
-    isomorphic; isomorphic graphs may still get different numbers.
+    `kind` is a number for the 1-WL result of each graph. Two graphs that agree in both
+    numbers are isomorphic; two graphs that do not agree may still be isomorphic.
     """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
@@ -144,9 +145,10 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, like: Tensor
 ) -> Tensor:
-    """Find isomorphic graphs and return the updated `like`.
+    """Find graphs that are isomorphic and return `like`, updated accordingly.
 
-    `like` has for each graph the index of an isomorphic graph, or its own index.
+    `like` contains for each graph the index of an isomorphic graph, which is the graph
+    itself if no other is known.
     """
     if not owner.numel():
         return like

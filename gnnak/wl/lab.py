@@ -1,6 +1,7 @@
 """The command `gnnak wl lab`: count the pairs of graphs that each test distinguishes.
 
-A family is a named set of graphs that are hard to distinguish (see `FAMILIES`).
+The tests are Weisfeiler-Leman (WL) tests. A family is a named set of graphs that
+are hard to distinguish (see `FAMILIES`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,12 +22,15 @@ largest, which take minutes with the test 2-FWL."""
 
 @dataclass(frozen=True)
 class Contender:
-    """A test with its options: one row of the printed table for each family."""
+    """A Weisfeiler-Leman (WL) test together with its options.
+
+    `run_lab` runs it once on each family of graphs, and gives one result per family.
+    """
 
     test: str
-    """One of `TESTS`."""
+    """Name of the WL test, one of `TESTS`."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """Fields of `Options` that are not at their default, by name."""
+    """Maps names of fields of `Options` to values; other fields have their default."""
 
     def __post_init__(self) -> None:
         read_options(self.test, **self.options)
@@ -54,12 +58,12 @@ LAB_CONTENDERS = (
     Contender("subgraph-1-wl", {"num_hops": 1}),
     Contender("subgraph-1-wl", {"num_hops": 2}),
 )
-"""The tests that `gnnak wl lab` runs by default."""
+"""The WL tests, with options, that `gnnak wl lab` runs by default."""
 
 
 @dataclass(frozen=True)
 class LabResult:
-    """The result of one test, or one network, on one family of graphs."""
+    """The result of one WL test, or one network, on one family of graphs."""
 
     family: str
     """Name of the family: a key of `FAMILIES`."""
@@ -89,7 +93,7 @@ def run_lab(
     contenders: Iterable[Contender] = LAB_CONTENDERS,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every test on every family; yield each result as soon as it is computed.
+    """Run every WL test on every family of graphs; yield each result when computed.
 
     Args:
         families: Names of families of graphs, from `FAMILIES`.

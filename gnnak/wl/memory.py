@@ -16,7 +16,7 @@ tuple of nodes, that a round of the test processes."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
-    """Estimate the peak memory of `test` on `union`, in bytes.
+    """Estimate the peak memory of the WL test `test` on some graphs, in bytes.
 
     The estimate is an upper bound: the size of an egonet is bounded by the number of
     walks of up to `num_hops` steps from its root, and by the size of the graph.
@@ -34,7 +34,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the memory of a test from the numbers of nodes and edges per graph."""
+    """Estimate the memory of a WL test from the node and edge counts of each graph."""
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)

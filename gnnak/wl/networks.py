@@ -35,7 +35,7 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
-"""Maps each network to a test, with options, that distinguishes all pairs of graphs
+"""Maps each network to a WL test, with options, that distinguishes all pairs of graphs
 that the network can distinguish."""
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
@@ -47,19 +47,19 @@ TRAINING_GRAPHS = 4
 
 @dataclass(frozen=True)
 class Bound:
-    """A test that is at least as powerful as a network.
+    """A Weisfeiler-Leman (WL) test that is at least as powerful as a network.
 
     The test distinguishes all pairs of graphs that the network can distinguish.
     """
 
     test: str
-    """One of `TESTS`."""
+    """Name of the WL test, one of `TESTS`."""
     options: dict[str, object]
-    """Fields of `Options` that are not at their default, by name."""
+    """Maps names of fields of `Options` to values; other fields have their default."""
 
 
 def bound_of(name: str, num_hops: int = 1) -> Bound:
-    """Return a test that distinguishes all pairs of graphs that a network can.
+    """Return a WL test that distinguishes all pairs of graphs that a network can.
 
     Args:
         name: Name of the network, one of `BOUNDS`.
@@ -137,7 +137,7 @@ def run_networks(
     steps: int = 5,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every network, and the test that bounds it, on every family.
+    """Run every network, and the WL test that bounds it, on every family of graphs.
 
     A family is a named set of graphs that are hard to distinguish. For each network and
     family, three results are yielded: for the test that bounds the network, for the

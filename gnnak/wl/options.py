@@ -13,7 +13,7 @@ from gnnak.typing import check_choice, check_count
 from gnnak.wl.subgraph import REFINEMENTS
 
 TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl")
-"""The names of all tests."""
+"""The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
 """Values of the option `hash`: the function that `subgraph-1-wl` uses to map an egonet
@@ -23,9 +23,10 @@ other value names a test, and its result on the egonet is the colour."""
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a test.
+    """The options of a Weisfeiler-Leman (WL) test.
 
-    Tests without subgraphs take only `labels` and `max_memory`.
+    Tests other than `subgraph-1-wl` and `subgraph-1-wl*` take only `labels` and
+    `max_memory`.
 
     >>> Options(num_hops=2, d2c=True).num_hops
     2

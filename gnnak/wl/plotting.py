@@ -1,4 +1,4 @@
-"""Plot two graphs with each node in its stable colour."""
+"""Plot two graphs with each node in its final colour of a WL test."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_NODES = 500
 
 
 def plot_explanation(explanation: Explanation) -> Figure:
-    """Plot both graphs side by side, each node in its stable colour.
+    """Plot both graphs side by side, each node in its final colour of the WL test.
 
-    Nodes with the same stable colour are plotted in the same colour in both graphs, and
+    Nodes with the same final colour are plotted in the same colour in both graphs, and
     the number of the colour is written into the node. The layout has a fixed seed, so
     the same graphs give the same plot.
 

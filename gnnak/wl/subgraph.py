@@ -128,9 +128,10 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Return a value for each node, given a value for each egonet.
+    """Assign the value of each egonet to its root; return a value for each node.
 
-    The root of an egonet gets the value of the egonet plus 1; all other nodes get 0.
+    `column` has one value per egonet. The root of an egonet gets this value plus 1; a
+    node whose egonet is not in `subs` gets 0.
     """
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
@@ -140,8 +141,8 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
     """Return a number for each node of each egonet, as part of its initial colour.
 
-    With `reading.d2c` it is the distance to the root. Otherwise it is 1 for the root,
-    if the test marks roots, and 0 for all other nodes.
+    With `reading.d2c` the number is the distance to the root. Otherwise it is 0,
+    except that roots have 1 if the options ask to mark them.
     """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
@@ -155,10 +156,11 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return the values that one round adds to the colours of the roots of egonets.
+    """Return the values that one round adds to the colour of the root of each egonet.
 
-    The values are the HASH of the egonet and, if `reading` asks for them, the colour of
-    the root in its own egonet and the colours of the root in all egonets.
+    The first tensor has a number for each whole egonet. If `reading` asks for them,
+    further tensors have the colour of the root in its own egonet, and a number for the
+    colours of the root in all egonets that contain it.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]
@@ -179,7 +181,7 @@ def _read(
 
 
 def _fingerprints(inside: GraphUnion, hash: str) -> Tensor:
-    """Run a test on every egonet and return a number for every egonet.
+    """Run the WL test named `hash` on every egonet; return a number per egonet.
 
     Two egonets have different numbers iff the test distinguishes them.
     """

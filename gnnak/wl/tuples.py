@@ -68,8 +68,9 @@ def _refine(
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of oblivious k-WL adds to the colours of tuples.
 
-    For each of the k entries, a tensor has for each tuple a number for the multiset of
-    colours of all tuples that differ from it in this entry only.
+    There are k tensors, one per entry of a tuple. The i-th tensor has for each tuple a
+    number for the multiset of colours that result from replacing its i-th entry by each
+    node.
     """
     columns = []
     for axis in range(1, blocks.k + 1):
@@ -99,9 +100,9 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of folklore k-WL adds to the colours of tuples.
 
-    The value of a tuple is a number for the multiset in the equation of
-    `folklore_refinement`. Tuples whose colour no other tuple has get the number of the
-    empty multiset, since their colour cannot be split.
+    Each node in turn replaces one entry of a tuple, which gives k tuples and their k
+    colours. The value of the tuple is a number for the multiset of these k colours over
+    all nodes. A tuple whose colour is unique is skipped.
     """
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]

@@ -1,7 +1,7 @@
 """Build families of graphs by name.
 
-A family is a list of groups; the graphs of one group are pairwise non-isomorphic but
-hard to distinguish.
+A family is a list of groups of graphs. No two graphs of a group are isomorphic, but
+they are hard to distinguish by Weisfeiler-Leman (WL) tests.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,9 @@ from gnnak.wl.families.small import (
 )
 
 Groups = list[list[Graph]]
-"""Groups of graphs. Within a group no two graphs are isomorphic, so an ideal test
-distinguishes them; graphs of different groups are not compared."""
+"""A family of graphs: a list of groups, each a list of graphs. No two graphs of a group
+are isomorphic, so an ideal test distinguishes them. Graphs of different groups are not
+compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
 """Number of nodes and degree of each pair of random regular graphs."""
@@ -49,12 +50,20 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "cfi-dodecahedron": _cfi(nx.dodecahedral_graph),
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
-"""Maps the name of each family to a function that builds it. The docstrings of the
-graph generators say which tests distinguish the graphs."""
+"""Maps the name of each family of graphs to a function that builds the family. The
+docstrings of the graph generators say which tests distinguish the graphs."""
 
 
 def family(name: str) -> Groups:
-    """Build a family by name.
+    """Build a family of graphs: a list of groups, each a list of graphs.
+
+    No two graphs of a group are isomorphic, but they are hard to distinguish by
+    Weisfeiler-Leman (WL) tests. Graphs of different groups are not compared.
+
+    Args:
+        name: Name of the family, a key of `FAMILIES`.
+
+    The family srg16 has one group, which consists of two graphs:
 
     >>> [len(group) for group in family("srg16")]
     [2]
@@ -67,12 +76,14 @@ def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
     """Count the pairs of graphs of the same group, and those that a test distinguishes.
 
     Args:
-        groups: The graphs.
+        groups: Groups of graphs; graphs of different groups are not compared.
         classes: A number for each graph, group by group; the test distinguishes two
             graphs iff their numbers differ.
 
     Returns:
         The number of pairs, and the number of distinguished pairs.
+
+    The family srg16 is one pair of graphs; equal numbers mean "not distinguished":
 
     >>> pairs_apart(family("srg16"), [0, 0])
     (1, 0)
