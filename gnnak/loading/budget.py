@@ -1,9 +1,9 @@
 """Choose how many batches form a window, from a memory budget.
 
 A window is several consecutive batches that are assembled together. The memory of a
-window is estimated before it is assembled, as a sum over its graphs. Most of it are
-node copies (a node as seen in one rooted subgraph) and edge copies (an edge as seen in
-one rooted subgraph).
+window is estimated before it is assembled, as a sum over its graphs. Most of it is
+for node copies (a node as seen in one rooted subgraph) and edge copies (an edge as
+seen in one rooted subgraph).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -150,7 +150,7 @@ def _limit(store: GraphStore) -> int:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the memory of the distances between nodes, which only some sampling needs.
+    """Add the memory of all distances between nodes, if the sampling needs them.
 
     Args:
         share: The fraction of the budget that each graph takes without the distances;

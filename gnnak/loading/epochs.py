@@ -43,7 +43,7 @@ def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
 
 
 class EpochPrefetcher(Generic[T]):
-    """Starts the work for an epoch, such as a `Prefetcher`, before the epoch begins.
+    """Starts the work for an epoch (for example, a `Prefetcher`) before it begins.
 
     The work must depend only on the number of the epoch, so that it does not matter
     when it starts. Work is prefetched for at most one epoch; if another epoch is needed

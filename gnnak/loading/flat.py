@@ -1,7 +1,7 @@
 """List the tensors of nested records, and rebuild records from such a list.
 
-A record is a dataclass, dict or tuple of tensors, plain values or further records, such
-as `GraphBatch` and `RootedSubgraphs`.
+A record is a dataclass, dict or tuple of tensors, plain values or further records; for
+example, a `GraphBatch`.
 """
 
 from collections.abc import Iterable, Iterator

@@ -134,7 +134,7 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 
 class Prefetcher(Iterator[T]):
-    """Iterate over results, the next of which a thread computes ahead of time.
+    """Iterate over results; a thread computes the next result ahead of time.
 
     The thread starts to compute the first result at once. Whenever a result is taken
     from this iterator, the thread starts to compute the next one.

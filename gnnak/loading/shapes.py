@@ -21,8 +21,9 @@ SLACK = 1.05
 """After at most `FEW_BATCHES` batches, the largest shape is the largest batch seen,
 times this factor."""
 LARGEST_STDS = 5.0
-"""After more batches, the largest shape is this many standard deviations above the mean
-size of a batch, or as large as the largest batch seen if that is larger."""
+"""After more than `FEW_BATCHES` batches, the largest shape is this many standard
+deviations above the mean size of a batch, or as large as the largest batch seen if that
+is larger."""
 ENOUGH_BATCHES = 8
 """Number of batches after which the smaller shapes are chosen; also the number of
 batches that are padded to a new largest shape before smaller ones are used."""
@@ -88,8 +89,8 @@ class Shapes:
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Return, for each of the first `until` batches, the shape to pad it to.
 
-        This is the smallest shape that fits, or the largest shape if that has changed
-        only a few batches ago. The shapes are updated first.
+        This is the smallest shape that fits the batch. For the first few batches after
+        a change of the largest shape, it is the largest shape.
 
         Args:
             window: The batches.
@@ -175,10 +176,12 @@ def _mean_plus(stds: float, rows: list[int]) -> int:
 
 
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
-    """Return whether a batch is smaller than a shape on each axis, such as nodes.
+    """Return whether a batch can be padded to a shape.
+
+    It can if on every axis (nodes, edges, ...) it has fewer rows than the shape.
 
     Args:
-        most: For each axis, the number of rows of the batch without padding.
+        most: Number of rows of the unpadded batch, by axis.
         shape: The number of rows of a padded batch on each axis.
     """
     return all(rows < getattr(shape, axis) for axis, rows in most.items())

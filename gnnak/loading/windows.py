@@ -39,7 +39,7 @@ class Window:
     """For each axis, such as "nodes", where the rows of each of the b batches start,
     and last the number of rows of all batches, [b + 1]; tensors on the device."""
     starts: dict[str, list[int]]
-    """The same numbers as in `first`, as lists on the host."""
+    """For each axis (nodes, edges, ...), the same numbers as in `first`, as a list."""
     known: dict[str, int | bool]
     """The values of `RootedSubgraphs.max_hop` and `RootedSubgraphs.in_order` for all
     subgraphs together; every batch uses these values."""
@@ -62,7 +62,7 @@ class Window:
         return AXES if isinstance(self.subgraphs, SampledSubgraphs) else BATCH_AXES
 
     def counts(self, axis: str) -> list[int]:
-        """Return the size of each batch: its number of nodes if `axis` is "nodes"."""
+        """Return the number of rows of each batch on an axis, for example "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
 

@@ -134,9 +134,9 @@ class CategoricalEncoder(nn.Module):
     """
 
     first: Tensor
-    """For each column, its first row in the concatenated table."""
+    """For each feature column, the first of its rows in the one embedding table."""
     limit: Tensor
-    """For each column, its number of categories."""
+    """For each feature column, its number of categories."""
 
     def __init__(self, sizes: tuple[int, ...], channels: int) -> None:
         super().__init__()

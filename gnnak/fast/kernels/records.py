@@ -44,10 +44,11 @@ class EdgeStates(NamedTuple):
     """
 
     values: Tensor
-    """Row form: the state of every edge, [e, w]. Affine form: slope and offset, [2, w],
-    which all edges share."""
+    """Either the state of every edge, [e, w]; or, if `number` is given, the slope and
+    the offset from which all states are computed, [2, w]."""
     number: Tensor | None = None
-    """Affine form: one number per edge, [e]. Row form: None."""
+    """One number per edge, [e], if states are ReLU(slope * number + offset); None if
+    `values` holds the states themselves."""
 
     @classmethod
     def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":

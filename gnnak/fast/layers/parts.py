@@ -8,7 +8,7 @@ from gnnak.nn.norm import BatchNorm, several_processes
 
 
 class TwoLinears(NamedTuple):
-    """The modules with weights of an MLP that is Linear, norm, ReLU and Linear."""
+    """The two Linears and the norm of an MLP made of Linear, norm, ReLU, Linear."""
 
     first: nn.Linear
     """The Linear before the norm, without a bias."""
@@ -36,7 +36,7 @@ def is_fusable(norm: BatchNorm) -> bool:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Return whether users registered hooks on a module, which must see its calls."""
+    """Return whether a module has forward or backward hooks."""
     kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
     return any(getattr(module, kind) for kind in (*kinds, "_backward_pre_hooks"))
 

@@ -33,7 +33,7 @@ class Pool(NamedTuple):
     """How one encoding is pooled: the norm before pooling, and the rows to sum."""
 
     norm: BatchNorm
-    """The last norm of the encoding's transform."""
+    """The norm just before the sum, the last one of the encoding's MLP."""
     groups: Groups
     """The node copies (a node as seen in one rooted subgraph), grouped by the output
     row they are summed into."""

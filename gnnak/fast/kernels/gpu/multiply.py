@@ -53,9 +53,9 @@ class Columns(NamedTuple):
     programs: int
     """How many programs share the columns of the result."""
     wide: int
-    """How many columns of the result every program computes, such as 128."""
+    """Columns of the first tile of every program, for example 128."""
     narrow: int
-    """How many further columns the last program computes if `has_narrow` is True."""
+    """Columns of the second tile, which the last program computes if `has_narrow`."""
     has_narrow: bool
     """Whether some columns at the end are left over for a second, narrower tile."""
 

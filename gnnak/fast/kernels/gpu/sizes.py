@@ -7,8 +7,8 @@ from typing import Any
 import triton
 
 COUNTS = {"m", "rows", "copies", "size", "count", "each", "half"}
-"""Names of kernel arguments that are integers which vary from batch to batch, such as
-numbers of rows, of groups or of blocks of rows."""
+"""Names of integer kernel arguments that vary from batch to batch, for example numbers
+of rows or groups."""
 INDICES = {
     "ptr",
     "order",

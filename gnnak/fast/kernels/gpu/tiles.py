@@ -11,7 +11,7 @@ BLOCK = 32
 GROUPS = 8
 """Number of groups that one program sums in parallel, one in each row of its tile."""
 EACH = 4
-"""Number of groups in kernels whose programs sum their groups one after the other."""
+"""Number of groups that one program sums one after the other."""
 SUMMED = 64
 """Rows per tile in kernels that compute partial sums over rows."""
 PARTS = 512
