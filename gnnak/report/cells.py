@@ -38,7 +38,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The training runs needed for one table cell, which shows their mean.
+    """The training runs needed for one table cell; the cell shows their mean.
 
     The runs have the same config and differ only in seed and fold.
     """

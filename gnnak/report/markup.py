@@ -44,7 +44,7 @@ figure svg { display: block; height: auto; width: 100%; }
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """Return a complete HTML page with inline styles, which loads no other files.
+    """Return a complete HTML page that has inline styles and loads no other files.
 
     Args:
         title: Title of the page.

@@ -1,7 +1,7 @@
 """Train and test one network.
 
-The input is a config and a data set, the output a record: a dict with options, scores
-and times of the run, which can be stored as JSON.
+The input is a config and a data set. The output is a record: a dict with options,
+scores and times of the run. It can be stored as JSON.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Restore the handler of SIGTERM, which Lightning replaces by its own."""
+"""Restore the handler of SIGTERM after Lightning has replaced it by its own."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class RestoreSignals(Callback):
-    """Callback that restores the handler of SIGTERM, which Lightning replaces.
+    """Callback that restores the handler of SIGTERM after Lightning replaced it.
 
     It restores the handler that was installed when the callback was created.
     Lightning's handler first broadcasts to all processes of the run; if one of them

@@ -1,4 +1,4 @@
-"""Worker processes of a run, which end when the main process ends.
+"""Worker processes of a run; they end when the main process ends.
 
 With several devices, the main process starts one worker process per further device, for
 distributed data parallel training (DDP). Written by hand because Lightning does not end
