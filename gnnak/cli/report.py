@@ -31,7 +31,10 @@ def report(
         bool, typer.Option("--json", help="Print one JSON object instead of a line.")
     ] = False,
 ) -> None:
-    """Write one HTML page: our figures and the paper's, curves, costs, pictures.
+    """Write one HTML page with all results.
+
+    It shows our numbers next to the paper's, learning curves, time and memory of an
+    epoch, and pictures.
 
     Styles and pictures are inline: the page loads no other file.
     """

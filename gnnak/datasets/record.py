@@ -22,11 +22,13 @@ Metric = Literal[
 """Name of the metric. `class-recall` is the recall averaged over classes; `roc-auc` and
 `average-precision` are averaged over the label columns that contain both labels."""
 Protocol = Literal["split", "published", "held-out"]
-"""How a data set is split and scored. `split`: the data set has given training,
-validation and test graphs. `published`: as for the published results, which may use
-test graphs for training or model selection. `held-out`: training, validation and test
-graphs are different folds. A data set without folds is split as for `published`, and
-its model is scored in evaluation mode."""
+"""How a data set is split and scored.
+
+`split`: the data set has fixed training, validation and test graphs. `published`: as in
+the paper's code, which may train or select the model on test graphs. `held-out`:
+training, validation and test graphs are different folds; if the data set has no folds,
+its graphs are split as in `published`, but the model is scored in evaluation mode.
+"""
 
 LOWER_IS_BETTER: tuple[Metric, ...] = ("mae", "log10-mse")
 """Metrics for which lower values are better; for all others higher ones are better."""

@@ -38,7 +38,7 @@ ROOT_SAMPLERS: dict[Strategy, RootSampler] = {
 
 @dataclass(frozen=True)
 class SubgraphDrop:
-    """Sample subgraphs at random until each node is in at least R sampled subgraphs.
+    """Sample subgraphs until each node is in at least R sampled subgraphs.
 
     If fewer than R subgraphs contain a node, all of them are sampled. Every connected
     component is sampled separately.
@@ -46,9 +46,9 @@ class SubgraphDrop:
     Args:
         strategy: How to choose the next subgraph. "random": at random; "farthest": the
             subgraph whose root is farthest from the roots sampled so far;
-            "min-set-cover": the subgraph that contains most of the nodes that are so
-            far in the fewest sampled subgraphs. The last two start with a random
-            subgraph.
+            "min-set-cover": the subgraph with the largest number of least covered
+            nodes, that is, of nodes in the fewest sampled subgraphs so far. The last
+            two start with a random subgraph.
         min_coverage: The redundancy R, the number of sampled subgraphs that must
             contain each node.
 

@@ -31,7 +31,10 @@ class Near:
 
 
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
-    """Find the neighbours of every node of a batch.
+    """Find the neighbours of every node of a batch, ignoring edge directions.
+
+    A neighbour is given by its position among the nodes of its connected component. In
+    the example, nodes 0 and 2 are neighbours; they are at positions 0 and 1.
 
     Args:
         edge_index: Directed edges, [2, e].

@@ -26,8 +26,9 @@ from gnnak.wl.interning import rank, rank_multisets, rank_pairs
 from gnnak.wl.union import GraphUnion
 
 SEARCH_LIMIT = 100_000
-"""Limit of the backtracking search for one pair of graphs: the search runs 1-WL on
-graphs with at most this many nodes in total, then it raises an error."""
+"""Work limit of the backtracking search for one pair of graphs. The search runs 1-WL
+many times; it raises an error when the graphs of all these runs together have more
+nodes than this."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
 """Limits on the number of nodes in the copies of all graphs, and in the copies of one

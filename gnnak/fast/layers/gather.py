@@ -1,8 +1,9 @@
-"""Gathers and segment sums whose gradients are sums over sorted groups.
+"""Gathers and segment sums without atomic additions.
 
-PyTorch computes the gradient of a gather with atomic additions, in random order. Here
-a single Triton program sums all gradients of one row. The result is deterministic, and
-it is computed faster where few rows receive many gradients each.
+The gradient of a gather is a segment sum, and the gradient of a segment sum is a
+gather. PyTorch computes segment sums with atomic additions, in random order. Here one
+Triton program sums all rows of a segment: the result is deterministic, and it is
+computed faster where few segments have many rows each.
 """
 
 from typing import Any

@@ -63,7 +63,7 @@ def reads_affine(
 
 
 def is_always_fused(layer: GNNAK) -> bool:
-    """Return whether this layer is fused for all inputs, in float32 on a GPU."""
+    """Return whether this layer uses fused kernels for every float32 input on a GPU."""
     return (
         bool(layer.transforms) and layer.hop == "concat" and is_fused_stack(layer.gnn)
     )
