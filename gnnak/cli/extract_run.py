@@ -66,7 +66,8 @@ def summary(
         channels: Number of hidden channels of the model.
 
     Returns:
-        The JSON object that `gnnak extract --json` prints, without names.
+        The JSON object that `gnnak extract --json` prints, except for the entries that
+        name the data set and the kind of subgraphs.
     """
     copies, edges = (
         float(values.double().mean()) for values in (sizes.copies, sizes.edge_copies)

@@ -25,8 +25,8 @@ LARGEST_STDS = 5.0
 deviations above the mean size of a batch, or as large as the largest batch seen if that
 is larger."""
 ENOUGH_BATCHES = 8
-"""Number of batches after which the smaller shapes are chosen; also the number of
-batches that are padded to a new largest shape before smaller ones are used."""
+"""Number of batches that are padded to the largest shape before smaller shapes are
+used. These batches also tell which smaller shapes to choose."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
 """The sizes of the smaller shapes, in standard deviations above the mean size of a
 batch. For normally distributed sizes, the padded size is on average about half a

@@ -18,7 +18,8 @@ INK = "#010203"
 """Placeholder colour; `inline_svg` replaces it by the page's text colour
 (`currentColor`)."""
 GRAPH_EDGES = "#555555"
-"""Colour of graph edges in `pictures.py`; also replaced by the page's text colour."""
+"""Colour of graph edges in the pictures of `pictures.py`. On the page it is replaced by
+the colour of the text, so that edges are visible on a light and on a dark page."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
 """Colours of lines and bars, legible on white and on black."""
 STYLE: dict[Any, Any] = {

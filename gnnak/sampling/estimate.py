@@ -26,10 +26,11 @@ class Filling:
     """
 
     node: Tensor
-    """Row of each of the q nonzero entries, [q]: the node whose value is estimated."""
+    """Row index of each of the q entries of the sparse matrix, [q]: the node whose
+    encoding is estimated."""
     subgraph: Tensor
-    """[q]: the sampled subgraph whose encoding each of the q entries of the matrix
-    multiplies: the column of the entry."""
+    """Column index of each of the q entries of the sparse matrix, [q]: the sampled
+    subgraph whose encoding is multiplied by the entry."""
     weight: Tensor
     """Value of each of the q nonzero entries, [q], float64: the weight of the used
     value in the weighted mean."""

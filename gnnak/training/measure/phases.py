@@ -37,7 +37,7 @@ class PhaseTimes(Callback):
         """Seconds per epoch of each phase; empty before the end of the training."""
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Run the further steps and compute `seconds` from their times."""
+        """After training, run some more steps, time their phases and set `seconds`."""
         assert isinstance(module, GraphTask)
         module.train()
         timed = list(_steps(trainer, module))[WARM_UP:]

@@ -112,22 +112,23 @@ def compose_norm_linear_backward(
     more: CentroidRows | None,
     into: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute the gradients of `norm_linear` as separate operations.
+    """Compute the gradients of `s @ matrix.T` with `s = ReLU(norm(h))`.
 
     Args:
         norm_act: The function that computes norm and ReLU.
         norm_act_backward: The function that computes the gradients of norm and ReLU.
-        grad: Gradient of the product, [m, c].
+        grad: Gradient of `s @ matrix.T`, [m, c].
         h: Rows before the norm, [m, w].
         k: Scale, shift and statistics of the batch norm.
-        s: The left factor of the product, [m, w]; None = recompute it from `h`.
+        s: ReLU(norm(h)), [m, w]; None = recompute it from `h`.
         matrix: Weight of the Linear, [c, w].
-        more: Further gradient of s for the rows of root nodes; None = no such gradient.
-        into: Buffer that receives the gradient of `h`, [m, w]; may be `h` itself.
+        more: Gradient that is added to that of s in the rows of root nodes; None =
+            nothing is added.
+        into: Buffer that the gradient of `h`, [m, w], is written to; may be `h` itself.
 
     Returns:
         Gradients of the norm's weight [w], of the norm's bias [w], of s [m, w], and of
-        `matrix` [c, w], as `norm_linear_backward` returns them.
+        `matrix` [c, w].
     """
     grad_matrix = grad.t() @ (norm_act(h, k, True, None) if s is None else s)
     grad_rows = grad @ matrix
