@@ -94,7 +94,7 @@ class SubgraphDrop:
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
-            plan: The sampling plan of this batch, the result of `plan`.
+            plan: What the method `plan` returned for this batch.
             generator: Source of randomness; PyTorch's default generator if None.
         """
         if self.strategy == "farthest" and plan.distances is None:

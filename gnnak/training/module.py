@@ -105,8 +105,9 @@ class GraphTask(LightningModule):
         """Train on one batch.
 
         Returns:
-            The loss, with which Lightning runs backward pass and optimiser. None if the
-            step is captured: it has then run both itself, and is counted here.
+            The loss; Lightning then runs the backward pass and the optimiser. None if
+            the step is captured as a CUDA graph: the graph contains the backward pass
+            and the optimiser, and this method counts the step for Lightning.
         """
         if self.captured is None:
             loss = self.loss_of(item)

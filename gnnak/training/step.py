@@ -35,9 +35,10 @@ def can_capture(network: nn.Module, device: torch.device, precision: str) -> boo
 def make_captured(
     step: Step, device: torch.device, release: Callable[[], object]
 ) -> Step:
-    """Return a step that captures one CUDA graph per batch shape and replays it.
+    """Return `step` unchanged; the fast backend replaces this function.
 
-    This is the implementation in plain PyTorch, which returns `step` unchanged.
+    The replacement captures one CUDA graph of the step per batch shape, and replays it.
+    Only the replacement uses `device` and `release`.
 
     Args:
         step: Trains on an item (a batch and its rooted subgraphs) and returns the

@@ -63,6 +63,9 @@ class Columns(NamedTuple):
 def cut_columns(width: int, most: int) -> Columns:
     """Divide `width` columns of a result into tiles of at most `most` columns.
 
+    `programs` programs compute `wide` columns each. If `has_narrow`, the last one also
+    computes a tile of `narrow` columns for the rest; otherwise `narrow` is not used.
+
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
     >>> cut_columns(256, most=128)
