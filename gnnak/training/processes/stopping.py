@@ -14,8 +14,8 @@ from gnnak.training.processes.workers import is_worker
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """The signals that stop the program."""
 RESEND_SECONDS = 0.05
-"""Seconds until a signal is sent again. Python discards the exception of a signal handler
-that runs inside a destructor or a callback."""
+"""Seconds until a signal is sent again: Python discards the exception of a signal
+handler that runs inside a destructor or a callback."""
 
 
 class Stopped(BaseException):
