@@ -8,7 +8,7 @@ import torch
 from hypothesis import settings
 
 from gnnak.testing import small_graphs
-from tests.quick import first_cases, start_no_programs
+from tests.quick import FEW, first_cases, start_no_programs, with_few_examples
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,13 +18,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
-        settings.register_profile("quick", max_examples=10, deadline=None)
+        settings.register_profile("quick", max_examples=FEW, deadline=None)
         settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
     if config.getoption("quick"):
         items[:], left_out = first_cases(items)
+        with_few_examples(items)
         config.hook.pytest_deselected(items=left_out)
 
 

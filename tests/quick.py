@@ -3,6 +3,10 @@
 import subprocess
 
 import pytest
+from hypothesis import settings
+
+FEW = 5
+"""Examples of a property test."""
 
 
 def first_cases(items: list[pytest.Item]) -> tuple[list[pytest.Item], list]:
@@ -14,6 +18,17 @@ def first_cases(items: list[pytest.Item]) -> tuple[list[pytest.Item], list]:
         if kept.setdefault(name, item) is not item:
             left_out.append(item)
     return list(kept.values()), left_out
+
+
+def with_few_examples(items: list[pytest.Item]) -> None:
+    """Lower the number of examples of property tests that set it themselves."""
+    for item in items:
+        chosen = getattr(
+            getattr(item, "obj", None), "_hypothesis_internal_use_settings", None
+        )
+        if chosen is not None and chosen.max_examples > FEW:
+            few = settings(chosen, max_examples=FEW)
+            item.obj._hypothesis_internal_use_settings = few  # type: ignore[attr-defined]
 
 
 def start_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
