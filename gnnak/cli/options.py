@@ -53,3 +53,27 @@ Plain = Annotated[
         help="No fused kernels, no captured CUDA graphs: slower, the same results.",
     ),
 ]
+Jobs = Annotated[
+    int, typer.Option(min=1, help="Number of runs in parallel on the device.")
+]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        help="Stop after this time. A run starts only if it is expected to end in "
+        "time; unfinished runs are resumed the next time.",
+        show_default="when all runs are done",
+    ),
+]
+Long = Annotated[
+    bool,
+    typer.Option(
+        "--long",
+        help="With --minutes: also start runs that will not end in time; they are "
+        "resumed the next time.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="List the runs with their expected time and exit."),
+]

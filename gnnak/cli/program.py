@@ -3,7 +3,18 @@
 import typer
 
 from gnnak import __version__
-from gnnak.cli import bench, datasets, demo, evaluate, extract, report, table, train, wl
+from gnnak.cli import (
+    bench,
+    datasets,
+    demo,
+    evaluate,
+    extract,
+    report,
+    sweep,
+    table,
+    train,
+    wl,
+)
 
 EXAMPLES = """
 Examples:
@@ -46,6 +57,7 @@ def _options(
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="train", epilog=train.EXAMPLES)(train.train)
+app.command(name="sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(name="table", epilog=table.EXAMPLES)(table.table)
 app.command(name="report", epilog=report.EXAMPLES)(report.report)

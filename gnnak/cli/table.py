@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from gnnak.cli.options import (
     AcceleratorOption,
     DataDir,
+    DryRun,
+    Jobs,
     Json,
+    Long,
     MaxCopies,
+    Minutes,
     Plain,
     Recompute,
     ResultsFolder,
     RunsFolder,
     Settings,
 )
+from gnnak.errors import OptionError
 from gnnak.report.formats import FORMATS, text
 from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -39,7 +47,11 @@ Examples:
 
     gnnak table encodings --run --only zinc --seeds 1 --set train.epochs=20
 
-    gnnak table real-world --run --jobs 2 --json
+    gnnak table --tables simulation,base-depth --run --jobs 8 --minutes 25
+
+    gnnak table --tables all --seeds 1 --dry-run --jobs 8
+
+    gnnak table --summary
 """
 
 
@@ -47,10 +59,18 @@ def table(
     name: Annotated[
         str | None, typer.Argument(help="A table; without one, all are listed.")
     ] = None,
+    tables: Annotated[
+        str,
+        typer.Option(help="Several tables: names with commas between them, or all."),
+    ] = "",
     results: ResultsFolder = Path("results"),
     shape: Annotated[
         str, typer.Option("--format", help=f"One of: {', '.join(FORMATS)}.")
     ] = "text",
+    summary: Annotated[
+        bool,
+        typer.Option("--summary", help="Count the cells that agree with the paper."),
+    ] = False,
     run: Annotated[
         bool, typer.Option("--run", help="Run what has no record yet.")
     ] = False,
@@ -64,9 +84,10 @@ def table(
             min=1, help="With --run: number of seeds.", show_default="the paper's"
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(min=1, help="With --run: number of runs in parallel.")
-    ] = 1,
+    jobs: Jobs = 1,
+    minutes: Minutes = None,
+    long: Long = False,
+    dry_run: DryRun = False,
     settings: Settings = None,
     data_dir: DataDir = None,
     runs_dir: RunsFolder = Path("runs"),
@@ -76,43 +97,70 @@ def table(
     plain: Plain = False,
     as_json: Json = False,
 ) -> None:
-    """Show a table of the paper with our numbers next to the paper's.
+    """Show tables of the paper with our numbers next to the paper's.
 
     Our numbers come from the records in the results folder. A cell that was trained for
     fewer epochs, seeds or folds than the paper's is shown with a footnote.
     """
     check_choice("--format", shape, FORMATS)
     with stoppable_at_once():
+        from gnnak.cli.schedule_run import Schedule
         from gnnak.cli.table_run import find_missing, run_missing
         from gnnak.report.paper import load_table, table_names
         from gnnak.report.tables import fill_from_folder
         from gnnak.training.launch import Places
         from gnnak.training.processes.machine import Machine
 
-    if name is None:
+    names = _chosen(name, tables, table_names())
+    if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
         return
-    chosen = load_table(name).changed(parse_settings(settings or []))
+    changes = parse_settings(settings or [])
+    chosen = [load_table(each).changed(changes) for each in names or table_names()]
     failures: list[str] = []
-    if run:
-        places = Places(data_dir, runs_dir, results)
-        machine = Machine(
-            accelerator,  # type: ignore[arg-type]
-            recompute=recompute,
-            max_copies=max_copies,
-            fast=not plain,
+    if run or dry_run:
+        schedule = Schedule(
+            Places(data_dir, runs_dir, results),
+            Machine(
+                accelerator,  # type: ignore[arg-type]
+                recompute=recompute,
+                max_copies=max_copies,
+                fast=not plain,
+            ),
+            jobs,
+            minutes,
+            long,
         )
-        runs, datasets = find_missing(chosen, results, seeds, only)
-        if not runs and not datasets:
+        missing, datasets = find_missing(chosen, results, seeds, only)
+        if dry_run:
+            schedule.show(missing, Console())
+            return
+        if not missing and not datasets:
             typer.echo("nothing to run: no cell lacks a record.", err=True)
-        failures = run_missing(runs, datasets, places, machine, jobs)
-    filled = fill_from_folder(chosen, results)
-    if as_json:
-        typer.echo(json.dumps(_as_dict(filled) | {"failed": failures}))
+        failures = run_missing(missing, datasets, schedule, Console(stderr=True))
+    filled = [fill_from_folder(each, results) for each in chosen]
+    if summary:
+        _print_summary(filled, as_json)
+    elif as_json:
+        shown = [_as_dict(each) | {"failed": failures} for each in filled]
+        typer.echo(json.dumps(shown if tables else shown[0]))
     else:
-        typer.echo(_rendered(filled, shape))
+        typer.echo("\n\n".join(_rendered(each, shape) for each in filled))
     if failures:
         raise typer.Exit(1)
+
+
+def _chosen(name: str | None, tables: str, known: list[str]) -> list[str]:
+    """Return the names of the tables that the user asks for.
+
+    Raises:
+        OptionError: If both a table and `--tables` are given.
+    """
+    if name and tables:
+        raise OptionError("give one table or --tables, not both.")
+    if tables == "all":
+        return known
+    return [name] if name else [each.strip() for each in tables.split(",") if each]
 
 
 def _rendered(filled: FilledTable, shape: str) -> str:
@@ -128,6 +176,26 @@ def _as_dict(filled: FilledTable) -> dict[str, object]:
         "notes": list(filled.table.notes),
         "cells": [cell.as_dict() for row in filled.rows for cell in row],
     }
+
+
+def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
+    """Print how many cells of each table were run, and how many agree."""
+    from gnnak.report.verdict import Counts
+
+    counts = [(filled.table.name, filled.counts) for filled in tables]
+    if as_json:
+        shown = [{"table": n, "share": c.share} | asdict(c) for n, c in counts]
+        typer.echo(json.dumps(shown))
+        return
+    rows = [(name, astuple(count)) for name, count in counts]
+    totals = [sum(values) for values in zip(*(r for _, r in rows), strict=True)]
+    grid = Table("table", "cells", "run", "better", "within", "worse", box=None)
+    for name, values in [*rows, ("all", totals)]:
+        grid.add_row(name, *map(str, values))
+    Console().print(grid)
+    share = Counts(*totals).share
+    if share is not None:
+        typer.echo(f"{share:.1%} of the compared cells are within or better.")
 
 
 def _list_tables(tables: list[PaperTable], as_json: bool) -> None:

@@ -28,12 +28,25 @@ TEX = {
     "<": "$<$",
     ">": "$>$",
     "±": r"$\pm$",
+    "▲": r"$\blacktriangle$",
+    "≈": r"$\approx$",
+    "▼": r"$\blacktriangledown$",
     "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$",
     "§": r"$^{\S}$",
     "¶": r"$^{\P}$",
 }
-FIELDS = ("row", "column", "mean", "deviation", "runs", "ours", "paper", "note")
+FIELDS = (
+    "row",
+    "column",
+    "mean",
+    "deviation",
+    "runs",
+    "ours",
+    "paper",
+    "verdict",
+    "note",
+)
 
 
 def markdown(filled: FilledTable) -> str:
@@ -49,7 +62,7 @@ def markdown(filled: FilledTable) -> str:
 
 
 def latex(filled: FilledTable) -> str:
-    """Return a LaTeX table; the LaTeX document must load the package booktabs."""
+    """Return a LaTeX table; the document must load booktabs and amssymb."""
     lines = [[_tex(cell) for cell in line] for line in (filled.header, *filled.body)]
     header, *body = (" & ".join(line) + r" \\" for line in lines)
     columns = "l" + "r" * len(filled.table.columns)

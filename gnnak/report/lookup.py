@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from gnnak.errors import OptionError
@@ -12,6 +14,7 @@ from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
 from gnnak.training.records.results import Record, read_records
 from gnnak.training.records.summary import Summary, summarise
+from gnnak.training.schedule.estimate import runs_at_once
 
 SHORT = ("train.epochs",)
 """Options in which a record that `RunRecords.nearest` returns may differ from the given
@@ -49,6 +52,12 @@ class RunRecords:
         files = sorted(folder.glob("runs*.jsonl"))
         return cls(record for file in files for record in read_records(file))
 
+    @property
+    def usual_device(self) -> str:
+        """The device of most records; empty if there are no records."""
+        devices = Counter(str(record.get("device")) for record in self.records)
+        return devices.most_common(1)[0][0] if devices else ""
+
     def exact(self, config: RunConfig) -> list[Record]:
         """Return the records with this config, for any seed and fold."""
         return self._exact.get(config.cell(), [])
@@ -76,6 +85,9 @@ class RunRecords:
             runs or epochs that are missing and, for time and memory, the device.
         """
         records = self.nearest(plan.config)
+        if plan.measure == "seconds":
+            alone = [record for record in records if runs_at_once(record) == 1]
+            records = alone or records
         if not records:
             return None
         found = summarise(
@@ -88,9 +100,13 @@ class RunRecords:
         if plan.measure == "score":
             return found
         devices = sorted({str(record.get("device")) for record in records})
-        notes = [f"on {' and '.join(devices)}", found.note]
+        most = max(runs_at_once(record) for record in records)
+        shared = f"with {most} runs at once" if most > 1 else ""
+        if plan.measure == "memory":
+            shared = ""
+        notes = [f"on {' and '.join(devices)}", shared, found.note]
         note = "; ".join(note for note in notes if note)
-        return Summary(found.mean, None, found.runs, note)
+        return replace(found, deviation=None, note=note)
 
 
 def _shared_settings(record: Record) -> str:

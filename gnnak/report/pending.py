@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
 from gnnak.report.tables import all_pairs
-from gnnak.training.config.experiment import load_experiment
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
-
-
-@dataclass(frozen=True)
-class PendingRun:
-    """One training run that has no record yet."""
-
-    title: str
-    """Title of the run's table cell, with the seed and the fold of the run."""
-    experiment: str
-    """Name of the experiment that `config` is derived from."""
-    config: RunConfig
-    """The config of the run, including its seed and fold."""
-
-    def settings(self) -> list[str]:
-        """Return the options that differ from the experiment, as `--set` arguments.
-
-        >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
-        >>> PendingRun("a cell", "zinc", config).settings()
-        ['train.seed=2']
-        """
-        start = _flat(load_experiment(self.experiment).config.to_dict())
-        own = _flat(self.config.to_dict())
-        changed = {key: own[key] for key in own if own[key] != start[key]}
-        return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
+from gnnak.training.schedule.job import Job
 
 
 def pending_runs(
@@ -44,7 +14,7 @@ def pending_runs(
     records: RunRecords,
     seeds: int | None = None,
     only: str = "",
-) -> list[PendingRun]:
+) -> list[Job]:
     """Return the runs that a table needs and that have no record.
 
     A record belongs to a run if config, seed and fold are the same.
@@ -66,7 +36,7 @@ def pending_runs(
 
 def _of_cell(
     cell: Cell, plan: Plan, records: RunRecords, seeds: int | None
-) -> list[PendingRun]:
+) -> list[Job]:
     done = {(r["seed"], r.get("fold")) for r in records.exact(plan.config)}
     runs = []
     for seed, fold in all_pairs(seeds or plan.runs, plan.folds):
@@ -74,16 +44,5 @@ def _of_cell(
             config = change(plan.config, {"train.seed": seed, "data.fold": fold})
             which = f"seed {seed}" if fold is None else f"seed {seed}, fold {fold}"
             title = f"{cell.title}, {which}"
-            runs.append(PendingRun(title, plan.experiment, config))
+            runs.append(Job(title, plan.experiment, config))
     return runs
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Flatten nested mappings: `{"a": {"b": 1}}` becomes `{"a.b": 1}`."""
-    flat: dict[str, Any] = {}
-    for key, value in options.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat

@@ -12,9 +12,8 @@ from gnnak.errors import GnnakError
 from gnnak.models.factory import parse_name
 from gnnak.report import markup, plots
 from gnnak.report.lookup import RunRecords
-from gnnak.report.pending import PendingRun
 from gnnak.report.tables import FilledTable
-from gnnak.training.config.experiment import experiment_names
+from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record
@@ -177,7 +176,7 @@ def _label(record: Record) -> str:
     try:
         config = change(RunConfig(), options)
         if experiment in experiment_names():
-            settings = PendingRun("", experiment, config).settings()
+            settings = load_experiment(experiment).settings(config)
     except GnnakError:
         return f"{name} ({record['hash']})"
     known = ("model.name=", "train.seed=", "data.")

@@ -1,6 +1,6 @@
 """Statistics of data sets: measure them, store them as records, format them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gnnak.datasets import describe_dataset, find_entry, load_dataset
@@ -58,6 +58,18 @@ def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
     return [n for n in dict.fromkeys(f.dataset for f in facts) if n not in known]
+
+
+def dataset_sizes(statistics: Mapping[str, Record]) -> dict[str, float]:
+    """Return the number of nodes of data sets, given their statistics records.
+
+    >>> dataset_sizes({"zinc": {"graphs": "10 / 5 / 5", "nodes": 2.5}})
+    {'zinc': 50.0}
+    """
+    return {
+        name: record["nodes"] * sum(int(part) for part in record["graphs"].split("/"))
+        for name, record in statistics.items()
+    }
 
 
 def statistic(fact: Fact, style: Style, record: Record) -> str:

@@ -8,15 +8,21 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gnnak.report.cells import Cell, PaperTable
+from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
-from gnnak.report.statistics import read_statistics, statistic
+from gnnak.report.statistics import dataset_sizes, read_statistics, statistic
+from gnnak.report.verdict import SIGNS, Counts, Verdict, compare, count
 from gnnak.training.records.results import Record
 from gnnak.training.records.summary import Summary
+from gnnak.training.schedule.estimate import Estimator
 
 MARKS = ("†", "‡", "§", "¶")
 """Signs of footnotes; from the fifth footnote on, they are doubled."""
-LEGEND = "Ours, and in brackets the paper's; a cell without ours has not been run."
+LEGEND = (
+    "Ours, and in brackets the paper's. ▲ better, ≈ within, ▼ worse than the paper by "
+    "more than two of its deviations (5 % where it gives none)."
+)
+NOT_RUN = "[8 min]: not run; one seed would take about so long, alone on one {}."
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,33 @@ class Filled:
     cell shows a statistic of a data set."""
     mark: str = ""
     """Sign of the cell's footnote; empty if the cell has no footnote."""
+    minutes: float | None = None
+    """How long the runs of one seed would take, if the cell was not run; None if that
+    is not known."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """How our number compares with the paper's; None if one of them is missing."""
+        return None if self.summary is None else compare(self.cell, self.summary)
+
+    @property
+    def sign(self) -> str:
+        """The sign of the verdict, then that of the footnote; may be empty."""
+        return (SIGNS[self.verdict] if self.verdict else "") + self.mark
 
     @property
     def text(self) -> str:
         """Our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
-        return f"{self.ours}{self.mark} {paper}".strip()
+        ours = f"{self.ours} {self.sign}".strip() or self.expected
+        return f"{ours} {paper}".strip()
+
+    @property
+    def expected(self) -> str:
+        """The expected time of a cell that was not run, such as "[8 min]"."""
+        if self.minutes is None:
+            return ""
+        return f"[{max(1, round(self.minutes))} min]"
 
     def as_dict(self) -> dict[str, Any]:
         """Return titles, numbers and footnote of the cell, ready for JSON or CSV."""
@@ -51,6 +78,8 @@ class Filled:
             "runs": 0 if found is None else found.runs,
             "paper": self.cell.paper or "",
             "note": "" if found is None else found.note,
+            "verdict": self.verdict or "",
+            "minutes": self.minutes,
         }
 
 
@@ -64,6 +93,15 @@ class FilledTable:
     """The rows; each has one filled cell per column."""
     footnotes: tuple[tuple[str, str], ...]
     """Sign and text of every footnote, such as ("†", "1 of 3 seeds")."""
+
+    device: str = ""
+    """The device for which the time of missing runs is estimated."""
+
+    @property
+    def counts(self) -> Counts:
+        """How many cells were run, and how they compare with the paper's."""
+        cells = [cell for row in self.rows for cell in row if cell.cell.plan]
+        return count((bool(cell.ours), cell.verdict) for cell in cells)
 
     @property
     def header(self) -> list[str]:
@@ -79,13 +117,16 @@ class FilledTable:
     def remarks(self) -> list[str]:
         """The lines below the table: its footnotes, the legend, then its notes."""
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
-        return [*signed, LEGEND, *self.table.notes]
+        has_times = any(cell.expected for row in self.rows for cell in row)
+        times = [NOT_RUN.format(self.device)] if has_times else []
+        return [*signed, LEGEND, *times, *self.table.notes]
 
 
 def fill_table(
     table: PaperTable,
     records: RunRecords,
     statistics: Mapping[str, Record] | None = None,
+    device: str | None = None,
 ) -> FilledTable:
     """Look up our number for every cell of a table.
 
@@ -93,13 +134,19 @@ def fill_table(
         table: The table with the paper's numbers.
         records: Records of training runs.
         statistics: Statistics records of data sets, by name of the data set.
+        device: Estimate how long missing runs would take on this device; None = the
+            device of most records.
     """
+    statistics = statistics or {}
+    device = device or records.usual_device
+    estimator = Estimator(records.records, device, sizes=dataset_sizes(statistics))
     marks: dict[str, str] = {}
     rows = tuple(
-        tuple(_fill(cell, records, statistics or {}, marks) for cell in row)
+        tuple(_fill(cell, records, statistics, marks, estimator) for cell in row)
         for row in table.rows
     )
-    return FilledTable(table, rows, tuple((m, n) for n, m in marks.items()))
+    notes = tuple((mark, note) for note, mark in marks.items())
+    return FilledTable(table, rows, notes, device)
 
 
 def fill_from_folder(table: PaperTable, results: Path) -> FilledTable:
@@ -112,6 +159,7 @@ def _fill(
     records: RunRecords,
     statistics: Mapping[str, Record],
     marks: dict[str, str],
+    estimator: Estimator,
 ) -> Filled:
     """Look up our number for one table cell.
 
@@ -123,11 +171,19 @@ def _fill(
         return Filled(cell, statistic(cell.fact, cell.style, record))
     found = None if cell.plan is None else records.summary(cell.plan)
     if found is None:
-        return Filled(cell)
+        return Filled(cell, minutes=_minutes(cell.plan, estimator))
     mark = ""
     if found.note:
         mark = marks.setdefault(found.note, _sign(len(marks)))
     return Filled(cell, _shown(cell, found), found, mark)
+
+
+def _minutes(plan: Plan | None, estimator: Estimator) -> float | None:
+    """Return the minutes that one seed of a table cell would take; None = not known."""
+    estimate = None if plan is None else estimator(plan.config)
+    if plan is None or estimate is None:
+        return None
+    return (plan.folds or 1) * estimate.seconds / 60
 
 
 def _shown(cell: Cell, found: Summary) -> str:

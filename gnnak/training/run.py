@@ -4,6 +4,7 @@ The input is a config and a data set. The output is a record: a dict with option
 scores and times of the run. It can be stored as JSON.
 """
 
+import time
 from pathlib import Path
 
 import yaml
@@ -62,7 +63,7 @@ def run(
             part of the data set has too few graphs, or if the loss is not finite.
         CheckpointError: If `resume` is True and `last.ckpt` is damaged.
     """
-    machine = machine or Machine()
+    machine, began = machine or Machine(), time.monotonic()
     last = _last_checkpoint(folder, resume)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     _check_parts(config, parts, machine)
@@ -78,11 +79,13 @@ def run(
         clock.device = trainer.strategy.root_device
         if trainer.is_global_zero:
             write_bytes(make_folder(folder) / "config.yaml", _as_yaml(config))
+        start = time.monotonic() - began
         trainer.fit(task, data, ckpt_path=last)
         task.network.load_state_dict(history.best_weights)
         trainer.test(task, data, verbose=False)
     record = _finish(config, dataset, trainer, task, history, degrees)
-    return record | {"fast": machine.fast, "captured": captured}
+    record["seconds"]["start"] = six_digits(start)
+    return record | {"fast": machine.fast, "captured": captured, "jobs": machine.jobs}
 
 
 def run_title(config: RunConfig) -> str:

@@ -5,6 +5,7 @@ A file has only the options that differ from the defaults of `RunConfig`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,19 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
+
+    def settings(self, config: RunConfig) -> list[str]:
+        """Return the options of a config that differ from the experiment's.
+
+        They are texts for the command-line option `--set`.
+
+        >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
+        >>> load_experiment("zinc").settings(config)
+        ['train.seed=2']
+        """
+        start, own = _flat(self.config.to_dict()), _flat(config.to_dict())
+        changed = {key: own[key] for key in own if own[key] != start[key]}
+        return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
 
 
 def experiment_names() -> list[str]:
@@ -86,3 +100,14 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
         raise FileFormatError(f"{path}: not a YAML mapping; give lines of key: value.")
     return content
+
+
+def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten nested mappings: `{"a": {"b": 1}}` becomes `{"a.b": 1}`."""
+    flat: dict[str, Any] = {}
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat

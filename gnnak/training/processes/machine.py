@@ -58,11 +58,15 @@ class Machine:
     fast: bool = True
     """Whether a GPU uses fused kernels and captured training steps (CUDA graphs);
     False = plain PyTorch."""
+    jobs: int = 1
+    """Number of runs that use the device at the same time. It changes nothing, but is
+    written to the records: shared runs are slower."""
 
     def __post_init__(self) -> None:
         check_choice("accelerator", self.accelerator, get_args(Accelerator))
         check_count("devices", self.devices, least=1)
         check_count("num_nodes", self.num_nodes, least=1)
+        check_count("jobs", self.jobs, least=1)
         if self.max_copies is not None:
             check_count("max_copies", self.max_copies, least=1)
         if self.accelerator == "gpu" and not torch.cuda.is_available():

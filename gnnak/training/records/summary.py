@@ -32,6 +32,9 @@ class Summary:
     note: str = ""
     """Says in words which seeds, folds or epochs are missing, or that the runs used
     graphs from several sources; empty if neither is the case."""
+    lower_is_better: bool = True
+    """Whether a smaller mean is better: always for times and memory, and for scores
+    that are errors."""
 
 
 def summarise(
@@ -75,6 +78,7 @@ def summarise(
         stdev(values) if len(values) > 1 else None,
         len(values),
         "; ".join(note for note in notes if note),
+        measure != "score" or bool(chosen[0]["lower_is_better"]),
     )
 
 

@@ -1,0 +1,127 @@
+"""`gnnak sweep`: train a model with many combinations of options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gnnak.cli.options import (
+    AcceleratorOption,
+    DataDir,
+    DryRun,
+    Experiment,
+    Jobs,
+    Json,
+    Long,
+    MaxCopies,
+    Minutes,
+    Plain,
+    Recompute,
+    ResultsFolder,
+    RunsFolder,
+    Settings,
+)
+from gnnak.training.config.options import change, parse_settings
+from gnnak.training.processes.stopping import stoppable_at_once
+
+if TYPE_CHECKING:
+    from gnnak.cli.sweep_run import SweepRow
+
+EXAMPLES = """
+Examples:
+
+    gnnak sweep zinc --over model.name=gin,gin-ak+ --seeds 3
+
+    gnnak sweep mutag --over model.channels=32,64 --over train.learning_rate=1e-2,1e-3
+
+    gnnak sweep zinc --over model.subgraphs.num_hops=1,2,3 --jobs 8 --minutes 25
+
+    gnnak sweep counting --over data.target=triangle,star --dry-run
+"""
+
+
+def sweep(
+    experiment: Experiment,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2,...",
+            help="Values of one option; all combinations are run. May be repeated.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of seeds for each combination.")
+    ] = 1,
+    settings: Settings = None,
+    jobs: Jobs = 1,
+    minutes: Minutes = None,
+    long: Long = False,
+    dry_run: DryRun = False,
+    data_dir: DataDir = None,
+    runs: RunsFolder = Path("runs"),
+    results: ResultsFolder = Path("results"),
+    accelerator: AcceleratorOption = "auto",
+    recompute: Recompute = False,
+    max_copies: MaxCopies = None,
+    plain: Plain = False,
+    as_json: Json = False,
+) -> None:
+    """Train a model with all combinations of some options, and compare the scores.
+
+    Combinations that already have a record are not trained again, and stopped runs are
+    resumed: give the same command to go on. On data sets with folds, every combination
+    is trained on all folds.
+    """
+    with stoppable_at_once():
+        from gnnak.cli.schedule_run import Schedule
+        from gnnak.cli.sweep_run import parse_values, plan_sweep, sweep_rows
+        from gnnak.training.config.experiment import load_experiment
+        from gnnak.training.launch import Places
+        from gnnak.training.processes.machine import Machine
+
+    found = load_experiment(experiment)
+    config = change(found.config, parse_settings(settings or []))
+    schedule = Schedule(
+        Places(data_dir, runs, results),
+        Machine(
+            accelerator,  # type: ignore[arg-type]
+            recompute=recompute,
+            max_copies=max_copies,
+            fast=not plain,
+        ),
+        jobs,
+        minutes,
+        long,
+    )
+    values = parse_values(over or [])
+    combinations = plan_sweep(found.name, config, values, seeds, schedule.places)
+    missing = [job for each in combinations for job in each.missing]
+    if dry_run:
+        schedule.show(missing, Console())
+        return
+    failed = schedule.run(missing, Console(stderr=True)).failed
+    rows = sweep_rows(combinations, results)
+    if as_json:
+        shown = [row.as_dict() for row in rows]
+        typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))
+    else:
+        _print(rows, list(values))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print(rows: list[SweepRow], names: list[str]) -> None:
+    metric = next((row.metric for row in rows if row.metric), "score")
+    numbers = (f"validation {metric}", f"test {metric}", "s/epoch", "peak MB", "runs")
+    table = Table(*names, *numbers)
+    best = min(rows, key=lambda row: row.rank)
+    for row in rows:
+        style = "bold" if row is best and row.metric else None
+        values = [str(row.values[name]) for name in names]
+        table.add_row(*values, *row.texts, style=style)
+    Console().print(table)

@@ -1,0 +1,191 @@
+"""The work of `gnnak sweep`: combinations of options, their runs, and their scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import yaml
+
+from gnnak.errors import OptionError
+from gnnak.report.lookup import RunRecords
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import PER_RUN, RunConfig
+from gnnak.training.launch import Places, find_dataset, folds_of
+from gnnak.training.records.results import Record
+from gnnak.training.records.summary import summarise
+from gnnak.training.schedule.job import Job, grid
+
+
+@dataclass(frozen=True)
+class Combination:
+    """One combination of option values in a sweep, with its runs."""
+
+    values: Mapping[str, Any]
+    """The values of the options that the sweep varies, by option."""
+    config: RunConfig
+    """The options that all runs of the combination share."""
+    runs: int
+    """Number of runs: seeds times folds."""
+    missing: tuple[Job, ...]
+    """The runs that have no record yet."""
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """The scores of one combination, averaged over its runs."""
+
+    values: Mapping[str, Any]
+    """The values of the options that the sweep varies, by option."""
+    metric: str
+    """The metric of the scores; empty if no run has a record."""
+    lower_is_better: bool
+    """Whether a smaller score is better."""
+    validation: float
+    """Mean score on the validation graphs; NaN if no run has a record."""
+    test: float
+    """Mean score on the test graphs; NaN if no run has a record."""
+    deviation: float | None
+    """Standard deviation of the test score; None with fewer than two runs."""
+    seconds: float
+    """Mean seconds of a training epoch."""
+    megabytes: float
+    """Largest peak memory of training, in MB."""
+    runs: int
+    """Number of runs that have a record."""
+    planned: int
+    """Number of runs of the combination."""
+
+    @property
+    def rank(self) -> float:
+        """A number by which rows can be sorted, the best validation score first."""
+        if math.isnan(self.validation):
+            return math.inf
+        return self.validation if self.lower_is_better else -self.validation
+
+    @property
+    def texts(self) -> list[str]:
+        """The numbers of the row as texts, for a printed table."""
+        runs = f"{self.runs} of {self.planned}"
+        if not self.runs:
+            return ["", "", "", "", runs]
+        spread = "" if self.deviation is None else f" ± {self.deviation:.4f}"
+        return [
+            f"{self.validation:.4f}",
+            f"{self.test:.4f}{spread}",
+            f"{self.seconds:.3g}",
+            f"{self.megabytes:,.0f}",
+            runs,
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row for JSON; numbers that are not known are null."""
+        return {
+            key: None if isinstance(value, float) and math.isnan(value) else value
+            for key, value in asdict(self).items()
+        }
+
+
+def parse_values(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Parse arguments of the command-line option `--over`.
+
+    Each argument is a text `key=value,value,...`, where the values are YAML.
+
+    Raises:
+        OptionError: If an argument has no key, no values, or repeats a key; or if it
+            names the seed or the fold, for which the sweep has its own rules.
+
+    >>> parse_values(["model.name=gin,gin-ak+", "train.epochs=10"])
+    {'model.name': ['gin', 'gin-ak+'], 'train.epochs': [10]}
+    """
+    values: dict[str, list[Any]] = {}
+    for text in texts:
+        key, equals, given = text.partition("=")
+        key = key.strip()
+        if not equals or not key or not given.strip():
+            raise OptionError(
+                f"--over got {text!r}; give key=value,value, such as "
+                "model.channels=64,128."
+            )
+        if key in values:
+            raise OptionError(f"--over has {key} twice; give all its values at once.")
+        if key in PER_RUN:
+            raise OptionError(
+                f"--over got {key}; use --seeds for seeds, and --set for one fold."
+            )
+        try:
+            values[key] = yaml.safe_load(f"[{given}]")
+        except yaml.YAMLError as error:
+            raise OptionError(f"--over {key}: {given!r} is not a YAML list.") from error
+    return values
+
+
+def plan_sweep(
+    experiment: str,
+    config: RunConfig,
+    values: Mapping[str, Sequence[Any]],
+    seeds: int,
+    places: Places,
+) -> list[Combination]:
+    """Return the combinations of a sweep, each with the runs that have no record.
+
+    Args:
+        experiment: Name of the experiment.
+        config: The options that all runs share.
+        values: The values of each option that the sweep varies.
+        seeds: Number of seeds of each combination, counted from the seed of `config`.
+        places: The folders of data and records.
+    """
+    records = RunRecords.read(places.results)
+    combinations = []
+    for chosen, shared in grid(config, values):
+        done = {(r["seed"], r.get("fold")) for r in records.exact(shared)}
+        folds = folds_of(shared, find_dataset(shared, places))
+        first = config.train.seed
+        runs = [
+            change(each, {"train.seed": seed})
+            for seed in range(first, first + seeds)
+            for each in folds
+        ]
+        missing = [run for run in runs if (run.train.seed, run.data.fold) not in done]
+        jobs = tuple(Job(_title(chosen, run), experiment, run) for run in missing)
+        combinations.append(Combination(chosen, shared, len(runs), jobs))
+    return combinations
+
+
+def sweep_rows(combinations: Sequence[Combination], results: Path) -> list[SweepRow]:
+    """Return the scores of all combinations, from the records in a folder."""
+    records = RunRecords.read(results)
+    return [_row(each, records.exact(each.config)) for each in combinations]
+
+
+def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
+    newest = list({(r["seed"], r.get("fold")): r for r in records}.values())
+    if not newest:
+        no, values = math.nan, combination.values
+        return SweepRow(values, "", True, no, no, None, no, no, 0, combination.runs)
+    tests = summarise(newest)
+    return SweepRow(
+        combination.values,
+        newest[0]["metric"],
+        newest[0]["lower_is_better"],
+        fmean(record["scores"]["validation"] for record in newest),
+        tests.mean,
+        tests.deviation,
+        summarise(newest, "seconds").mean,
+        max(record["peak_memory_mb"]["train"] for record in newest),
+        len(newest),
+        max(combination.runs, len(newest)),
+    )
+
+
+def _title(values: Mapping[str, Any], config: RunConfig) -> str:
+    words = [f"{key.split('.')[-1]}={value}" for key, value in values.items()]
+    words.append(f"seed {config.train.seed}")
+    if config.data.fold is not None:
+        words.append(f"fold {config.data.fold}")
+    return ", ".join([config.data.name, *words])

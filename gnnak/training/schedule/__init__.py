@@ -1,0 +1,1 @@
+"""Run many training runs with several worker processes on one device."""

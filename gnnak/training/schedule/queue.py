@@ -1,0 +1,124 @@
+"""Decide which run of a schedule starts next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from gnnak.training.schedule.estimate import Estimate
+from gnnak.training.schedule.job import Job
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job with its expected cost, and how it is to be run."""
+
+    job: Job
+    """The training run."""
+    estimate: Estimate | None = None
+    """The expected cost of the rest of the run; None if it is not known."""
+    tries: int = 0
+    """How often the run was started and did not end by itself."""
+    alone: bool = False
+    """Whether no other run may use the device at the same time."""
+
+    @property
+    def seconds(self) -> float:
+        """The expected seconds; infinite if they are not known."""
+        return math.inf if self.estimate is None else self.estimate.seconds
+
+    @property
+    def megabytes(self) -> float:
+        """The expected memory in MB; 0 if it is not known."""
+        return 0.0 if self.estimate is None else self.estimate.megabytes
+
+    def after(self, seconds: float) -> Task:
+        """Return this task with the estimate of its rest, after so many seconds."""
+        if self.estimate is None:
+            return self
+        left = max(0.0, self.estimate.seconds - seconds)
+        return replace(self, estimate=replace(self.estimate, seconds=left))
+
+    def again(self, alone: bool = False) -> Task:
+        """Return this task for a further try; `alone` = without other runs."""
+        return replace(self, tries=self.tries + 1, alone=alone)
+
+
+class Queue:
+    """The tasks that wait for a worker, longest first.
+
+    A task starts if it is expected to end in time and its memory is free. Tasks of
+    unknown length come first and always count as ending in time: otherwise they would
+    never run.
+
+    Args:
+        tasks: The tasks.
+        megabytes: Memory of the device in MB; None = memory is not limited.
+        long: Whether to start also tasks that are not expected to end in time.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        megabytes: float | None = None,
+        long: bool = False,
+    ) -> None:
+        self.waiting = sorted(tasks, key=_longest_first)
+        self.megabytes, self.long = megabytes, long
+
+    def add(self, task: Task) -> None:
+        """Add a task, for example one that is tried again."""
+        self.waiting = sorted([*self.waiting, task], key=_longest_first)
+
+    def take(self, running: Collection[Task], seconds: float = math.inf) -> Task | None:
+        """Remove and return the task that starts next.
+
+        Args:
+            running: The tasks that are running.
+            seconds: Seconds until the schedule ends.
+
+        Returns:
+            The longest task that fits; None if no waiting task may start now.
+        """
+        for task in self.waiting:
+            if self._is_in_time(task, seconds) and self._has_room(task, running):
+                self.waiting.remove(task)
+                return task
+        return None
+
+    def _is_in_time(self, task: Task, seconds: float) -> bool:
+        return self.long or task.estimate is None or task.seconds <= seconds
+
+    def _has_room(self, task: Task, running: Collection[Task]) -> bool:
+        """Return whether a task may start now; one that runs alone always may."""
+        if not running:
+            return True
+        if task.alone or any(other.alone for other in running):
+            return False
+        used = sum(other.megabytes for other in running)
+        return self.megabytes is None or used + task.megabytes <= self.megabytes
+
+
+def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
+    """Return the expected seconds until all tasks are done.
+
+    This is the total over the number of workers, or the longest task if that is more.
+    Returns None if the length of a task is not known.
+
+    Args:
+        tasks: The tasks that run or wait.
+        workers: Number of tasks that run in parallel.
+
+    >>> tasks = [Task(Job("", "", None), Estimate(s, 0)) for s in (10, 20, 30)]
+    >>> seconds_to_end(tasks, 2), seconds_to_end(tasks, 3)
+    (30.0, 30.0)
+    """
+    lengths = [task.seconds for task in tasks]
+    if any(math.isinf(length) for length in lengths):
+        return None
+    return max(sum(lengths) / workers, max(lengths, default=0.0))
+
+
+def _longest_first(task: Task) -> tuple[bool, float]:
+    return task.alone, -task.seconds
