@@ -1,7 +1,7 @@
-"""The work of `gnnak table --run`: train the models that have no record yet.
+"""The work of `gnnak table --run`: train models whose results are missing.
 
-A record is the JSON object with the results of one training run, or with the statistics
-of a data set.
+Results are stored as records. A record is a JSON object with the results of one
+training run, or with the statistics of a data set.
 """
 
 import subprocess
@@ -23,23 +23,25 @@ from gnnak.training.launch import Places, run_experiment
 from gnnak.training.processes.machine import Machine
 
 Job = tuple[str, Callable[[], object]]
-"""A title for the progress bar, and the function that does the job."""
+"""The title of a job for the progress bar, and the function that does the job."""
 
 
 def find_missing(
     table: PaperTable, results: Path, seeds: int | None, only: str
 ) -> tuple[list[PendingRun], list[str]]:
-    """Find the runs and statistics that a table needs and that have no record.
+    """Find the training runs and data set statistics that a table still needs.
+
+    These are the ones that have no record (JSON object) in the results folder.
 
     Args:
-        table: The table.
-        results: Folder of the records.
+        table: One of the paper's tables.
+        results: The results folder.
         seeds: Number of seeds; None = as many as in the paper.
-        only: Return only runs of cells whose title contains this text, and data sets
-            whose name contains it.
+        only: Text to select by. Return only runs for table cells whose title contains
+            this text, and data sets whose name contains this text.
 
     Returns:
-        The runs without a record, and the data sets without a statistics record.
+        The missing runs, and the names of the data sets without statistics.
     """
     runs = pending_runs(table, RunRecords.read(results), seeds, only)
     missing = unmeasured(table, read_statistics(results))
@@ -53,13 +55,13 @@ def run_missing(
     machine: Machine,
     jobs: int,
 ) -> list[str]:
-    """Do the missing runs and measure the missing data sets.
+    """Train the missing runs and compute the missing statistics of data sets.
 
-    If one fails, its error is printed, and the others continue.
+    If a run or a data set fails, the error is printed and the others continue.
 
     Args:
-        runs: Runs that have no record.
-        datasets: Names of data sets that have no statistics record.
+        runs: The missing training runs.
+        datasets: Names of the data sets whose statistics are missing.
         places: Folders of data, runs and results.
         machine: Device of each run, and options that save memory.
         jobs: Number of runs in parallel; if more than 1, each run is a child process.
@@ -90,7 +92,7 @@ def run_missing(
 
 
 def run_here(run: PendingRun, places: Places, machine: Machine) -> None:
-    """Train one run in this process and append its record to the results folder.
+    """Train one run in this process and append its results to the results folder.
 
     A run that was interrupted earlier is resumed from its checkpoint.
     """
@@ -106,11 +108,11 @@ def run_in_child_process(
         run: The run.
         places: Folders of data, runs and results.
         machine: Device of the run, and options that save memory.
-        children: Set of running child processes. The child process is added to it, and
-            removed at its end, so that the caller can terminate it.
+        children: Set of running child processes. The new child process is in this set
+            while it runs, so that the caller can terminate it.
 
     Raises:
-        RuntimeError: If the child process failed; the message is its stderr.
+        RuntimeError: If the child process fails; the message is its stderr.
     """
     command = [sys.executable, "-m", "gnnak.cli", "train", run.experiment]
     for setting in run.settings():
@@ -137,9 +139,9 @@ def run_in_child_process(
 def _outcomes(
     work: Iterable[Job], jobs: int, children: set[subprocess.Popen]
 ) -> Generator[tuple[str, str | None]]:
-    """Run `work`, with `jobs` jobs in parallel; yield title and error of each job.
+    """Do all jobs in `work`, `jobs` of them in parallel; yield their titles and errors.
 
-    The error is None if the job succeeded. If this function is interrupted, it
+    The error of a job that succeeded is None. If this function is interrupted, it
     terminates the child processes in `children`.
     """
     if jobs == 1:

@@ -17,17 +17,21 @@ from gnnak.training.config.run_config import RunConfig
 
 @dataclass(frozen=True)
 class PendingRun:
-    """One training run that has no record yet."""
+    """A training run that a table needs and that has not been run yet."""
 
     title: str
-    """Title of the run's table cell, with the seed and the fold of the run."""
+    """Title of the table cell that needs this run, followed by the seed and the fold of
+    the run."""
     experiment: str
-    """Name of the experiment that `config` is derived from."""
+    """Name of the experiment (a YAML file in `configs/`) that `config` is derived
+    from."""
     config: RunConfig
     """The config of the run, including its seed and fold."""
 
     def settings(self) -> list[str]:
-        """Return the options that differ from the experiment, as `--set` arguments.
+        """Return the options in which `config` differs from the experiment's config.
+
+        The format, KEY=VALUE, is that of the option `--set` of `gnnak train`.
 
         >>> config = change(load_experiment("zinc").config, {"train.seed": 2})
         >>> PendingRun("a cell", "zinc", config).settings()
@@ -45,16 +49,16 @@ def pending_runs(
     seeds: int | None = None,
     only: str = "",
 ) -> list[PendingRun]:
-    """Return the runs that a table needs and that have no record.
+    """Return the training runs that a table needs and that have not been run yet.
 
-    A record belongs to a run if config, seed and fold are the same.
+    A run counts as done if there is a record with the same config, seed and fold.
 
     Args:
         table: The table.
-        records: The records so far.
-        seeds: Number of seeds (0, 1, ...) to run; None = as many as in the paper.
-        only: Return only the runs of cells whose title contains this text, in upper or
-            lower case.
+        records: The records of all runs done so far.
+        seeds: Number of seeds per table cell; None = as many as in the paper.
+        only: Return only runs for table cells whose title contains this text; upper and
+            lower case are not distinguished.
     """
     return [
         run
