@@ -41,7 +41,7 @@ and whether memory is sufficient for PyG's transform."""
 def with_gnnak(batch: GraphBatch, num_hops: int) -> int:
     """Extract all egonets of the batch in one call; return the number of node copies.
 
-    A node copy is a node as seen in one egonet.
+    A node copy is a node as it occurs in one egonet.
     """
     return egonets(batch.edge_index, batch.num_nodes, num_hops).num_copies
 

@@ -55,7 +55,7 @@ _HOMES = {
 
 
 def _find_backend() -> Backend:
-    """Return the backend of `gnnak.fast` if that package is there and can run here."""
+    """Return the default backend of `gnnak.fast`, or `PLAIN` without that package."""
     if find_spec("gnnak.fast") is None:
         return PLAIN
     return import_module("gnnak.fast").default_backend()

@@ -3,7 +3,7 @@
 A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
 names of operations to faster implementations. An implementation returns
 `NotImplemented` for arguments that it does not support; then the plain function runs.
-`gnnak.fast` has the backend for GPUs; it is the default where it can run.
+`gnnak.fast` has the backend for GPUs, which is the default where it can run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _chosen: ContextVar[Backend | None] = ContextVar("backend", default=None)
 
 
 def current_backend() -> Backend:
-    """Return the backend of the innermost `use_backend` block, or the default one."""
+    """Return the backend that the innermost `use_backend` block set, or the default."""
     return _chosen.get() or default_backend()
 
 
@@ -50,7 +50,7 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
     """Context manager: use a backend within the `with` block, in this thread only.
 
     Args:
-        backend: The backend to use; None = the one of `default_backend`.
+        backend: The backend to use; None = the default backend.
 
     >>> with use_backend(PLAIN):
     ...     current_backend()
@@ -64,7 +64,7 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the backend of `gnnak.fast` if it can run here, else `PLAIN`."""
+    """Return the backend of `gnnak.fast` if this machine can run it, else `PLAIN`."""
     return _default.find()
 
 
@@ -72,8 +72,8 @@ def set_default_backend(find: Callable[[], Backend]) -> None:
     """Set the function that returns the default backend.
 
     Args:
-        find: Returns the backend. It is called once, when the default backend is first
-            needed.
+        find: Function that returns the backend. The function is called once, when the
+            default backend is first needed.
     """
     _default.find = cache(find)
 

@@ -20,8 +20,8 @@ _graph_pool_bytes: dict[int, int] = {}
 """For each GPU, by its index: the bytes of memory that CUDA graphs use but PyTorch's
 peak counter misses."""
 _earlier_peak: dict[int, int] = {}
-"""For each GPU, by its index: the peak memory in bytes before this module last reset
-PyTorch's peak counter."""
+"""For each GPU, by its index: the peak memory in bytes before `growth_measured` or
+`graph_pools_changing` reset PyTorch's peak counter; 0 after `reset_peak`."""
 
 
 def reset_peak(device: torch.device | str = "cpu") -> None:
@@ -121,9 +121,9 @@ def _restart_counter(index: int, earlier_peak: int) -> None:
 
 
 def _measure_graph_pools(index: int) -> int:
-    """Return how much memory of a GPU is reserved for CUDA graphs, in bytes.
+    """Return the bytes of a GPU that are reserved for CUDA graphs but not allocated.
 
-    Memory that PyTorch already counts as allocated is left out.
+    PyTorch's peak counter counts only allocated memory, so it misses these bytes.
     """
     return sum(
         segment["total_size"] - segment["allocated_size"]
@@ -133,7 +133,7 @@ def _measure_graph_pools(index: int) -> int:
 
 
 class PeakMemory:
-    """Context manager: measure the growth of the process's CPU memory; Linux only."""
+    """Context manager: measure by how much this process's memory grows; Linux only."""
 
     megabytes: float
     """Peak of the resident memory within the `with` block minus the resident memory at

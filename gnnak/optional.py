@@ -1,4 +1,4 @@
-"""Find out whether the optional package Triton is installed and how it runs."""
+"""Find out whether Triton is installed and whether it interprets its kernels."""
 
 import importlib.util
 import os
@@ -12,9 +12,9 @@ def has_triton() -> bool:
 
 
 def interprets_triton() -> bool:
-    """Return whether TRITON_INTERPRET=1 is set.
+    """Return whether the environment variable TRITON_INTERPRET is 1.
 
-    Then Triton interprets its kernels instead of compiling them, so that they also run
-    on a CPU.
+    Triton then interprets kernels instead of compiling them, so that they also run on a
+    CPU.
     """
     return os.environ.get("TRITON_INTERPRET") == "1"

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Batch, Data
 
 Function = Callable[[Data], Tensor]
-"""The model to test, as a function that maps a `Data` or `Batch` to its output."""
+"""The model to test: a function that maps a `Data` or `Batch` to a tensor."""
 
 EDGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "empty": (0, []),
@@ -32,8 +32,8 @@ EDGES: dict[str, tuple[int, list[tuple[int, int]]]] = {
     "trailing isolated node": (4, [(0, 1), (1, 0), (1, 2), (2, 1)]),
     "star": (6, [(0, i) for i in range(1, 6)] + [(i, 0) for i in range(1, 6)]),
 }
-"""The graphs of `small_graphs`, by name. Each is a pair: the number of nodes, and the
-list of directed edges (source, target)."""
+"""The graphs of `small_graphs`, by name. Each graph is a pair: the number of nodes, and
+the list of directed edges (source, target)."""
 
 
 def small_graphs(
@@ -42,7 +42,7 @@ def small_graphs(
     dtype: torch.dtype = torch.double,
     seed: int = 0,
 ) -> dict[str, Data]:
-    """Return small graphs with random features that cover corner cases, by name.
+    """Return small graphs that cover corner cases, with random features.
 
     Args:
         channels: Number of columns of `x`.
@@ -76,7 +76,7 @@ def permute(data: Data, order: Tensor, seed: int = 0) -> Data:
 
     Args:
         data: The graph, on any device; it is not modified.
-        order: A permutation of the nodes, [n], on any device.
+        order: A permutation of the node indices, on any device.
         seed: Seed of the random order of the edges.
     """
     order = order.to(data.edge_index.device)
@@ -101,15 +101,16 @@ def assert_permutation_equivariant(
 ) -> None:
     """Assert that a model is equivariant to permutations of nodes and edges.
 
-    The nodes of `data` are permuted and its edges shuffled. If the output has one row
-    per node, its rows must then be permuted like the nodes; if it has one row per
-    graph, it must not change.
+    The nodes of `data` are permuted and the edges shuffled. An output with one row per
+    node must then be permuted like the nodes; an output with one row per graph must not
+    change.
 
     Args:
-        function: Maps a `Data` to node states [n, c] or to a graph state [1, c].
+        function: Maps a `Data` to a tensor with one row per node or one row per graph.
         data: The graph to test with.
         tolerance: Largest allowed difference, absolute and relative.
-        seed: Seed of the permutation, which is never the identity if n > 1.
+        seed: Seed of the random permutation, which is never the identity if there are
+            two or more nodes.
     """
     num_nodes = data.num_nodes
     order = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(seed))

@@ -1,4 +1,4 @@
-"""The letters for tensor axes, and types and checks of options, for all packages.
+"""Define the letters for tensor axes, and the types and checks of common options.
 
 Docstrings write tensor shapes with these letters:
 
@@ -23,15 +23,16 @@ from gnnak.errors import OptionError
 Encoding = Literal["centroid", "subgraph", "context"]
 """The three encodings of a node that a GNN-AK layer computes; see `gnnak.GNNAK`."""
 Reduce = Literal["sum", "mean"]
-"""How states are pooled."""
+"""How several node states are pooled into one: by their sum or by their mean."""
 FuseMode = Literal["concat", "sum"]
-"""How the encodings of a node are combined into its new state."""
+"""How a GNN-AK layer combines the encodings of a node into the node's new state: as a
+concatenation or as a sum."""
 HopMode = Literal["concat", "add"]
-"""How the embedding of a node's distance to the root enters the base GNN's input:
-concatenated with the node state, or added to it."""
+"""How the input of the base GNN is built from a node's state and the embedding of the
+node's distance to the root: by concatenation or by addition."""
 
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
-"""The names of all encodings."""
+"""The names of all encodings of a node that a GNN-AK layer can compute."""
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
@@ -54,7 +55,7 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
 def check_known(what: str, name: str, known: Iterable[str], more: str = "") -> None:
     """Raise `OptionError` if `name` is not one of the known names.
 
-    The message suggests the closest known name, if there is one, and lists all.
+    The error message lists all known names, and suggests a similar one if there is any.
 
     Args:
         what: What `name` names, such as "data set", for the error message.
@@ -112,9 +113,10 @@ def check_share(option: str, value: object) -> None:
 
 
 def check_encodings(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    """Return the names of encodings as a tuple, or raise `OptionError`.
+    """Validate the names of encodings and return them as a tuple.
 
-    It raises if there are no names, or if a name is unknown or occurs twice.
+    Raises:
+        OptionError: If there are no names, or if a name is unknown or occurs twice.
 
     >>> check_encodings(["subgraph", "context"])
     ('subgraph', 'context')

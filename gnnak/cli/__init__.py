@@ -15,9 +15,9 @@ from gnnak.training.processes.workers import follow_main, is_worker, main_is_gon
 
 
 def main() -> None:
-    """Run the command line, and exit with the code of the command.
+    """Run the command line and exit with the exit code of the command.
 
-    Wrong input prints one line and exits with code 2.
+    If the user's input is wrong, print one line and exit with code 2.
     """
     if is_worker():
         follow_main()
@@ -56,11 +56,11 @@ def _run_command() -> int | None:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """Print the message as an error, unless it is empty, and exit with `code`.
+    """Print an error message and exit with `code`.
 
-    Typer raises an error with an empty message after it has printed the help. A worker
-    process prints nothing if the main process has ended, because the main process then
-    has printed the error.
+    An empty message is not printed: Typer raises an error without a message after it
+    has printed the help. A worker process whose main process has ended prints nothing,
+    because the main process has already printed the error.
     """
     printed_by_main = is_worker() and main_is_gone(10.0)
     if message.strip() and not printed_by_main:

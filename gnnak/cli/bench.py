@@ -81,11 +81,12 @@ def bench(
     results: ResultsFolder = Path("results"),
     as_json: Json = False,
 ) -> None:
-    """Train for a few epochs; print the time and memory of one.
+    """Train for a few epochs; print the time and memory of one epoch.
 
-    The time of an epoch is the median of ordinary training epochs after a warm-up. The
-    times of its phases are measured in extra steps that synchronise with the GPU after
-    each phase, so their sum exceeds the epoch where steps are captured CUDA graphs.
+    The time of an epoch is the median over training epochs after a warm-up. The phases
+    of a step are timed in extra steps that synchronise with the GPU after each phase.
+    If training steps are captured as CUDA graphs, the phases therefore add up to more
+    than the epoch.
     """
     if growing is not None:
         check_choice("--grow", growing, GROWING)

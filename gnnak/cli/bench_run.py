@@ -1,7 +1,8 @@
 """The work of `gnnak bench`: measure training runs, store records, build tables.
 
 A record is a JSON object with the measurements of one run. The fast path uses fused
-kernels and captured steps; the plain path (`--plain`) is ordinary PyTorch.
+kernels and training steps captured as CUDA graphs; the plain path (`--plain`) is
+ordinary PyTorch.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,13 +40,14 @@ def measure(
         options: Number of graphs and epochs, and what else to measure.
         growing: The quantity to vary (a key of `growth.RANGES`), with one measurement
             per value; None = measure `config` as it is.
-        compare: Whether to measure both the fast and the plain path.
-        path: File that each record is appended to as soon as it is measured; None =
-            records are not stored.
+        compare: Whether to measure twice: on the fast path (fused kernels and captured
+            CUDA graphs) and on the plain path (ordinary PyTorch).
+        path: File to which each measurement is appended as soon as it is done; None =
+            measurements are not stored.
         notify: Function that is called with a text about the progress.
 
     Returns:
-        One record per measurement.
+        One record per measurement: a JSON object with times, memory and config.
     """
     records = []
     for record in _measured(config, places, machine, options, growing, compare, notify):
@@ -64,7 +66,7 @@ def _measured(
     compare: bool,
     notify: Notify,
 ) -> Iterable[Record]:
-    """Return the records of all measurements; arguments as in `measure`."""
+    """Measure and return the records; arguments as in `measure`."""
     if growing is not None:
         check_growing(growing, config)  # type: ignore[arg-type]
         load = partial(find_dataset, config, places)
@@ -88,14 +90,14 @@ ROWS: dict[str, Callable[[Record], str]] = {
     "kernels' share": lambda r: _optional((r["kernels"] or {}).get("share"), ".0%"),
     "plain / fast": lambda r: _optional(r["ratio"], ".2f"),
 }
-"""Rows of the table that `costs_table` builds: for each title, the function that
-formats the cell of a record."""
+"""Rows of the table that `costs_table` builds. Maps the title of each row to a function
+that returns the text of the row's cell, given the record of the cell's column."""
 
 
 def costs_table(records: Sequence[Record]) -> Table:
-    """Return a table of time and memory with one column per record.
+    """Return a table of time and memory with one column per measurement.
 
-    Rows of `ROWS` that are empty in all records are left out.
+    Rows without a value in any column are left out.
     """
     first = records[0]
     data, model = (first["config"][part]["name"] for part in ("data", "model"))
@@ -112,10 +114,11 @@ def costs_table(records: Sequence[Record]) -> Table:
 
 
 def footer(record: Record) -> str:
-    """Return the line below the table of costs.
+    """Return the line below the table of time and memory.
 
-    It tells the number of weights, whether the time is scaled up from some of the
-    graphs, and, without a GPU, that the ratio of the two paths is meaningless.
+    The line has the number of weights. It also says if the time was measured on some
+    graphs and scaled up, or if the fast and the plain path were compared without a GPU,
+    where both run the same code.
     """
     measured, total = record["graphs"], record["graphs_an_epoch"]
     line = f"{record['parameters']:,} weights"
@@ -127,7 +130,7 @@ def footer(record: Record) -> str:
 
 
 def kernels_table(record: Record) -> Table:
-    """Return a table of the GPU kernels that take the most time in a step."""
+    """Return a table of the GPU kernels that take the most time in a training step."""
     kernels = record["kernels"]
     table = Table("kernel", title=f"Kernels of a step, {_column(record)}")
     table.add_column("calls", justify="right")
@@ -142,9 +145,10 @@ def kernels_table(record: Record) -> Table:
 
 
 def _column(record: Record) -> str:
-    """Return the title of a record's column in the table of costs.
+    """Return the title of a record's column in the table of time and memory.
 
-    It is the growing quantity with its value, or else the path: "fast" or "plain".
+    With `--grow`, the title is the varied quantity and its value, such as "hops 2".
+    Otherwise it is "fast" or "plain".
     """
     if record["kind"] == "growth":
         return f"{record['what']} {record['value']}"

@@ -69,8 +69,8 @@ def describe(
 ) -> None:
     """Measure data sets and compare them with the figures in the paper.
 
-    Without names: all that are on disk or can be generated here. Means are over the
-    same graphs as the paper's: all, or the training graphs.
+    Without names, all data sets are measured that are on disk or can be generated.
+    Means are over all graphs, or over the training graphs where the paper's means are.
     """
     with stoppable_at_once():
         from gnnak.cli.datasets_run import describe_all, description_table

@@ -17,12 +17,12 @@ from gnnak.datasets import (
 from gnnak.datasets.describe import agrees, whereabouts
 
 NOT_LOCAL = ("download", "file only")
-"""What `whereabouts` returns for a data set that is not on disk and cannot be generated
-by gnnak. `gnnak datasets describe` without names skips such data sets."""
+"""Values that `whereabouts` returns for data sets that are not on disk and that gnnak
+cannot generate. `gnnak datasets describe` without names skips such data sets."""
 
 
 def rows(data_dir: Path | None) -> list[dict[str, Any]]:
-    """Return one row of `gnnak datasets list` per data set, as JSON objects.
+    """Return the rows of `gnnak datasets list`: one JSON object per data set.
 
     Args:
         data_dir: Folder with data files; None = the default folders.
@@ -52,7 +52,7 @@ def list_table(found: Sequence[dict[str, Any]]) -> Table:
 
 
 def list_targets() -> Iterator[str]:
-    """Yield one line for each data set with several targets, naming them."""
+    """For each data set with several targets, yield a line that lists the targets."""
     for entry in DATASETS.values():
         if entry.targets:
             yield f"targets of {entry.name}: {', '.join(entry.targets)}"
@@ -80,7 +80,7 @@ def describe_all(
 def prepare_all(
     names: Sequence[str], seed: int, data_dir: Path | None
 ) -> list[dict[str, Any]]:
-    """Load data sets; those that are generated or downloaded are cached on disk.
+    """Load data sets, so that generated and downloaded ones are cached on disk.
 
     Args:
         names: Names of the data sets.
@@ -110,7 +110,7 @@ def prepare_all(
 
 
 def description_table(found: Sequence[Description]) -> Table:
-    """Return the table of `gnnak datasets describe`."""
+    """Return the table of `gnnak datasets describe`, with one row per data set."""
     table = Table("data set", "graphs", title="Data sets (paper's figures in brackets)")
     for name in ("mean nodes", "mean edges"):
         table.add_column(name, justify="right")
@@ -130,10 +130,10 @@ def description_table(found: Sequence[Description]) -> Table:
 
 
 def _with_paper(measured: float, paper: str | None, over_training: bool) -> str:
-    """Format our mean over the graphs of a data set, with the paper's in brackets.
+    """Format a measured mean, followed by the paper's number in brackets, if any.
 
-    An asterisk says that the two differ, a `t` that they are means over the training
-    graphs only.
+    An asterisk means that the two numbers differ. A `t` means that both are means over
+    the training graphs only.
     """
     if paper is None:
         return f"{measured:.2f}"

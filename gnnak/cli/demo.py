@@ -1,4 +1,4 @@
-"""`gnnak demo`: train a GNN and its uplifted form on generated graphs."""
+"""`gnnak demo`: train GIN and GIN-AK+ on generated graphs and compare them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def demo(
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")
     ] = False,
 ) -> None:
-    """Train a GNN and its uplifted form, and compare their accuracy.
+    """Train a GIN and a GIN-AK+, which runs the GIN on subgraphs; compare both.
 
     The task: does this 4-regular graph have a triangle? To message passing all nodes
     of a regular graph look the same, so the plain GIN stays at chance (50 %); GIN-AK+

@@ -19,14 +19,16 @@ MODELS = ("gin", "gin-ak+")
 
 
 def train_models(epochs: int, seed: int) -> dict[str, Record]:
-    """Train each model as `gnnak train triangles` does, in a temporary folder.
+    """Train GIN and GIN-AK+ on the data set `triangles`, as `gnnak train` does.
+
+    The checkpoints are written to a temporary folder.
 
     Args:
         epochs: Number of epochs that each model is trained for.
         seed: Seed of graphs and weights.
 
     Returns:
-        The JSON record of each run (scores, learning curves), by name of the model.
+        For each model, a JSON object with its scores and learning curves.
     """
     dataset = load_dataset("triangles", seed=seed)
     options = {"train.epochs": epochs, "train.seed": seed, "data.seed": seed}

@@ -1,4 +1,4 @@
-"""`gnnak evaluate`: score a checkpoint."""
+"""`gnnak evaluate`: score a trained model, given its checkpoint."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`gnnak extract`: measure rooted subgraphs before training on them."""
+"""`gnnak extract`: measure the sizes of rooted subgraphs before training on them."""
 
 import json
 from typing import Annotated
@@ -22,7 +22,8 @@ Examples:
     gnnak extract counting --num-hops 2 --sample 500 --channels 64 --json
 """
 HOPS, LENGTH, REPEATS = 3, 10, 5
-"""Default radius of the egonets, steps of a random walk, and walks from each root."""
+"""Defaults: the radius of the egonets, the number of steps of a random walk, and the
+number of walks from each root."""
 
 
 def extract(
@@ -56,10 +57,11 @@ def extract(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Measure the rooted subgraphs of a data set and the memory to train on them.
+    """Count the rooted subgraphs of a data set; estimate the memory to train on them.
 
-    The estimate is 4 bytes x layers x (channels + 16) x (15 x node copies + edge
-    copies) of a batch: what a GIN-AK+ saves for the backward pass, in float32.
+    A node copy (edge copy) is a node (edge) as it occurs in one rooted subgraph. The
+    memory is 4 bytes x layers x (channels + 16) x (15 x node copies + edge copies) of
+    a batch: the float32 tensors that GIN-AK+ saves for the backward pass.
     """
     if walks and num_hops is not None:
         raise OptionError("--num-hops means nothing to --walks; drop one of them.")

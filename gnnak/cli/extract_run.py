@@ -1,6 +1,7 @@
 """The work of `gnnak extract`: extract rooted subgraphs and summarise their sizes.
 
-A node copy is a node, an edge copy an edge, as seen in one rooted subgraph.
+A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
+one rooted subgraph.
 """
 
 import torch
@@ -24,12 +25,13 @@ def measure(
     Args:
         dataset: The data set.
         extractor: Extracts egonets or random walks.
-        sample: Maximal number of graphs to measure; if the data set has more, they are
-            chosen at random.
-        seed: Seed of this choice and of random walks.
+        sample: Maximal number of graphs to measure; a larger data set is sampled at
+            random.
+        seed: Seed of the sampled graphs and of random walks.
 
     Returns:
-        The number of nodes, node copies and edge copies of each graph.
+        For each graph its number of nodes, and the total numbers of nodes and edges of
+        its rooted subgraphs.
     """
     graphs = _sampled(len(dataset.store), sample, seed)
     if not len(graphs):
@@ -57,10 +59,11 @@ def measure(
 def summary(
     sizes: SubgraphSizes, batch_size: int, num_layers: int, channels: int
 ) -> dict[str, object]:
-    """Summarise the sizes, and estimate the size and memory of a training batch.
+    """Summarise the sizes of rooted subgraphs, and estimate the memory of a batch.
 
     Args:
-        sizes: Number of nodes, node copies and edge copies of each graph.
+        sizes: For each graph its number of nodes, and the total numbers of nodes and
+            edges of its rooted subgraphs.
         batch_size: Number of graphs in a batch.
         num_layers: Number of GNN-AK layers of the model.
         channels: Number of hidden channels of the model.
@@ -87,9 +90,9 @@ def summary(
 
 
 def _sampled(total: int, sample: int, seed: int) -> Tensor:
-    """Return the indices of the graphs to measure, in ascending order.
+    """Return the sorted indices of `sample` random graphs out of `total`.
 
-    These are all `total` graphs, or `sample` random ones if that is fewer.
+    If `total` is at most `sample`, the indices of all graphs are returned.
     """
     if total <= sample:
         return torch.arange(total)

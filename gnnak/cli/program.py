@@ -52,7 +52,7 @@ def _options(
         is_eager=True,
     ),
 ) -> None:
-    """Options of `gnnak` without a command."""
+    """Define the options that `gnnak` takes without a command."""
 
 
 app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)

@@ -33,8 +33,8 @@ def report(
 ) -> None:
     """Write one HTML page with all results.
 
-    It shows our numbers next to the paper's, learning curves, time and memory of an
-    epoch, and pictures.
+    The page shows our numbers next to the paper's, learning curves, time and
+    memory of an epoch, and pictures.
 
     Styles and pictures are inline: the page loads no other file.
     """

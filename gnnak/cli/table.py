@@ -1,4 +1,4 @@
-"""`gnnak table`: show the paper's tables with our numbers, and run missing runs."""
+"""`gnnak table`: show the paper's tables with our numbers; train missing models."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def table(
 ) -> None:
     """Show tables of the paper with our numbers next to the paper's.
 
-    Our numbers come from the records in the results folder. A cell that was trained for
-    fewer epochs, seeds or folds than the paper's is shown with a footnote.
+    Our numbers come from the records in the results folder. A number
+    from fewer epochs, seeds or folds than in the paper has a footnote.
     """
     check_choice("--format", shape, FORMATS)
     with stoppable_at_once():

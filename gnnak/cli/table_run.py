@@ -1,7 +1,7 @@
 """The work of `gnnak table --run`: do the runs that have no record yet.
 
-A record is the JSON object with the results of one training run, or with the statistics
-of a data set.
+Results are stored as records. A record is a JSON object with the results of one
+training run, or with the statistics of a data set.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ def find_missing(
         tables: The tables.
         results: Folder of the records.
         seeds: Number of seeds; None = as many as in the paper.
-        only: Return only runs of cells whose title contains this text, and data sets
-            whose name contains it.
+        only: Text to select by. Return only runs for table cells whose title contains
+            this text, and data sets whose name contains this text.
 
     Returns:
-        The runs without a record, and the data sets without a statistics record.
+        The missing runs, and the names of the data sets without statistics.
     """
     records, known = RunRecords.read(results), read_statistics(results)
     jobs = [j for table in tables for j in pending_runs(table, records, seeds, only)]
@@ -41,9 +41,9 @@ def find_missing(
 def run_missing(
     jobs: Sequence[Job], datasets: Sequence[str], schedule: Schedule, console: Console
 ) -> list[str]:
-    """Do the missing runs and measure the missing data sets.
+    """Train the missing runs and compute the missing statistics of data sets.
 
-    If one fails, its error is printed, and the others continue.
+    If a run or a data set fails, the error is printed and the others continue.
 
     Args:
         jobs: Runs that have no record.

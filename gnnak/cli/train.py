@@ -92,7 +92,7 @@ def train(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model on a data set, test it, and append a record to the results."""
+    """Train a model on a data set, test it, and append the scores to the results."""
     with stoppable_at_once():
         from lightning.fabric.utilities.rank_zero import rank_zero_only
 

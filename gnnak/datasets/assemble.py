@@ -25,12 +25,12 @@ def read_or_make(
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
     Args:
-        file_name: Name of the npz file, as `read_npz` reads it.
+        file_name: Name of the npz file, in the format of `read_npz`.
         request: Folder, seed and other options given by the user.
-        make: Generates or downloads the graphs, with each undirected edge stored once;
-            None if the graphs can only be read from a file.
-        seeded: Whether the graphs depend on the seed. If True, the file, which has the
-            graphs of seed 0, is only read if the seed is 0.
+        make: Function that generates or downloads the graphs, with each undirected edge
+            stored once; None if the graphs can only be read from a file.
+        seeded: Whether the graphs depend on the seed. If True, the file is ignored
+            unless the seed is 0, because the file has the graphs of seed 0.
 
     Returns:
         The graphs, with both directions of every edge, and where they come from: the
@@ -60,7 +60,7 @@ def read_or_download(
     """Read a data file if it exists, else download the graphs and cache them on disk.
 
     Args:
-        file_name: Name of the npz file, as `read_npz` reads it.
+        file_name: Name of the npz file, in the format of `read_npz`.
         request: Folder, seed and other options given by the user.
         fetch: Function that takes a folder, downloads the data set into it and returns
             the graphs.
@@ -88,8 +88,8 @@ def build(
         source: Where the graphs come from: a file name, `generated (seed 0)`, ...
         node_features: Whether the node features are categorical or continuous, and how
             many categories or channels they have; inferred from `x` if None.
-        edge_features: The same for the edge features; inferred from `edge_attr` if
-            None.
+        edge_features: Type and size of the edge features, like `node_features`;
+            inferred from `edge_attr` if None.
 
     Raises:
         FileFormatError: If the targets or features do not fit the data set.
@@ -119,7 +119,7 @@ def build(
 
 
 def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> None:
-    """Raise `FileFormatError` if targets are not finite, or classes are not integers.
+    """Raise `FileFormatError` if targets are not finite or, if `whole`, not integers.
 
     Multilabel targets are not checked, since they are NaN where the label is unknown.
     """
@@ -136,9 +136,9 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
 def _check_fits(
     source: str, key: str, found: Features | None, wanted: Features | None, name: str
 ) -> None:
-    """Raise `FileFormatError` if a file does not have the features of its data set.
+    """Raise `FileFormatError` if a file's features differ from those of the data set.
 
-    A file may have fewer categories than the data set, since some may not occur in it.
+    The file may have fewer categories, because some categories may not occur in it.
     """
     fits = found == wanted
     if isinstance(found, Categorical) and isinstance(wanted, Categorical):

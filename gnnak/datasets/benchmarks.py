@@ -1,4 +1,4 @@
-"""Loaders of the real-world data sets: they read a file, else download the data."""
+"""Loaders of the real-world data sets, which read a data file or download the data."""
 
 import hashlib
 from dataclasses import replace
@@ -29,7 +29,7 @@ ATOM_TYPES, BOND_TYPES = 28, 4
 """Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
 MAX_PIXEL = 255.0
 """Largest colour or coordinate in the superpixel file; `load_cifar10` divides the
-features by it."""
+features by this number."""
 
 
 def load_zinc(info: DatasetInfo, request: Request) -> Dataset:
@@ -73,7 +73,10 @@ def degrees(store: GraphStore) -> Tensor:
 
 
 def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
-    """Load CIFAR10 superpixels; edges are computed from `x` and cached on disk."""
+    """Load CIFAR10 as graphs of superpixels, each joined to similar superpixels.
+
+    The edges are computed from the colours and positions in `x` and cached on disk.
+    """
     file_name = "cifar10-superpixels.npz"
     path = find_file(file_name, request.data_dir)
     if path is None:
@@ -94,7 +97,7 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
     """Add edges to the superpixel graphs, each undirected edge stored once.
 
-    `x` stays integer; `load_cifar10` scales it.
+    The features `x` remain integers from 0 to 255.
     """
     parts, step = [], 16 * CHUNK
     total = len(pixels.store)
@@ -107,7 +110,7 @@ def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:
 
 
 def _digest(store: GraphStore) -> str:
-    """Return a hash of the superpixels, which is part of the cache file name."""
+    """Return a hash of the superpixels, for the name of the cache file."""
     assert store.x is not None
     content = hashlib.sha256(store.num_nodes.numpy().tobytes())
     content.update(store.x.to(torch.uint8).numpy().tobytes())

@@ -17,7 +17,8 @@ from gnnak.graphs.readers.files import write_bytes
 from gnnak.graphs.reverse_edges import with_reverse_edges
 
 VERSION = 1
-"""Part of the cache file names; increased when a release generates other graphs."""
+"""Version number in the names of cache files. A release that generates different graphs
+increases the number, so that old cache files are not read."""
 
 Progress = Callable[[int, int], None]
 """Progress callback, called as `progress(done, total)`."""
@@ -35,10 +36,10 @@ class Request:
     """Name of the target to predict, for data sets with several targets; None for the
     default target."""
     seed: int = 0
-    """Seed of everything random: generated graphs and random folds."""
+    """Seed of generated graphs and random folds."""
     data_dir: str | None = None
-    """Folder that is searched first for data files; None to search only `GNNAK_DATA`
-    and the cache folder."""
+    """Folder that is searched first for data files; None to search only the folder in
+    the environment variable `GNNAK_DATA`, and the cache folder."""
     progress: Progress = no_progress
     """Callback `progress(done, total)`, called while graphs are generated or edges are
     computed."""
@@ -54,16 +55,15 @@ def cached_path(name: str, *options: object) -> Path:
 
 
 def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
-    """Read graphs from a cache file; if it does not exist, call `make` and write it.
+    """Read graphs from a cache file; if there is none, create the graphs and the file.
 
-    A second call, which reads the file, returns the same graphs with edges in the same
-    order. If the cache folder is not writable, a warning is logged and the graphs are
-    returned anyway.
+    In both cases the graphs and the order of their edges are the same. If the cache
+    folder is not writable, a warning is logged and the graphs are returned anyway.
 
     Args:
         path: The cache file, from `cached_path`.
-        make: Generates or downloads the graphs, with each undirected edge stored
-            *once*.
+        make: Function that generates or downloads the graphs, with each undirected edge
+            stored *once*.
 
     Returns:
         The graphs with both directions of every edge.
@@ -89,7 +89,7 @@ def load_cached(path: Path, make: Callable[[], GraphFile]) -> GraphFile:
 
 
 def _with_x(file: GraphFile) -> GraphFile:
-    """Set `x` to zeros, [n, 1], if it is None, as `read_npz` does."""
+    """If the graphs have no node features `x`, set `x` to zeros, [n, 1]."""
     if file.store.x is not None:
         return file
     x = torch.zeros(int(file.store.num_nodes.sum()), 1, dtype=torch.long)
@@ -99,8 +99,8 @@ def _with_x(file: GraphFile) -> GraphFile:
 def write_one_direction(path: Path, once: GraphFile) -> None:
     """Write graphs to an npz file, atomically; each undirected edge is stored once.
 
-    This is faster than `write_npz`, which sorts all edges to find their reverse edges,
-    and is meant for tens of millions of edges.
+    For tens of millions of edges, this is faster than `write_npz`, which sorts all
+    edges to find their reverse edges.
 
     Args:
         path: The file to write.

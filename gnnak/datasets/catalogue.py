@@ -10,11 +10,11 @@ from gnnak.datasets.record import DatasetInfo, Metric, Protocol, Task
 from gnnak.nn.features import Categorical
 
 HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
-"""Protocols (ways to split and score a data set) of a data set whose default protocol
-is `held-out`. A user can choose `published` instead."""
+"""Protocols (ways to split and score a data set) that a user can choose from. The
+first, `held-out`, is the default."""
 PUBLISHED_FIRST: tuple[Protocol, ...] = ("published", "held-out")
-"""Protocols (ways to split and score a data set) of a data set whose default protocol
-is `published`. A user can choose `held-out` instead."""
+"""Protocols (ways to split and score a data set) that a user can choose from. The
+first, `published`, is the default."""
 
 
 def _info(

@@ -1,4 +1,4 @@
-"""Count small substructures: the targets of the counting task."""
+"""Count small substructures, such as triangles: the targets of the counting task."""
 
 from typing import Literal, get_args
 
@@ -18,10 +18,12 @@ MAX_NODES = 512
 def count_substructures(store: GraphStore, substructure: Substructure) -> Tensor:
     r"""Count one substructure in every graph; return the counts, [g], float64.
 
-    With $A$ the adjacency matrix and $d$ the degrees: triangles are
-    $\text{tr}\,A^3 / 6$, tailed triangles $\sum_i (A^3)_{ii} / 2 \cdot (d_i - 2)$,
-    3-stars $\sum_i \binom{d_i}{3}$, and 4-cycles
-    $(\text{tr}\,A^4 + \text{tr}\,A^2 - 2 \sum_{ij} (A^2)_{ij}) / 8$.
+    With $A$ the adjacency matrix and $d_i$ the degree of node $i$, the counts are:
+
+    - `triangle`: $\text{tr}\,A^3 / 6$.
+    - `tailed-triangle`: $\sum_i (A^3)_{ii} / 2 \cdot (d_i - 2)$.
+    - `star`, with three leaves: $\sum_i \binom{d_i}{3}$.
+    - `4-cycle`: $(\text{tr}\,A^4 + \text{tr}\,A^2 - 2 \sum_{ij} (A^2)_{ij}) / 8$.
 
     Args:
         store: Simple undirected graphs of at most `MAX_NODES` nodes.

@@ -1,4 +1,4 @@
-"""Generate the random graphs of the substructure-counting task."""
+"""Generate random graphs for the task of counting substructures."""
 
 import numpy as np
 import torch
@@ -53,8 +53,8 @@ def regular_edges(
 
     This is the pairing model: each node has `degree` stubs (half-edges), and stubs are
     paired at random to form edges. Stubs whose pair would be a self loop or a duplicate
-    edge are shuffled and paired again. If stubs are left after 100 rounds, the sampling
-    starts again without edges.
+    edge are shuffled and paired again. If stubs are left after 100 rounds, all edges
+    are discarded and the sampling starts again.
 
     Returns:
         The undirected edges, each once, from the lower to the higher node, [e, 2].

@@ -37,8 +37,8 @@ class Description:
     """Type and size of the node features, for example `categorical 28` for 28
     categories."""
     edge_features: str
-    """Type and size of the edge features, as for nodes; empty if edges have no
-    features."""
+    """Type and size of the edge features, for example `categorical 4` for 4 categories;
+    empty if edges have no features."""
     task: str
     """The task: regression, classification or multilabel."""
     outputs: int
@@ -72,7 +72,7 @@ class Description:
 
 
 def describe_dataset(entry: Entry, dataset: Dataset) -> Description:
-    """Compute the statistics of a data set, next to those of the paper.
+    """Compute the statistics of a data set, and add those that the paper prints.
 
     Args:
         entry: The data set's entry in `DATASETS`, with the paper's statistics.
@@ -136,11 +136,13 @@ def whereabouts(entry: Entry, data_dir: str | os.PathLike[str] | None = None) ->
 
     Args:
         entry: The data set's entry in `DATASETS`.
-        data_dir: Folder that is searched first for the data file, or None.
+        data_dir: Folder that is searched first for the data file; None = only the
+            default folders are searched.
 
     Returns:
-        `at hand` if the data file is found, else the `origin` of the entry: `built`,
-        `generated`, `download` or `file only`.
+        `at hand` if the data file is found, else the `origin` of the entry: `built` (by
+        a deterministic construction), `generated` (at random), `download`, or
+        `file only` (loading fails without the file).
     """
     found = entry.file_name and find_file(entry.file_name, data_dir)
     return "at hand" if found else entry.origin

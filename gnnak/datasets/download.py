@@ -27,12 +27,16 @@ TU_NAMES = {
 
 
 def download(file_name: str, fetch: Callable[[Path], GraphFile]) -> GraphFile:
-    """Download a data set into the cache folder; return each undirected edge once.
+    """Download a data set into the cache folder and return the graphs.
 
     Args:
-        file_name: The npz file that the error message asks for if the download fails.
+        file_name: Name of the npz file that the user can provide if the download fails;
+            the error message contains this name.
         fetch: Function that takes a folder, downloads the data set into it and returns
             the graphs.
+
+    Returns:
+        The graphs with each undirected edge stored once.
 
     Raises:
         FileFormatError: If the download fails; the message says which file to put into
@@ -67,10 +71,9 @@ def fetch_zinc(folder: Path) -> GraphFile:
 def fetch_cifar10(folder: Path) -> GraphFile:
     """Download the CIFAR10 superpixels through PyG, without their edges.
 
-    The published edges, directed ones to the 8 nearest neighbours, are dropped. The
-    caller computes undirected edges with `superpixel_edges`, as it does for the npz
-    file. `x` is scaled to integers from 0 to 255: three colours, then row and column of
-    the centre.
+    The published directed edges are dropped, because `load_cifar10` computes undirected
+    edges with `superpixel_edges`. `x` is scaled to integers from 0 to 255: three
+    colours, then row and column of the superpixel's centre.
     """
     from torch_geometric.datasets import GNNBenchmarkDataset
 
@@ -142,7 +145,7 @@ def _stacked(arrays: list[Any]) -> Tensor:
 
 
 def _concatenated(stores: Iterable[GraphStore]) -> GraphFile:
-    """Concatenate the training, validation and test graphs and record their split."""
+    """Concatenate training, validation and test graphs; return them with the split."""
     parts = list(stores)
     sizes = torch.tensor([len(part) for part in parts])
     split = torch.arange(len(parts)).repeat_interleave(sizes)

@@ -14,17 +14,17 @@ class Published(NamedTuple):
     graphs: str
     """Number of graphs; written as `train / validation / test` if there is a split."""
     nodes: str
-    """Mean number of nodes per graph."""
+    """Mean number of nodes per graph, as printed in the paper."""
     edges: str
-    """Mean number of edges per graph."""
+    """Mean number of edges per graph, as printed in the paper."""
     once: bool = False
     """Whether `edges` counts an undirected edge as one edge instead of two."""
     over_training: tuple[str, ...] = ()
     """Which of `"nodes"` and `"edges"` are means over the training graphs only; empty
     if both means are over all graphs."""
     note: str = ""
-    """Known reason why the printed numbers differ from the data; empty if no reason is
-    known."""
+    """Known reason why the paper's numbers differ from the measured ones; empty if no
+    reason is known."""
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,14 @@ def cache_dir() -> Path:
 
 
 def find_file(file_name: str, data_dir: str | os.PathLike[str] | None) -> Path | None:
-    """Find a data file in `data_dir`, the folder `GNNAK_DATA` or the cache folder.
+    """Find a data file in `data_dir`, the user's data folder or the cache folder.
 
-    The folders are searched in this order; `GNNAK_DATA` is an environment variable.
+    The folders are searched in this order. The user's data folder is the value of the
+    environment variable `GNNAK_DATA`.
 
     Args:
         file_name: Name of the file, without a folder.
-        data_dir: The folder to search first; it must exist. None to skip it.
+        data_dir: The folder to search first; None = search the other folders only.
 
     Returns:
         The path of the first file found; None if no folder has the file.

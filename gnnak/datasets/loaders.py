@@ -1,4 +1,4 @@
-"""Loaders of the synthetic data sets: they generate graphs or read a file."""
+"""Loaders of the synthetic data sets, which generate graphs or read a data file."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,9 +41,8 @@ def load_triangles(info: DatasetInfo, request: Request) -> Dataset:
 def load_exp(info: DatasetInfo, request: Request) -> Dataset:
     """Load EXP from its file: pairs of graphs that 1-WL cannot distinguish.
 
-    1-WL is the Weisfeiler-Leman test, or colour refinement.
-    Graphs 2i and 2i + 1 are a pair. There are ten folds; both graphs of a pair are in
-    the same fold.
+    1-WL is the Weisfeiler-Leman test, or colour refinement. Graphs 2i and 2i + 1 are a
+    pair. There are ten folds; both graphs of a pair are in the same fold.
     """
     file, source = read_or_make("exp.npz", request)
     pair = torch.arange(len(file.store)) // 2
@@ -52,7 +51,11 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_exp_like(info: DatasetInfo, request: Request) -> Dataset:
-    """Load generated pairs of graphs that 1-WL cannot distinguish, as those of EXP."""
+    """Load EXP-like: generated pairs of graphs that 1-WL cannot distinguish.
+
+    1-WL is the Weisfeiler-Leman test, or colour refinement. The published data set EXP
+    has similar pairs.
+    """
     return _generated(info, request, pairs.exp_like_graphs)
 
 
@@ -89,7 +92,7 @@ def load_sr25(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_counting(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the counting task: the target is the number of one substructure per graph.
+    """Load the counting task: predict how often a substructure occurs in a graph.
 
     The counts are divided by their standard deviation over all graphs, including
     validation and test graphs.
@@ -103,9 +106,9 @@ def load_counting(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_properties(info: DatasetInfo, request: Request) -> Dataset:
-    """Load the graph-properties task: the target is one property of random graphs.
+    """Load the graph-properties task: predict one property, such as the diameter.
 
-    The values are divided by their maximum over the training graphs.
+    The targets are divided by their maximum over the training graphs.
     """
     make = partial(property_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("properties.npz", request, make, seeded=True)
@@ -116,7 +119,7 @@ def load_properties(info: DatasetInfo, request: Request) -> Dataset:
 
 
 def load_pattern(info: DatasetInfo, request: Request) -> Dataset:
-    """Load PATTERN: predict which nodes belong to a hidden pattern."""
+    """Load PATTERN: predict which nodes of a graph belong to a hidden subgraph."""
     make = partial(pattern_graphs, request.seed, progress=request.progress)
     file, source = read_or_make("pattern.npz", request, make, seeded=True)
     return build(info, file, source)

@@ -1,6 +1,7 @@
 """Generate the data sets EXP-like, CSL and CFI: similar graphs with different labels.
 
-CSL are circular skip link graphs, CFI are Cai-Fürer-Immerman graphs.
+EXP-like imitates the published data set EXP, CSL are circular skip link graphs, and CFI
+are Cai-Fürer-Immerman graphs.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from gnnak.graphs.named import Graph
 
 EXP_LIKE_PAIRS, CSL_COPIES, CFI_COPIES = 600, 15, 10
 CORES = tuple(range(3, 9))
-"""Possible lengths of the short cycles in `exp_like_graphs`."""
+"""Possible numbers of nodes of the two short cycles in `exp_like_graphs`."""
 
 CFI_BASES = {
     "K4": nx.complete_graph(4),
@@ -34,8 +35,8 @@ all are cubic (every node has three neighbours)."""
 def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
     """Generate ten circular skip link (CSL) graphs, each `copies` times.
 
-    The nodes of each generated graph are permuted at random. `y` is the class, 0 to 9:
-    which of the ten graphs it is. There are five stratified folds.
+    The nodes of each generated graph are permuted at random. The class `y`, 0 to 9,
+    tells which of the ten graphs was permuted. There are five stratified folds.
 
     Args:
         seed: Seed of the random permutations and folds.
@@ -49,17 +50,17 @@ def csl_graphs(seed: int = 0, copies: int = CSL_COPIES) -> GraphFile:
 
 
 def cfi_graphs(seed: int = 0, copies: int = CFI_COPIES) -> GraphFile:
-    """Generate Cai-Fürer-Immerman (CFI) pairs for all `CFI_BASES`, `copies` times each.
+    """Generate pairs of Cai-Fürer-Immerman (CFI) graphs from each of `CFI_BASES`.
 
-    The nodes of each graph are permuted at random. Graphs 2i and 2i + 1 are a pair: `y`
-    is 0 for the original graph and 1 for the twisted graph. There are ten folds; both
-    graphs of a pair are in the same fold. As in CSL, test graphs are node permutations
-    of training graphs, so any model that can distinguish the two graphs of a pair can
+    Graphs 2i and 2i + 1 are a pair: `y` is 0 for the original graph and 1 for the
+    twisted graph. The nodes of each graph are permuted at random. There are ten folds;
+    both graphs of a pair are in the same fold. Test graphs are node permutations of
+    training graphs, so any model that can distinguish the two graphs of a pair can
     solve the task.
 
     Args:
         seed: Seed of the random permutations and folds.
-        copies: How often each pair is generated, with different permutations.
+        copies: Number of pairs per base graph, with different permutations.
     """
     random = np.random.default_rng([seed, 2])
     pairs = [cfi_pair(base) for base in CFI_BASES.values()]
@@ -77,9 +78,9 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
     pair. Each graph contains a core: one cycle of 2m nodes (class 0) or two cycles of m
     nodes (class 1). The same tree is attached to every core node, and both graphs of a
     pair get the same random graph as a further component. Node features are random
-    bits, the same for every attached tree and in both graphs. The two graphs are not
-    isomorphic, but every stable 1-WL colour occurs equally often in both. There are ten
-    folds; both graphs of a pair are in the same fold.
+    bits: all attached trees have the same bits, and both graphs of a pair have the same
+    bits. The two graphs are not isomorphic, but every stable 1-WL colour occurs equally
+    often in both. There are ten folds; both graphs of a pair are in the same fold.
 
     Args:
         seed: Seed of the graphs and folds.
@@ -108,10 +109,11 @@ def exp_like_graphs(seed: int = 0, num_pairs: int = EXP_LIKE_PAIRS) -> GraphFile
 
 
 def _with_core(lengths: list[int], parent: list[int], extra: nx.Graph) -> Graph:
-    """Build cycles with the same tree attached to every node, plus a further component.
+    """Build a graph: cycles with the same tree attached to every node, and `extra`.
 
-    `parent` lists the parent of each node of the tree except its root, which is the
-    node of the cycle; `extra` is the further component.
+    `lengths` has the number of nodes of each cycle. `parent` has the parent of each
+    tree node except the root, which is a node of the cycle. `extra` is not joined to
+    the cycles.
     """
     tree_size = len(parent) + 1
     edges: list[tuple[int, int]] = []
@@ -137,7 +139,8 @@ def relabelled(
     """Permute the nodes of every graph at random and collect the graphs in a store.
 
     Args:
-        graphs: `(edge_index, num_nodes)`, with both directions of every edge.
+        graphs: `(edge_index, num_nodes)` of each graph, with both directions of every
+            edge.
         y: The class of each graph, [g].
         random: Random number generator.
         features: For each graph an integer per node, [n]; zeros if None.

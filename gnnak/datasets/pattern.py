@@ -1,6 +1,7 @@
-"""Generate the data set PATTERN: communities of nodes, and a hidden random pattern.
+"""Generate the data set PATTERN: graphs of communities that hide a pattern.
 
-The task is to predict for every node whether it belongs to the pattern.
+The pattern is a random subgraph. The task is to predict for every node whether the node
+belongs to the pattern.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from gnnak.graphs import GraphFile, GraphStore
 PARTS = (10_000, 2_000, 2_000)
 """Number of graphs for training, validation and test."""
 COMMUNITIES, PATTERNS, COLORS = 5, 100, 3
-"""Number of communities per graph, of patterns to choose from, and of node colours."""
+"""Numbers of communities per graph, of different patterns, and of node colours."""
 SMALLEST, LARGEST = 5, 35
 """Bounds on the number of nodes of a community or pattern: at least `SMALLEST`, less
 than `LARGEST`."""
@@ -76,10 +77,11 @@ def pattern_graphs(
 def _chunk(
     pattern_size: Ints, pattern: Bools, color: Ints, random: np.random.Generator
 ) -> tuple[Ints, Ints, NDArray[np.uint8], Ints, Ints]:
-    """Generate some graphs, given the pattern of each of them.
+    """Generate a chunk of graphs, given the pattern of each graph.
 
-    Returns the number of nodes and the number of edges of each graph, the edges of all
-    graphs, and the colours and labels of all nodes.
+    The first three arguments are the number of nodes, the adjacency matrix and the node
+    colours of each graph's pattern. Returns the number of nodes and the number of edges
+    of each graph, the edges of all graphs, and the colours and labels of all nodes.
     """
     graphs = len(pattern_size)
     communities = random.integers(SMALLEST, LARGEST, (graphs, COMMUNITIES))
@@ -104,8 +106,9 @@ def _chunk(
 def _join(block: Ints, pattern: Bools, random: np.random.Generator) -> Bools:
     """Sample the edges of graphs; return the upper triangles of adjacency matrices.
 
-    `block` tells which part of its graph each node is in: 0 is the pattern, 1 to 5 are
-    the communities.
+    `block` [g, n] tells which part of its graph each node is in: 0 is the pattern, 1 to
+    5 are the communities. Edges inside the pattern are not sampled but copied from
+    `pattern`, the adjacency matrices of the patterns.
     """
     graphs, width = block.shape
     same = block[:, :, None] == block[:, None, :]

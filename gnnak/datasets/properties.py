@@ -1,4 +1,4 @@
-"""Compute properties of graphs: the targets of the graph-properties task."""
+"""Compute properties of graphs, such as the diameter, that a model is to predict."""
 
 from typing import Literal, get_args
 
@@ -19,11 +19,11 @@ CHUNK = 512
 def graph_property(store: GraphStore, name: Property) -> Tensor:
     r"""Compute one property of every graph; return the values, [g], float64.
 
-    With $A$ the adjacency matrix, $d(i, j)$ the distance of two connected nodes,
-    and $e(i) = \max_j d(i, j)$ the eccentricity of node $i$ in its connected component:
+    With $A$ the adjacency matrix, $d(i, j)$ the distance of two nodes in the same
+    component, and $e(i) = \max_j d(i, j)$ the eccentricity of node $i$:
 
     - `connected`: 1 if the graph is connected, else 0.
-    - `connected-legacy`: 1 if $A^{2^k}$ with $2^k \ge 2n$ has no zero, else 0, for n
+    - `connected-legacy`: 1 if $A^{2^k}$ has no zero, else 0, where $2^k \ge 2n$ for n
       nodes. This is the published label, but it is wrong: even powers of the adjacency
       matrix of a bipartite graph always have zeros, so connected bipartite graphs get
       label 0.
@@ -32,7 +32,7 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
     - `radius`: $\min_i e(i)$; for a disconnected graph the smallest radius of its
       components.
     - `spectral-radius`: the largest eigenvalue of $A$. The published data call this
-      radius.
+      number the radius.
 
     Args:
         store: Simple undirected graphs of at most `counting.MAX_NODES` nodes.
@@ -56,7 +56,7 @@ def graph_property(store: GraphStore, name: Property) -> Tensor:
 def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
     """Compute one property of each graph from padded adjacency matrices.
 
-    `real` tells which nodes are not padding.
+    `real` [g, n] is True for nodes and False for padding.
     """
     if name == "spectral-radius":
         return torch.linalg.eigvalsh(matrix).amax(dim=1)
@@ -76,7 +76,7 @@ def _property(matrix: Tensor, real: Tensor, name: Property) -> Tensor:
 
 
 def _distances(matrix: Tensor) -> Tensor:
-    """Return the distances of all pairs of nodes; -1 if there is no path."""
+    """Return the distances of all pairs of nodes; -1 for pairs without a path."""
     size = matrix.size(1)
     reached = torch.eye(size, dtype=matrix.dtype).expand_as(matrix)
     hops = torch.where(reached > 0, 0, -1)

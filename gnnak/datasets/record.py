@@ -20,14 +20,16 @@ Metric = Literal[
     "mae", "log10-mse", "accuracy", "class-recall", "roc-auc", "average-precision"
 ]
 """Name of the metric. `class-recall` is the recall averaged over classes; `roc-auc` and
-`average-precision` are averaged over the label columns that contain both labels."""
+`average-precision` are averaged over the label columns that contain both 0 and 1."""
 Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
-`split`: the data set has fixed training, validation and test graphs. `published`: as in
-the paper's code, which may train or select the model on test graphs. `held-out`:
-training, validation and test graphs are different folds; if the data set has no folds,
-its graphs are split as in `published`, but the model is scored in evaluation mode.
+- `split`: the data set has fixed training, validation and test graphs.
+- `published`: as in the paper's code. Either one fold is used for validation and test,
+  or all graphs are used for training, validation and test.
+- `held-out`: training, validation and test graphs are in different folds. A data set
+  without folds is split as in `published`, but BatchNorm is always in evaluation mode
+  when the model is scored.
 """
 
 LOWER_IS_BETTER: tuple[Metric, ...] = ("mae", "log10-mse")
@@ -68,8 +70,8 @@ class DatasetInfo:
     """What the protocol `published` does. True: it cross-validates over the folds, as
     for the TU data sets. False: it trains and scores on all graphs."""
     batch_statistics: bool = False
-    """Whether the protocol `published` scores with BatchNorm in training mode, so that
-    it normalises with the statistics of the batch."""
+    """Whether BatchNorm normalises with the statistics of the batch, as in training,
+    when the protocol `published` scores the model."""
 
     @property
     def lower_is_better(self) -> bool:
@@ -84,14 +86,16 @@ class Dataset:
     info: DatasetInfo
     """Task, metric, features and protocols (ways to split and score the data set)."""
     store: GraphStore
-    """The graphs, g of them. `x` and `y` are not None; `y` is int64 for classification
-    and float32 for regression and multilabel, [g] or [g, num_outputs]. If
-    `info.node_task`, `y` has a row per node instead of one per graph."""
+    """The g graphs. The node features `x` and the targets `y` are not None. `y` has
+    shape [g] or [g, num_outputs], or a row per node instead of per graph if
+    `info.node_task`. The dtype of `y` is int64 for classification and float32 for
+    regression and multilabel."""
     split: Tensor | None = None
-    """[g], int64: 0 train, 1 validation, 2 test; None if there is no split."""
+    """The part of each of the g graphs, [g], int64: 0 train, 1 validation, 2 test; None
+    if there is no split."""
     folds: Tensor | None = None
-    """[k, g], int64, one row per fold: 0 train, 1 test, -1 not used; None if there are
-    no folds."""
+    """The role of each of the g graphs in each of the k folds, [k, g], int64: 0 train,
+    1 test, -1 not used; None if there are no folds."""
 
     @property
     def num_folds(self) -> int:
@@ -101,7 +105,7 @@ class Dataset:
     def subset(self, indices: Tensor) -> Dataset:
         """Return a data set of the graphs with these indices.
 
-        The split and the folds of these graphs stay the same.
+        Each graph stays in the same part of the split and in the same folds.
         """
         indices = indices.to(torch.long)
         return Dataset(

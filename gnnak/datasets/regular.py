@@ -2,7 +2,7 @@
 
 No message-passing GNN can tell which graphs have triangles: without node features, all
 nodes of all 4-regular graphs of one size get the same state. GNNs on 1-hop egonets can,
-since the triangles at a node are the edges between its neighbours.
+since a triangle at a node appears there as an edge between two neighbours.
 """
 
 import networkx as nx
@@ -18,13 +18,13 @@ SIZES = tuple(range(12, 17))
 
 
 def regular_triangles(num_pairs: int, seed: int = 0) -> GraphStore:
-    """Generate pairs of 4-regular graphs of equal size: without and with triangles.
+    """Generate pairs of 4-regular graphs, one without triangles and one with triangles.
 
-    Both classes have the same sizes, so a message-passing GNN, which can only see the
-    number of nodes, has an accuracy of exactly 50 %.
+    The two graphs of a pair have the same number of nodes. A message-passing GNN cannot
+    distinguish them, so its accuracy is exactly 50 %.
 
     Args:
-        num_pairs: Number of pairs: half the number of graphs.
+        num_pairs: Number of pairs, half the number of graphs.
         seed: Seed of the random numbers.
 
     Returns:

@@ -15,9 +15,11 @@ from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs.extractors import Extractor
 
 STATES_PER_COPY, STATES_PER_EDGE_COPY = 15, 1
-"""Number of state vectors that GIN-AK+ saves for backward per layer, for each node copy
-and for each edge copy. Measured from the tensors that autograd saves on the data sets
-ZINC, EXP, counting and IMDB-B, where the estimate is accurate to 6 %."""
+"""Numbers of vectors that one GIN-AK+ layer saves for backward: for each node and for
+each edge of every rooted subgraph.
+
+Measured from the tensors that autograd saves on the data sets ZINC, EXP, counting and
+IMDB-B. There, `SubgraphSizes.training_bytes` is accurate to 6 %."""
 FLOAT_BYTES = 4
 """Bytes of a float32."""
 CHUNK = 64
@@ -28,7 +30,8 @@ CHUNK = 64
 class SubgraphSizes:
     """Sizes of the rooted subgraphs of g graphs.
 
-    A node copy (edge copy) is a node (edge) as seen in one rooted subgraph.
+    A node copy is a node as seen in one rooted subgraph, and an edge copy is an edge as
+    seen in one rooted subgraph.
     """
 
     nodes: Tensor
@@ -50,11 +53,13 @@ class SubgraphSizes:
     ) -> float:
         r"""Estimate the memory in bytes that one training step of GIN-AK+ needs.
 
+        The estimate is
+
         $$4 L (d + h)\,b\,(15\,\bar m + \bar f)$$
 
-        for L GNN-AK layers with a base GNN of one layer each, states of width d + h,
-        and a batch of b graphs with $\bar m$ node copies and $\bar f$ edge copies on
-        average. Memory for weights, optimiser state and the data is not included.
+        for L GNN-AK layers, each with a base GNN of one layer. On average, the rooted
+        subgraphs of one graph have $\bar m$ nodes and $\bar f$ edges in total. Memory
+        for weights, optimiser state and the data is not included.
 
         Args:
             batch_size: Number of graphs in a batch, b.

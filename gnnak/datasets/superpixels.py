@@ -1,4 +1,4 @@
-"""Add edges to superpixel graphs, from each node to the eight most similar nodes."""
+"""Add edges to superpixel graphs: join each node to its eight most similar nodes."""
 
 import torch
 from torch import Tensor
@@ -15,11 +15,12 @@ CHUNK = 256
 def superpixel_edges(store: GraphStore) -> GraphStore:
     r"""Join each superpixel to the eight superpixels most similar in place and colour.
 
-    For two nodes, let $d^c$ be the distance between their positions and $d^f$ the
-    distance between their colours. $s(d)$ is the mean of $d$ over the eight nearest
-    nodes of a node. The similarity of two nodes is the mean of $A$ and its transpose:
+    For nodes $i$ and $j$, let $d^c_{ij}$ be the distance between their positions and
+    $d^f_{ij}$ the distance between their colours. Let $s_i(d)$ be the mean of $d_{ij}$
+    over the eight nodes $j$ for which $d_{ij}$ is smallest. The similarity of $i$ and
+    $j$ is $(A_{ij} + A_{ji}) / 2$ with
 
-    $$A = \exp\big(-(d^c / s(d^c))^2 - (d^f / s(d^f))^2\big).$$
+    $$A_{ij} = \exp\big(-(d^c_{ij} / s_i(d^c))^2 - (d^f_{ij} / s_i(d^f))^2\big).$$
 
     Every node is joined to its eight most similar nodes by edges in both directions.
 
@@ -28,7 +29,8 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
             and column of the centre, each from 0 to 255.
 
     Returns:
-        The same graphs with edges, `x` in 0..1, and the similarity as `edge_attr`.
+        The same graphs with edges. `x` is scaled to values from 0 to 1, and `edge_attr`
+        holds the similarity of the two nodes of each edge.
 
     Raises:
         GraphError: If `x` is None or does not have five columns.
@@ -49,10 +51,16 @@ def superpixel_edges(store: GraphStore) -> GraphStore:
 
 
 def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the edges of some of the graphs, from the features `x` of all nodes.
+    """Compute the edges of consecutive graphs.
 
-    Returns the edges, the number of edges of each graph, and the similarity of the two
-    ends of each edge.
+    Args:
+        x: Features of all nodes of the data set.
+        ptr: Index in `x` of the first node of each of these graphs, and the index after
+            the last node of the last one.
+
+    Returns:
+        The edges, the number of edges of each graph, and the similarity of the two
+        nodes of each edge.
     """
     sizes = ptr.diff()
     largest = int(sizes.max()) if sizes.numel() else 0
@@ -75,9 +83,13 @@ def _edges_of(x: Tensor, ptr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _scaled(values: Tensor, both: Tensor) -> Tensor:
-    """Return the distances of all pairs of nodes of each graph, scaled per node.
+    """Return the distances between all nodes of each graph, scaled per node.
 
-    The distances of a node are divided by its mean distance to its eight nearest nodes.
+    The distances from a node are divided by the mean of the eight smallest of them.
+
+    Args:
+        values: Positions or colours of the nodes, padded to [graphs, nodes, features].
+        both: Mask of pairs of distinct nodes that exist, [graphs, nodes, nodes].
     """
     distance = torch.cdist(values, values, compute_mode="donot_use_mm_for_euclid_dist")
     far = distance.masked_fill(~both, torch.inf)

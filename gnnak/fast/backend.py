@@ -1,4 +1,4 @@
-"""The fast backend: all operations that have a fast implementation."""
+"""Build the fast backend, which maps names of operations to fast implementations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,9 +30,9 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
 
     Args:
         serves: Takes the input tensor of an operation and returns whether the fast
-            implementation may be used for it; by default, whether Triton kernels can
-            run on it. Tests pass another function, to run fused layers on a CPU, with
-            kernels in plain PyTorch.
+            implementation may be used. The default returns whether Triton kernels can
+            run on the tensor. Tests pass another function to run fused layers on a CPU,
+            with kernels in plain PyTorch.
     """
     found: dict[str, Callable[..., Any]] = {}
     for operations in (LayerOperations(serves), BatchOperations(), StepOperations()):

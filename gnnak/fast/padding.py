@@ -1,9 +1,8 @@
 """Pad tensors of many batches at once, with one Triton kernel per tensor.
 
-All functions take the arguments and return the results of the functions of the same
-names in `gnnak.loading.padding`, which use several PyTorch operations per tensor. The
-kernels here write each output once. In every kernel, one program writes `BLOCK`
-consecutive values of one batch.
+Each public function replaces the function of the same name in `gnnak.loading.padding`,
+which needs several PyTorch operations per tensor. In every kernel, one program writes
+`BLOCK` consecutive values of one batch.
 """
 
 from math import prod
@@ -21,14 +20,14 @@ BLOCK = 1024
 def pad_rows(
     value: Tensor, first: Tensor, count: Tensor, size: int, padding: int
 ) -> Tensor:
-    """Return the rows of each of b batches, padded at the end, [b, size, ...].
+    """Split rows by batch and pad each of the b batches to `size` rows, [b, size, ...].
 
     Args:
-        value: Rows of all batches, one batch after the other, [r, ...].
+        value: The r rows of all batches, one batch after the other, [r, ...].
         first: The first row of each batch, [b].
         count: Number of rows of each batch before padding, [b].
         size: Number of rows of each batch after padding.
-        padding: Value of the padding rows.
+        padding: Value of the rows added at the end of each batch.
     """
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
@@ -39,18 +38,24 @@ def pad_rows(
 
 
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """Make index tensors relative to the first row of each batch, and pad them.
+    """Split index tensors by batch, let them start at 0 in each batch, and pad them.
 
-    Padding indices refer to padding rows only. `gnnak.loading.padding.pad_numbers`
-    describes the layout of the result.
+    For example, the source and target nodes of all edges are split by batch. Padding
+    indices refer only to padding rows (rows added to reach a fixed size), such as
+    padding nodes.
 
     Args:
-        values: Index tensors over all batches, such as the sources of all edges, [r]
-            each.
-        rows: The axis of which the index tensors have one entry per row, such as edges.
-        named: The axis whose rows the indices refer to, such as nodes.
-        to_last: Whether all padding indices refer to the last row of `named`. If False,
-            they are spread evenly over the padding rows.
+        values: The v index tensors, [r] each, with indices counted over all batches.
+        rows: Where each of b batches has its entries in an index tensor, for example
+            its edges.
+        named: Where each batch has the rows that the indices refer to, for example its
+            nodes.
+        to_last: Whether all padding indices refer to the batch's last row after
+            padding; if False, they are spread evenly over the padding rows.
+
+    Returns:
+        One row per batch, [b, v * rows.most]: the padded entries of the first index
+        tensor, then those of the second, and so on. Entries after that are undefined.
     """
     batches = rows.first.numel()
     out = values[0].new_empty(batches, len(values) * rows.most)
@@ -75,16 +80,21 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
 def pad_pointers(
     value: Tensor, first: Tensor, end: Tensor, size: int, rows_first: Tensor
 ) -> Tensor:
-    """Return the CSR row pointers of each of b batches, padded, [b, size + 1].
+    """Split a CSR row pointer by batch, and pad it with empty groups.
 
-    The padding describes groups without rows.
+    The row pointer tells where each of k groups of rows starts. The groups of a batch
+    are consecutive, and so are its rows.
 
     Args:
-        value: Row pointers of all batches: where the rows of each group start, [k + 1].
+        value: The row pointer of all b batches, [k + 1].
         first: The first group of each batch, [b].
         end: One more than the last group of each batch, [b].
         size: Number of groups of each batch after padding.
-        rows_first: The first row of each batch, subtracted from its pointers, [b].
+        rows_first: The first row of each batch, [b]. It is subtracted from the batch's
+            row pointer, which then starts at 0.
+
+    Returns:
+        The row pointer of each batch, [b, size + 1].
     """
     out = value.new_empty(first.numel(), size + 1)
     grid = (first.numel(), triton.cdiv(size + 1, BLOCK))
@@ -93,9 +103,9 @@ def pad_pointers(
 
 
 FIELDS = ["value", "first", "count", "out"]
-"""Names of kernel arguments that point to tensors which may be slices of others.
+"""Kernel arguments for which Triton must not compile one version per alignment.
 
-Slices differ in alignment; Triton is told not to compile one version per alignment."""
+They may point to slices of larger tensors, and the alignment of slices varies."""
 
 
 @triton.jit(
@@ -143,8 +153,9 @@ def _pad_numbers(
 ):
     """Triton kernel of `pad_numbers`: write `BLOCK` padded indices of one batch.
 
-    Arguments as in `pad_numbers`; `value` is one of its index tensors, and `out`
-    receives the padded indices.
+    Arguments as in `pad_numbers`: `value` is one of the index tensors, and `number` is
+    its position among them. `first`, `count` and `size` are fields of `rows`; arguments
+    that start with `named_` are fields of `named`. `out` receives the padded indices.
     """
     batch = tl.program_id(0).to(tl.int64)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)

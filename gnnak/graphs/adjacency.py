@@ -11,22 +11,23 @@ from gnnak.typing import check_count
 
 
 class Neighbors(NamedTuple):
-    """The neighbours of every node in one direction (incoming edges), in CSR form.
+    """The neighbours of every node along incoming edges, in CSR form.
 
-    Entries `ptr[v]:ptr[v + 1]` of `node` and `edge` are the neighbours of node `v` and
-    the edges that join them to `v`, sorted by neighbour, then by edge. In shapes, n is
-    the number of nodes and e the number of edges.
+    The neighbours of node `v` are `node[ptr[v]:ptr[v + 1]]`, the sources of the edges
+    that end at `v`; the same slice of `edge` has the edges. Both are sorted by
+    neighbour, then by edge. In shapes, n and e are the numbers of nodes and edges.
     """
 
     ptr: Tensor
-    """Row pointer (CSR), [n + 1]: where the neighbours of each node start."""
+    """[n + 1]: row pointer (CSR): where the neighbours of each node start in `node`."""
     node: Tensor
-    """The neighbour: for incoming edges, the source of each edge, [e]."""
+    """[e]: the neighbours of all nodes, one node after the other. A neighbour is the
+    source of an incoming edge."""
     edge: Tensor
-    """The position (column) of each edge in `edge_index`, [e]."""
+    """[e]: for each entry of `node`, the column of its edge in `edge_index`."""
     key: Tensor
-    """`v * n + neighbour` for every neighbour of every node `v`, [e]; sorted, so that a
-    binary search finds whether two nodes are joined."""
+    """[e]: `v * n + u` for every node `v` and every neighbour `u` of `v`. The keys are
+    sorted, so that a binary search finds whether two nodes are joined."""
 
     @property
     def num_nodes(self) -> int:
@@ -40,15 +41,15 @@ class Neighbors(NamedTuple):
             nodes: Node numbers, of any shape.
 
         Returns:
-            The position of each node's first neighbour in `node` and `edge`, and its
-            number of neighbours; both shaped like `nodes`.
+            The position of each node's first neighbour in `node` and `edge`, and the
+            node's number of neighbours; both shaped like `nodes`.
         """
         start = self.ptr.index_select(0, nodes)
         return start, self.ptr.index_select(0, nodes + 1) - start
 
 
 def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
-    """Group edges by target: the neighbours of `v` are all `u` with an edge `u -> v`.
+    """Find the neighbours of every node `v`: all nodes `u` with an edge `u -> v`.
 
     Args:
         edge_index: Directed edges, [2, e].

@@ -34,12 +34,12 @@ class GraphBatch:
     """Training targets: [g, ...], one row per graph, or [n, ...], one row per node;
     None = no targets."""
     batch: Tensor
-    """[n], int64, in 0..g-1, sorted: the graph each node belongs to."""
+    """[n], int64, in 0..g-1, sorted: the index of the graph each node belongs to."""
     ptr: Tensor
     """[g + 1], int64: row pointer; the nodes of graph `i` are `ptr[i]:ptr[i + 1]`."""
     real: RealCounts | None = None
-    """For a batch padded to a fixed size, the numbers of rows that are not padding;
-    None = there is no padding."""
+    """For a batch padded to a fixed size, the numbers of nodes, edges and graphs that
+    are not padding; None = there is no padding."""
 
     @property
     def num_nodes(self) -> int:
@@ -84,7 +84,8 @@ class GraphBatch:
         """Check that every field is as documented above and return the batch.
 
         Raises:
-            GraphError: If a field is not as documented; the message names the first.
+            GraphError: If a field is not as documented; the message names the first
+                such field.
         """
         check_counts("ptr", self.ptr)
         check_counts("batch", self.batch, self.device)

@@ -7,10 +7,10 @@ from torch import Tensor
 def components(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, int]:
     """Return the weakly connected component of every node.
 
-    Uses label propagation: labels are node numbers. In every round, each node takes the
-    smallest label among its own and its neighbours', and then the label of the node
-    with that number (pointer jumping), so long paths need few rounds. There are at most
-    `num_nodes` rounds.
+    Uses label propagation: the first label of a node is its number. In every round,
+    each node takes the smallest label among its own and its neighbours', and then the
+    label of the node with that number (pointer jumping), so long paths need few rounds.
+    There are at most `num_nodes` rounds.
 
     Args:
         edge_index: Directed edges, [2, e]; their direction is ignored.

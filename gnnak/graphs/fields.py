@@ -29,8 +29,8 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
 def check_counts(name: str, value: object, device: torch.device | None = None) -> None:
     """Raise `GraphError` unless `value` is an int64 vector of numbers >= 0.
 
-    Also raises it if the sum of the numbers could overflow int64, or if the vector is
-    not on `device` (None = any device).
+    The vector must also be on `device` (None = any device), and its numbers so small
+    that their sum cannot overflow int64.
 
     >>> check_counts("num_nodes", torch.tensor([3, -1]))
     Traceback (most recent call last):
@@ -54,11 +54,11 @@ def check_counts(name: str, value: object, device: torch.device | None = None) -
 
 
 def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) -> None:
-    """Raise `GraphError` unless both ends of every edge are nodes of the edge's graph.
+    """Raise `GraphError` unless every edge joins two existing nodes of its graph.
 
     Args:
-        edge_index: Directed edges, graph after graph, [2, e]; nodes are numbered from 0
-            in each graph.
+        edge_index: Directed edges of all graphs, one graph after the other, [2, e];
+            nodes are numbered from 0 in each graph.
         num_nodes: Number of nodes of each graph, [g].
         num_edges: Number of edges of each graph, [g].
     """
@@ -97,8 +97,7 @@ def check_rows(
         value: The field; it must be a tensor [rows, c] if `columns` is True, else
             [rows, ...].
         rows: Required number of rows.
-        owner: The item that a row describes, for the error message: "node", "edge" or
-            "graph".
+        owner: What a row describes, for the error message: "node", "edge" or "graph".
         columns: Whether the tensor must have exactly two dimensions.
         device: The device the field must be on; any device if None.
 
@@ -147,7 +146,7 @@ torch.float32 [*, 2] on cpu in graph 1; make them equal.
 
 
 def describe(value: Tensor | None) -> str:
-    """Return the shape of a field as text for a `repr`, such as "[5, 1]", or "None"."""
+    """Return the shape of a tensor as text, such as "[5, 1]"; "None" for None."""
     return "None" if value is None else str(list(value.shape))
 
 

@@ -16,7 +16,7 @@ KINDS = "an int, a slice, a list, or a tensor of bools or ints"
 
 
 def as_indices(indices: Indices, size: int) -> Tensor:
-    """Convert `indices` to an int64 tensor [k] of positions in 0..size-1.
+    """Convert `indices` to an int64 tensor of k positions in 0..size-1, [k].
 
     Args:
         indices: An int (one position), a slice, a boolean mask [size], or a list, array
@@ -57,12 +57,13 @@ def as_indices(indices: Indices, size: int) -> Tensor:
 def indices_at(
     indices: Indices, size: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Convert `indices` to positions, both on the host and on `device`.
+    """Convert `indices` to int64 positions, both on the host and on `device`.
 
     The transfer to the device does not synchronise.
 
     Args:
-        indices: As for `as_indices`.
+        indices: An int, a slice, a boolean mask, or a list, array or tensor of ints, as
+            in `as_indices`.
         size: Number of graphs that can be selected.
         device: The device of the second result.
 
@@ -86,10 +87,10 @@ def _from_slice(part: slice, size: int) -> Tensor:
 
 
 def _flat(indices: object) -> Tensor:
-    """Convert an int, list, array or tensor to a vector of bools or ints.
+    """Convert an int, or a list, array or tensor of ints or bools, to a vector.
 
     Raises:
-        GraphError: If that is not possible.
+        GraphError: If `indices` is anything else, or has more than one dimension.
     """
     try:
         chosen = torch.as_tensor(indices)

@@ -12,7 +12,7 @@ Graph = tuple[Tensor, int]
 
 
 def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
-    """Build the undirected graph with these edges; it has both directions of each edge.
+    """Build a graph from undirected edges; both directions of each edge are stored.
 
     >>> undirected([(0, 1)], 3)
     (tensor([[0, 1],
@@ -25,8 +25,9 @@ def undirected(edges: list[tuple[int, int]], num_nodes: int) -> Graph:
 def four_regular_pair() -> tuple[Graph, Graph]:
     """Return two 4-regular graphs on 8 nodes that 1-WL cannot distinguish.
 
-    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4 instead. The
-    1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so Subgraph-1-WL* distinguishes the
+    The first graph has the edges 0-1 and 2-4, the second has 0-2 and 1-4 instead; all
+    other edges are the same. The 1-hop egonets of nodes 0, 2, 3, 4 and 5 differ, so the
+    paper's test Subgraph-1-WL*, which compares egonets by 1-WL, distinguishes the
     graphs (Theorem 2). The paper shows a pair like this in a figure but does not list
     its edges.
     """
@@ -38,9 +39,9 @@ def four_regular_pair() -> tuple[Graph, Graph]:
 
 
 def rook() -> Graph:
-    """Return the 4x4 rook's graph: nodes are the cells of a 4x4 board.
+    """Return the 4x4 rook's graph.
 
-    Cells in the same row or the same column are joined.
+    The nodes are the cells of a 4x4 board. Cells in the same row or column are joined.
     """
     cells = [(row, column) for row in range(4) for column in range(4)]
     edges = [
@@ -53,11 +54,15 @@ def rook() -> Graph:
 
 
 def shrikhande() -> Graph:
-    """Return the Shrikhande graph on the 4x4 torus.
+    """Return the Shrikhande graph, on the cells of a 4x4 board.
 
-    Like the rook's graph it is strongly regular, srg(16, 6, 2, 2), and 3-WL does not
-    distinguish the two graphs. They are not isomorphic: the neighbours of a node form a
-    hexagon in this graph and two triangles in the rook's graph (Theorem 3).
+    The board wraps around at its sides. Each cell is joined to its neighbours in the
+    same row, in the same column and on one diagonal.
+
+    The Shrikhande graph and the rook's graph are both strongly regular, with 16 nodes
+    of degree 6 and 2 common neighbours for any two nodes, so 3-WL does not distinguish
+    them. They are not isomorphic: the neighbours of a node form a hexagon in the
+    Shrikhande graph and two triangles in the rook's graph (Theorem 3).
     """
     steps = [(0, 1), (1, 0), (1, 1)]
     edges = [

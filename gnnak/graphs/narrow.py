@@ -17,7 +17,7 @@ NARROW = (torch.int8, torch.int16, torch.int32)
 def narrow(values: Tensor) -> Tensor:
     """Convert integers to the smallest signed integer type that can represent them.
 
-    The sum of the result and an int64 tensor is int64.
+    Adding an int64 tensor to the result gives int64 again, by PyTorch's type promotion.
 
     >>> narrow(torch.tensor([0, 127])).dtype, narrow(torch.tensor([128])).dtype
     (torch.int8, torch.int16)
@@ -29,5 +29,5 @@ def narrow(values: Tensor) -> Tensor:
 
 
 def narrow_store(store: GraphStore) -> GraphStore:
-    """Return the store with `edge_index` in the smallest sufficient integer type."""
+    """Return a copy of the store with the smallest integer type for `edge_index`."""
     return replace(store, edge_index=narrow(store.edge_index))

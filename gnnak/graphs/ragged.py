@@ -5,7 +5,7 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer of rows with these lengths, [number of rows + 1].
+    """Return the row pointer of rows with the lengths `counts`, [number of rows + 1].
 
     A row pointer, as in compressed sparse row (CSR) matrices, is the cumulative sum of
     the lengths with a leading zero: `[0, c_0, c_0 + c_1, ...]`.
@@ -26,10 +26,11 @@ def ragged_ranges(
     Args:
         start: First value of each of the r ranges, [r].
         count: Length of each range, [r]; may be 0.
-        total: The sum of `count`; None = computed, which synchronises with the device.
+        total: The sum of `count`, if known; None = compute it, which synchronises with
+            the device.
 
     Returns:
-        For each entry of the concatenation, the number `i` of its range, and its value;
+        For each entry of the concatenation, the index `i` of its range, and its value;
         both of shape [total].
 
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
@@ -56,15 +57,15 @@ def counts_of(index: Tensor, size: int) -> Tensor:
 
 
 def chunk_cuts(work: Tensor, limit: int) -> list[int]:
-    """Find where to cut rows into chunks, so that each chunk has about `limit` work.
+    """Divide a sequence of rows into chunks of about equal cost.
 
     Args:
-        work: The work of each row, a 1-d tensor of integers, such as its length.
-        limit: Approximate sum of the work of a chunk.
+        work: Cost of each row as an integer, such as its length; a 1-d tensor.
+        limit: Approximate cost of a chunk, that is, the sum over its rows.
 
     Returns:
-        The first row of every chunk except the first chunk. `torch.tensor_split`
-        accepts this list.
+        The index of the first row of every chunk except the first chunk, as
+        `torch.tensor_split` expects.
 
     >>> chunk_cuts(torch.tensor([3, 3, 3, 9, 1]), limit=5)
     [1, 3]

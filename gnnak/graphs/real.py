@@ -1,7 +1,7 @@
-"""`RealCounts`: how many rows of a padded batch are not padding.
+"""`RealCounts`: how many graphs, nodes, edges and so on of a batch are not padding.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph.
+The rooted subgraphs of a batch are counted too, and so are node copies (a node as seen
+in one rooted subgraph) and edge copies (an edge as it occurs in one rooted subgraph).
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from torch import Tensor
 
 BatchAxis = Literal["graphs", "nodes", "edges", "subgraphs", "copies", "edge_copies"]
 BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
-"""The axes of a batch and of its rooted subgraphs that can be padded to a fixed size.
-"copies" are node copies."""
+"""The axes of a batch that can be padded: its tensors have one row per graph, per node
+and so on. "copies" are node copies (a node as it occurs in one rooted subgraph)."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealCounts:
-    """The number of real rows (rows that are not padding) on each axis of a batch.
+    """The numbers of graphs, nodes, edges and so on of a batch that are not padding.
 
-    Real rows come first. The indices in padding rows refer only to padding rows:
-    padding edges join padding nodes, and padding node copies are in padding subgraphs.
+    In every tensor of a padded batch, the real rows come first, then the padding rows.
+    Padding edges join padding nodes, and padding subgraphs contain only padding nodes.
     """
 
     counts: Tensor
-    """[6], int64, on the batch's device: the number of real rows on each axis, in the
-    order of `BATCH_AXES`. 0 for an axis that the batch does not have, such as
-    "subgraphs" if no subgraphs are extracted."""
+    """[6], int64, on the batch's device: the numbers in the order of `BATCH_AXES`
+    (graphs, nodes, edges, ...). The numbers for subgraphs are 0 if the batch has no
+    subgraphs."""
 
     @property
     def graphs(self) -> Tensor:
-        """Number of graphs that are not padding, as a tensor without dimensions."""
+        """Number of graphs that are not padding, as a 0-dim tensor."""
         return self.counts[0]
 
     @property
     def nodes(self) -> Tensor:
-        """Number of nodes that are not padding, as a tensor without dimensions."""
+        """Number of nodes that are not padding, as a 0-dim tensor."""
         return self.counts[1]
 
     @property
     def edges(self) -> Tensor:
-        """Number of edges that are not padding, as a tensor without dimensions."""
+        """Number of edges that are not padding, as a 0-dim tensor."""
         return self.counts[2]
 
     @property
@@ -55,7 +55,7 @@ class RealCounts:
     def copies(self) -> Tensor:
         """Number of node copies that are not padding, as a 0-dim tensor.
 
-        A node copy is a node as seen in one rooted subgraph.
+        A node copy is a node as it occurs in one rooted subgraph.
         """
         return self.counts[4]
 
@@ -63,12 +63,15 @@ class RealCounts:
     def edge_copies(self) -> Tensor:
         """Number of edge copies that are not padding, as a 0-dim tensor.
 
-        An edge copy is an edge as seen in one rooted subgraph.
+        An edge copy is an edge as it occurs in one rooted subgraph.
         """
         return self.counts[5]
 
     def on_host(self) -> dict[BatchAxis, int]:
-        """Return the numbers of real rows by axis, as ints; synchronises."""
+        """Return these counts as ints, by name, such as "nodes".
+
+        Copying them from a GPU synchronises the host with the GPU.
+        """
         return dict(zip(BATCH_AXES, self.counts.tolist(), strict=True))
 
     def to(

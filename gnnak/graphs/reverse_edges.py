@@ -20,8 +20,8 @@ def add_reverse_edges(
             except self loops get one.
 
     Returns:
-        The edges with their reverse edges, [2, e'], and for each of them the position
-        in `edge_index` of the edge that it comes from, [e'].
+        The e' edges with reverse edges, [2, e'], and for each of these edges the
+        position in `edge_index` of the edge that it equals or reverses, [e'].
 
     >>> add_reverse_edges(torch.tensor([[0, 2, 1], [1, 2, 2]]))
     (tensor([[0, 1, 2, 1, 2],
@@ -103,9 +103,10 @@ def _graph_of_edge(store: GraphStore) -> Tensor:
 
 
 def _same_edge(store: GraphStore, graph: Tensor) -> Tensor:
-    """Number the edges of a store so that equal edges get the same number.
+    """Return a number for each edge, such that equal edges get the same number.
 
-    Edges are equal if they have the same two ends, in any direction, and attributes.
+    Edges are equal if they have the same attributes and join the same two nodes, in
+    either direction. `graph` is the index of each edge's graph.
     """
     ends = store.edge_index + store.node_ptr.index_select(0, graph)
     size = int(store.node_ptr[-1])

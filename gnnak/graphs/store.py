@@ -161,10 +161,10 @@ class GraphStore:
         )
 
     def check(self) -> GraphStore:
-        """Check that every field is as documented above and return the store.
+        """Check that all fields are valid and fit together; return the store.
 
         Raises:
-            GraphError: If a field is not as documented; the message names the first.
+            GraphError: If a field is malformed; the message names the first such field.
         """
         check_counts("num_nodes", self.num_nodes)
         check_counts("num_edges", self.num_edges, self.device)

@@ -2,7 +2,7 @@
 
 A window is several consecutive batches that are assembled together. The memory of a
 window is estimated before it is assembled, as a sum over its graphs. Most of it is
-for node copies (a node as seen in one rooted subgraph) and edge copies (an edge as
+for node copies (a node as it occurs in one rooted subgraph) and edge copies (an edge as
 seen in one rooted subgraph).
 """
 
@@ -24,17 +24,17 @@ WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 kernels, so several batches are assembled at once; a CPU gains nothing from that, so a
 budget of one byte makes every window a single batch."""
 EXTRACTION_FACTOR = 8
-"""The budget is multiplied by this factor if subgraphs are extracted in each epoch:
-extraction is slow, and gains more from large windows than loading from a cache."""
+"""The memory budget of a window is multiplied by this factor if subgraphs are extracted
+in each epoch. Extraction gains more from large windows than loading from a cache."""
 MIN_SAMPLED_FRACTION = 1 / 4
-"""The memory estimate assumes that at least this fraction of the subgraphs is
-sampled."""
+"""The memory estimate assumes that SubgraphDrop samples at least this fraction of the
+subgraphs."""
 SAMPLE_GRAPHS = 32
-"""Largest number of graphs from which the size of subgraphs is estimated."""
+"""Number of graphs, at most, from which the memory of all subgraphs is estimated."""
 WINDOW_PAIRS = 2**24
-"""Largest number of pairs of nodes, over all graphs of a window (several consecutive
-batches). It matters if SubgraphDrop needs the distance between every two nodes of a
-graph."""
+"""Largest number of node pairs in a window (several consecutive batches). The limit
+applies only if SubgraphDrop uses farthest-point sampling, which needs the distance of
+every pair of nodes of a graph."""
 
 
 def memory_shares(
@@ -45,16 +45,17 @@ def memory_shares(
 ) -> Tensor:
     """Return which fraction of a window's memory budget each of the g graphs takes.
 
-    A window is several consecutive batches that are assembled together. The memory is
-    that of the graphs and their rooted subgraphs. Farthest-point sampling adds the
-    distances between all pairs of nodes.
+    A window is several consecutive batches that are assembled together. Its memory
+    contains the graphs, their rooted subgraphs and, if SubgraphDrop uses farthest-point
+    sampling, the distances between all pairs of nodes of a graph.
 
     Args:
         store: The g graphs.
         cached: The cached rooted subgraphs of the graphs; None = batches have no
             subgraphs.
         drop: Samples the subgraphs; None = all subgraphs are used.
-        fraction: Fraction of the subgraphs that is sampled; see `sampled_fraction`.
+        fraction: Fraction of the subgraphs that `drop` samples, as returned by
+            `sampled_fraction`.
 
     Returns:
         The fractions, on the host, [g].
@@ -79,7 +80,7 @@ def sampled_fraction(
 ) -> float:
     """Estimate from a few graphs which fraction of the subgraphs SubgraphDrop samples.
 
-    The fraction is measured in memory, not in the number of subgraphs.
+    The result is a fraction of the memory of the subgraphs, not of their number.
 
     Args:
         store: The graphs.
@@ -103,10 +104,10 @@ def estimated_memory_shares(
     drop: SubgraphDrop | None = None,
     most: int = SAMPLE_GRAPHS,
 ) -> Tensor:
-    """Estimate `memory_shares` for subgraphs that are extracted anew in each epoch.
+    """Estimate which fraction of a window's memory budget each of the g graphs takes.
 
-    The subgraphs of a few graphs are extracted; each of the g graphs is assumed to take
-    as much memory as these on average.
+    Unlike `memory_shares`, this needs no cached subgraphs: it extracts the subgraphs of
+    a few graphs, and assumes that every graph takes as much memory as their average.
 
     Args:
         store: The g graphs.
@@ -116,7 +117,7 @@ def estimated_memory_shares(
         most: Largest number of graphs to extract subgraphs of.
 
     Returns:
-        For each graph, the fraction of a window's memory budget that it takes, [g].
+        The fractions, on the host, [g].
     """
     positions = _some_positions(store, most)
     count, graphs = positions.numel(), store[positions]
@@ -136,7 +137,7 @@ def _some_positions(store: GraphStore, most: int) -> Tensor:
 
 
 def _entries(copies: Count, edge_copies: Count) -> Count:
-    """Return how many int64 numbers the tensors of rooted subgraphs have in total.
+    """Return how many int64 numbers all tensors of rooted subgraphs contain together.
 
     Args:
         copies: Number of nodes of all subgraphs together.
@@ -150,11 +151,11 @@ def _limit(store: GraphStore) -> int:
 
 
 def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> Tensor:
-    """Add the memory of all distances between nodes, if the sampling needs them.
+    """Add the memory of node-to-node distances, if farthest-point sampling is used.
 
     Args:
-        share: The fraction of the budget that each graph takes without the distances;
-            changed in place.
+        share: Fraction of a window's memory budget that each graph takes without the
+            distances; changed in place.
         store: The graphs.
         drop: Samples the subgraphs; None = all subgraphs are used.
 

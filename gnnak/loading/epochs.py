@@ -1,4 +1,4 @@
-"""The number and the random seed of each epoch, and prefetching for the next epoch."""
+"""The number and the random seed of an epoch, and prefetching for the next epoch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=Closable)
 class Epochs:
     """Tells a loader which epoch is running, and how many epochs the run has.
 
-    The loader prefetches data for the next epoch, unless the current one is the last.
+    The loader prefetches data for the next epoch, unless the current epoch is the last.
     """
 
     now: Callable[[], int]
@@ -43,11 +43,11 @@ def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:
 
 
 class EpochPrefetcher(Generic[T]):
-    """Starts the work for an epoch (for example, a `Prefetcher`) before it begins.
+    """Starts the work for an epoch, such as loading its data, before the epoch begins.
 
-    The work must depend only on the number of the epoch, so that it does not matter
-    when it starts. Work is prefetched for at most one epoch; if another epoch is needed
-    instead, the prefetched work is closed.
+    The work must depend only on the number of the epoch, not on when it starts. Work is
+    started early for at most one epoch; if another epoch is needed instead, that work
+    is closed.
 
     Args:
         start: Takes the number of an epoch, starts the work for that epoch, and returns
@@ -59,20 +59,23 @@ class EpochPrefetcher(Generic[T]):
         self._prefetched: dict[int, T] = {}
 
     def prefetch(self, epoch: int) -> None:
-        """Start the work for this epoch; close other prefetched work first."""
+        """Start the work for an epoch that begins later; `take` returns that work.
+
+        Work that was started early for another epoch is closed first.
+        """
         self.close()
         self._prefetched[epoch] = self._start(epoch)
 
     def take(self, epoch: int) -> T:
-        """Return the work for this epoch; start it now if it was not prefetched.
+        """Return the work for an epoch; start it now if `prefetch` has not started it.
 
-        Work that was prefetched for another epoch is closed.
+        Work that was started early for another epoch is closed.
         """
         prefetched = self._prefetched.pop(epoch, None)
         self.close()
         return self._start(epoch) if prefetched is None else prefetched
 
     def close(self) -> None:
-        """Close prefetched work that was not taken."""
+        """Close work that `prefetch` has started and `take` has not returned."""
         while self._prefetched:
             self._prefetched.popitem()[1].close()

@@ -19,7 +19,8 @@ def tensors_of(record: Any) -> list[Tensor]:
     """Return all tensors of a nested record, in a fixed order.
 
     A record is a dataclass, dict or tuple of tensors, plain values or further records.
-    Tensors that it has derived from its fields and cached are included.
+    The result includes tensors that a dataclass has computed from its fields and cached
+    in its attribute `DERIVED`.
 
     >>> import torch
     >>> from gnnak.subgraphs.groups import Groups
@@ -59,7 +60,10 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:
-    """Return the names and values of a dataclass, dict or tuple; else None."""
+    """Return the (key, value) pairs of a dataclass, dict or tuple.
+
+    The key is a field name or a position in the tuple. None for other types.
+    """
     if isinstance(record, dict):
         return sorted(record.items())
     if isinstance(record, tuple):

@@ -1,7 +1,7 @@
 """Batches as the loader yields them, and the sizes they are padded to.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph.
+The sizes include the numbers of node copies (a node as seen in one rooted subgraph) and
+edge copies (an edge as it occurs in one rooted subgraph).
 """
 
 from dataclasses import dataclass

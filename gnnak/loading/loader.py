@@ -46,11 +46,11 @@ class Subgraphs:
     drop: SubgraphDrop | None = None
     """Samples some of the subgraphs of each batch; None = all subgraphs are used."""
     plans: CachedPlans | None = None
-    """The cached sampling plans of all graphs, that is, what SubgraphDrop precomputes;
-    None = plans are computed for each batch."""
+    """What SubgraphDrop precomputes for each graph, cached for all graphs; None = it is
+    computed for each batch."""
     seed: Callable[[int], int] | None = None
-    """Takes the number of an epoch and returns the random seed for its subgraphs.
-    None = use PyTorch's default generator."""
+    """Takes the number of an epoch and returns the random seed for the subgraphs of
+    that epoch. None = use PyTorch's default generator."""
 
     def of(
         self, graphs: GraphBatch, positions: Tensor, generator: torch.Generator | None
@@ -83,7 +83,7 @@ class Loader:
 
     Batches are assembled in windows: several consecutive batches at once. On a GPU, the
     next window is prefetched while the batches of the current window are used. During
-    the last window of an epoch, the first window of the next epoch is prefetched. It
+    the last window of an epoch, the first window of the next epoch is prefetched, and
     stays in memory until that epoch begins or until `close` is called.
 
     Args:
@@ -95,10 +95,10 @@ class Loader:
             subgraphs.
         single: Whether every window is a single batch. If False, the memory budget
             decides how many batches a window has.
-        padded: Whether batches are padded to a few shapes. Padding starts with the
-            first batch that has `batch_size` graphs.
+        padded: Whether batches are padded to a few fixed sizes. Batches before the
+            first one with `sampler.batch_size` graphs are not padded.
         epochs: The current epoch and the number of epochs; None = every iteration is
-            epoch 0, and no next epoch is prefetched.
+            epoch 0, and nothing is prefetched for a next epoch.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Loader:
         return prefetch(windows, self.store.device)
 
     def _timed(self, windows: Windows) -> Iterator[list[Item]]:
-        """Yield the windows, and measure how long the loader waits for each."""
+        """Yield the windows, and use `timed` to measure the wait for each window."""
         while True:
             with self.timed():
                 items = next(windows, None)

@@ -15,20 +15,20 @@ from gnnak.backend import operation
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """Where each of b batches has its rows in a tensor with the rows of all batches.
+    """Where the rows of each of b batches are in a tensor with the rows of all batches.
 
-    A row belongs, for example, to a node; there is one `Span` for nodes, one for edges
-    and so on.
+    There is one `Span` for tensors with a row per node, one for tensors with a row per
+    edge, and so on.
     """
 
     first: Tensor
-    """[b]: the first row of each batch, before padding."""
+    """[b]: position of the first row of each batch, before padding."""
     count: Tensor
     """[b]: number of rows of each batch before padding."""
     size: Tensor
     """[b]: number of rows of each batch after padding."""
     most: int
-    """The maximum of `size`."""
+    """The maximum of `size`: the number of rows of the largest padded batch."""
 
 
 @operation
@@ -39,9 +39,9 @@ def pad_rows(
 
     Args:
         value: The r rows of all b batches, [r, ...].
-        first: The first row of each batch, [b].
+        first: Position in `value` of the first row of each batch, [b].
         count: Number of rows of each batch, [b].
-        size: Number of rows after padding.
+        size: Number of rows of each batch after padding.
         padding: Value of the padding rows.
     """
     found, is_padding = _gather(value, first, count, size)
@@ -51,23 +51,23 @@ def pad_rows(
 
 @operation
 def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) -> Tensor:
-    """Split index tensors by batch, let them start at 0 in each batch, and pad them.
+    """Split index tensors, such as the two rows of `edge_index`, by batch and pad them.
 
-    Padding indices refer to padding rows only, so padding never mixes with real data.
-    They are spread evenly over the padding rows.
+    The resulting indices count from the first row of their own batch. Padding indices
+    refer to padding rows only, and are spread evenly over the padding rows.
 
     Args:
         values: The v index tensors, such as the source and target nodes of all edges,
             [r] each, with indices counted over all batches.
-        rows: Where each of b batches has its entries in an index tensor, for example
-            its edges.
-        named: Where each batch has the rows that the indices refer to, for example its
-            nodes.
-        to_last: Whether all padding indices refer to the last row of `named` instead.
+        rows: Where the entries of each of b batches are in an index tensor; for
+            `edge_index`, where the edges of each batch are.
+        named: Where the rows are that the indices refer to; for `edge_index`, where the
+            nodes of each batch are.
+        to_last: If True, all padding indices refer to the last padding row instead.
 
     Returns:
         One row per batch, [b, v * rows.most]: the padded entries of the first index
-        tensor, then those of the second, and so on. Entries after that are undefined.
+        tensor, then those of the second, and so on. The rest of a row is undefined.
     """
     place = torch.arange(rows.most, device=rows.first.device)
     count, size, things = rows.count[:, None], rows.size[:, None], named.count[:, None]
@@ -90,15 +90,15 @@ def pad_pointers(
     """Split a CSR row pointer by batch, and pad it with empty groups.
 
     The pointer tells where each of k groups of rows starts. The groups of a batch are
-    consecutive, and so are its rows.
+    consecutive, and so are the rows of a batch.
 
     Args:
         value: The pointer for all b batches, [k + 1].
-        first: The first group of each batch, [b].
-        end: One more than the last group of each batch, [b].
+        first: Position of the first group of each batch, [b].
+        end: Position after the last group of each batch, [b].
         size: Number of groups of each batch after padding.
-        rows_first: The first row of each batch, [b]. It is subtracted from the batch's
-            pointer, which then starts at 0.
+        rows_first: Position of the first row of each batch, [b]; subtracted from the
+            pointer of the batch, so that the pointer starts at 0.
 
     Returns:
         The pointer of each batch, [b, size + 1].
@@ -111,9 +111,10 @@ def pad_pointers(
 def _gather(
     value: Tensor, first: Tensor, count: Tensor, size: int
 ) -> tuple[Tensor, Tensor]:
-    """Return `size` rows of each batch, and a mask that is True for padding rows.
+    """Return the rows of each batch, extended to `size` rows, and a mask.
 
-    Arguments as in `pad_rows`; padding rows have undefined values.
+    The mask is True for the added rows, whose values are undefined. Arguments as in
+    `pad_rows`.
     """
     if not value.size(0):
         value = value.new_zeros(1, *value.shape[1:])

@@ -18,20 +18,20 @@ from gnnak.loading.flat import tensors_of
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
-"""While prefetching is paused, a waiting thread checks every so many seconds whether
+"""Interval, in seconds, at which a paused prefetching thread checks whether
 `Prefetcher.close` was called."""
 _making = Lock()
-"""A lock that a prefetching thread holds while it computes a result, and that
-`prefetching_paused` holds to pause all such threads."""
+"""A prefetching thread holds this lock while it computes a result. `prefetching_paused`
+holds the lock to pause all prefetching threads."""
 _END = object()
 
 
 def prefetch(
     results: Generator[T, None, None], device: torch.device
 ) -> "Generator[T, None, None] | Prefetcher[T]":
-    """Return an iterator over the same results, which prefetches the next one on a GPU.
+    """Return an iterator over `results` that, on a GPU, computes the next result early.
 
-    On other devices `results` is returned unchanged.
+    On other devices, `results` is returned unchanged.
 
     Args:
         results: Computes the results, one by one.
@@ -60,10 +60,10 @@ class PrefetchStream(Protocol):
     """
 
     def activate(self) -> AbstractContextManager:
-        """Return a context manager; the producer thread computes results within it."""
+        """Return the context manager in which the producer thread computes results."""
 
     def record_event(self) -> Any:
-        """Return an event that marks the end of the work launched so far.
+        """Return an event that completes when the work launched so far is done.
 
         The producer thread calls this after each result. The event must not be None.
         """
@@ -101,9 +101,9 @@ class SideStream:
             yield
 
     def record_event(self) -> torch.cuda.Event:
-        """Return an event that marks the end of the work on the side stream so far.
+        """Return an event that completes when the work launched so far is done.
 
-        Call it within `activate`.
+        Must be called within `activate`, so that the side stream is current.
         """
         return torch.cuda.current_stream(self.device).record_event()
 
@@ -127,14 +127,14 @@ class SideStream:
 def _stream(device: torch.device) -> torch.cuda.Stream:
     """Return the side stream of a device.
 
-    All `SideStream` objects of a device share this stream, because PyTorch's allocator
-    reuses freed memory only on the stream on which it was allocated.
+    All `SideStream` objects of a device share one stream, because PyTorch's allocator
+    reuses freed memory only on the stream that the memory was allocated on.
     """
     return torch.cuda.Stream(device)
 
 
 class Prefetcher(Iterator[T]):
-    """Iterate over results; a thread computes the next result ahead of time.
+    """Iterate over results, each of which a thread computes before it is needed.
 
     The thread starts to compute the first result at once. Whenever a result is taken
     from this iterator, the thread starts to compute the next one.
@@ -164,7 +164,7 @@ class Prefetcher(Iterator[T]):
         return result
 
     def close(self) -> None:
-        """Stop the thread; if it is computing a result, wait until that is done."""
+        """Stop the thread; if it is computing a result, wait for that result first."""
         self._stopped.set()
         self._wanted.release()
         self._thread.join()
@@ -177,17 +177,17 @@ def _compute(
     stopped: Event,
     stream: PrefetchStream,
 ) -> None:
-    """Run in the thread: compute the next result whenever `wanted` is released.
+    """Compute the next result whenever the consumer releases `wanted`.
 
-    The function returns when there are no more results, when `stopped` is set, or after
-    an error.
+    This function runs in the producer thread. It returns when there are no more
+    results, when `stopped` is set, or after an error.
 
     Args:
         results: Computes the results, one by one.
         ready: Receives (result, event, None) for each result, and (None, None, error)
             at the end, where `error` is None unless an exception was raised.
-        wanted: The consumer releases it once for each result to compute.
-        stopped: The consumer sets it to end the thread.
+        wanted: A semaphore that the consumer releases once for each result to compute.
+        stopped: An event that the consumer sets to end the thread.
         stream: The stream on which results are computed.
     """
     error = None

@@ -16,35 +16,36 @@ from gnnak.loading.items import Shape
 from gnnak.loading.windows import Window
 
 FEW_BATCHES = 4
-"""Up to this number of batches, the standard deviation of their sizes is not used."""
+"""With at most this many batches, the standard deviation of their sizes is unreliable,
+and the largest shape is chosen with `SLACK` instead."""
 SLACK = 1.05
-"""After at most `FEW_BATCHES` batches, the largest shape is the largest batch seen,
-times this factor."""
+"""As long as at most `FEW_BATCHES` batches were seen, the largest shape has the sizes
+of the largest batch, multiplied by this factor."""
 LARGEST_STDS = 5.0
-"""After more than `FEW_BATCHES` batches, the largest shape is this many standard
-deviations above the mean size of a batch, or as large as the largest batch seen if that
+"""When more than `FEW_BATCHES` batches were seen, the largest shape has the mean size
+of a batch plus this many standard deviations, or the size of the largest batch if that
 is larger."""
 ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
-used. These batches also tell which smaller shapes to choose."""
+used. The sizes of these batches determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""The sizes of the smaller shapes, in standard deviations above the mean size of a
-batch. For normally distributed sizes, the padded size is on average about half a
-standard deviation above the mean. With fewer shapes there would be more padding; with
-more shapes, more CUDA graphs to capture."""
+"""The sizes of the smaller shapes, as the mean size of a batch plus this many standard
+deviations. If sizes are normally distributed, padded batches are on average about half
+a standard deviation larger than the mean. Fewer shapes would mean more padding, and
+more shapes would mean more CUDA graphs to capture."""
 LEAST_STEP = 64
-"""The size of a shape is rounded up to a multiple of a step, which is this number or
-about 1/128 of the size, whichever is larger."""
+"""The sizes of a shape are rounded up to multiples of a step. The step is this number
+or about 1/128 of the size, whichever is larger."""
 
 
 def choose_shape(most: Mapping[str, int]) -> Shape:
-    """Return a shape for batches with at most this many real rows on each axis.
+    """Return a shape (sizes of a padded batch) for batches of at most the given sizes.
 
-    Real rows are those that are not padding. The shape has at least one padding row on
-    every axis. Without SubgraphDrop, the shape has as many subgraphs as nodes.
+    On every axis, such as nodes, the shape has room for at least one padding row.
+    Without SubgraphDrop, the shape has as many subgraphs as nodes.
 
     Args:
-        most: For each axis that the batches have, the largest number of real rows.
+        most: For each axis that the batches have, the largest size of a batch.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
@@ -60,7 +61,7 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
 
 def _rounded(rows: int) -> int:
-    """Round a number of rows up, so that there is room for at least one padding row."""
+    """Return a larger, round number of rows, with room for at least one padding row."""
     rows += 1
     step = max(LEAST_STEP, 2 ** (rows.bit_length() - 8))
     return math.ceil(rows / step) * step
@@ -73,14 +74,14 @@ class Shapes:
     largest shape grows when a batch does not fit; it never shrinks on any axis. The
     smaller shapes are chosen once, after the first few batches. After each change of
     the largest shape, the next few batches are all padded to the largest shape, so that
-    the training step for it is captured before the steps for the smaller shapes.
+    its training step is captured as a CUDA graph before those of the smaller shapes.
     """
 
     def __init__(self) -> None:
         self.largest: Shape | None = None
         self.smaller: list[Shape] = []
-        # `most`: by axis, the largest number of real rows of a batch so far.
-        # `_seen`: by axis, the number of rows of each batch of full size; None once the
+        # `most`: for each axis, the size of the largest batch so far, without padding.
+        # `_seen`: for each axis, the sizes of all batches of full size; None once the
         # smaller shapes are chosen.
         self.most: dict[str, int] = {}
         self._seen: dict[str, list[int]] | None = {}
@@ -89,14 +90,14 @@ class Shapes:
     def of(self, window: Window, until: int, full: int) -> list[Shape]:
         """Return, for each of the first `until` batches, the shape to pad it to.
 
-        This is the smallest shape that fits the batch. For the first few batches after
-        a change of the largest shape, it is the largest shape.
+        Each batch gets the smallest shape that it fits in. After a change of the
+        largest shape, the next few batches get the largest shape instead.
 
         Args:
-            window: The batches.
+            window: Several consecutive batches, assembled as one large batch.
             until: Number of batches to return a shape for.
-            full: Number of batches with the full batch size, which come first. Mean and
-                standard deviation are computed from these only.
+            full: Number of batches with the full number of graphs; these come first.
+                Only these are used to choose new shapes.
         """
         counts = {axis: window.counts(axis)[:until] for axis in window.axes}
         known = {axis: rows[:full] for axis, rows in counts.items()}
@@ -119,11 +120,11 @@ class Shapes:
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:
-        """Choose the smaller shapes, if enough batches of full size were seen.
+        """Choose the smaller shapes, if `ENOUGH_BATCHES` full batches were seen.
 
         Args:
-            seen: For each axis (such as "nodes"), the sizes of all batches seen before;
-                `counts` is appended in place.
+            seen: For each axis (such as "nodes"), the sizes of all earlier batches. The
+                sizes of the new batches are appended to these lists.
             counts: For each axis, the sizes of the new batches.
         """
         for axis, rows in counts.items():
@@ -141,10 +142,13 @@ class Shapes:
                 self.smaller.append(shape)
 
     def _grow(self, counts: Mapping[str, list[int]]) -> None:
-        """Grow the largest shape, unless batches of similar sizes fit already.
+        """Grow the largest shape, so that hardly any batch will be larger.
+
+        If the largest shape is large enough already, this does nothing.
 
         Args:
-            counts: For each axis (such as "nodes"), the sizes of some batches.
+            counts: For each axis (such as "nodes"), the sizes of the batches from which
+                the sizes of later batches are estimated.
         """
         graphs, old = {"graphs": self.most["graphs"]}, self.largest
         most = {
@@ -159,7 +163,7 @@ class Shapes:
 
 
 def _upper_bound(rows: list[int], most: int) -> int:
-    """Return a size, such as a number of nodes, that hardly any batch exceeds.
+    """Estimate a size, such as a number of nodes, that hardly any batch will exceed.
 
     Args:
         rows: The sizes of the batches seen so far.
@@ -178,11 +182,12 @@ def _mean_plus(stds: float, rows: list[int]) -> int:
 def fits(most: Mapping[str, int], shape: Shape) -> bool:
     """Return whether a batch can be padded to a shape.
 
-    It can if on every axis (nodes, edges, ...) it has fewer rows than the shape.
+    On every axis (nodes, edges, ...) the batch must be smaller than the shape, so that
+    there is room for padding.
 
     Args:
-        most: Number of rows of the unpadded batch, by axis.
-        shape: The number of rows of a padded batch on each axis.
+        most: The size of the batch on each axis, such as its number of nodes.
+        shape: The sizes of the padded batch.
     """
     return all(rows < getattr(shape, axis) for axis, rows in most.items())
 

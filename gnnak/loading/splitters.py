@@ -25,14 +25,14 @@ from gnnak.loading.windows import Window
 class Splitter(ABC):
     """Splits a window, that is, several batches assembled as one, into its batches.
 
-    Each method splits one tensor and returns one part per batch. Some tensors contain
-    indices, such as the ends of edges; in the parts, indices count from the first row
-    of their own batch.
+    `rows`, `edges` and `pointers` split one tensor and return one part per batch. If
+    the tensor contains indices, such as the nodes that edges join, the indices in a
+    part count from the first row of that batch.
     """
 
     @abstractmethod
     def sizes(self, axis: str) -> Sequence[int]:
-        """Return the size of each batch: its number of nodes if `axis` is "nodes".
+        """Return how many nodes, for example, each batch has, including padding.
 
         Args:
             axis: What to count: "graphs", "nodes", "edges", "subgraphs" and so on.
@@ -46,10 +46,10 @@ class Splitter(ABC):
 
         Args:
             value: The tensor with the r rows of all batches, [r, ...].
-            axis: What the tensor has a row for, such as "nodes".
+            axis: What each row of the tensor stands for, such as "nodes".
             refers_to: If the values are indices, what they refer to, such as "graphs";
                 None if they are not indices.
-            padding: Value of padding rows, if the values are not indices.
+            padding: Value of rows added as padding, if the values are not indices.
         """
 
     @abstractmethod
@@ -74,16 +74,15 @@ class Splitter(ABC):
         Args:
             value: The pointer for all batches: where each of k groups starts, and last
                 where the last group ends, [k + 1].
-            keys: What there is one group for, such as "graphs".
-            rows: What is in the groups, such as "nodes".
+            keys: What each group belongs to, such as "graphs".
+            rows: What the groups contain, such as "nodes".
         """
 
     @abstractmethod
     def real(self) -> Sequence[RealCounts | None]:
-        """Return, for each padded batch, how much of it is not padding.
+        """Return how many graphs, nodes and so on of each batch are not padding.
 
-        These are the numbers of graphs, nodes, edges and so on without padding. For a
-        batch that is not padded, the entry is None.
+        For a batch that is not padded, the entry is None.
         """
 
     @abstractmethod
@@ -97,12 +96,12 @@ class Splitter(ABC):
 class SliceSplitter(Splitter):
     """Splits a window, that is, several batches assembled as one, without padding.
 
-    The part of a tensor for a batch is a slice of the tensor. If the tensor contains
-    indices, the first row of the batch is subtracted from them.
+    Each batch gets a slice of every tensor. If a tensor contains indices, the position
+    of the batch's first row is subtracted, so that indices count from 0 in each batch.
 
     Args:
         window: The batches.
-        first_batch: Number of the first batch to return; earlier ones are skipped.
+        first_batch: Number of the first batch to return; earlier batches are skipped.
     """
 
     def __init__(self, window: Window, first_batch: int = 0) -> None:
@@ -110,19 +109,19 @@ class SliceSplitter(Splitter):
         self.first = {axis: at[first_batch:] for axis, at in window.first.items()}
 
     def sizes(self, axis: str) -> list[int]:
-        """Return the size of each batch: its number of nodes if `axis` is "nodes"."""
+        """Return how many rows each batch has on an axis, such as "nodes"."""
         return [end - begin for begin, end in pairwise(self.starts[axis])]
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return, for each batch, its rows of `value`; `padding` is not used.
+        """Return, for each batch, its rows of `value`.
 
         Args:
             value: The tensor with the rows of all batches.
-            axis: What the tensor has a row for, such as "nodes".
+            axis: What each row of the tensor stands for, such as "nodes".
             refers_to: If the values are indices, what they refer to, such as "graphs".
-            padding: Not used.
+            padding: Ignored, as this class does not pad.
         """
         sizes = self.sizes(axis)
         part = value.narrow(0, self.starts[axis][0], sum(sizes))
@@ -131,7 +130,7 @@ class SliceSplitter(Splitter):
         return part.split(sizes)
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return the part of an `edge_index` that belongs to each batch.
+        """Split an `edge_index` by batch; in each part, indices count from 0.
 
         Args:
             value: The source and target of each edge of all batches, [2, edges].
@@ -150,8 +149,8 @@ class SliceSplitter(Splitter):
         Args:
             value: The pointer for all batches: where each group starts, and last where
                 the last group ends.
-            keys: What there is one group for, such as "graphs".
-            rows: What is in the groups, such as "nodes".
+            keys: What each group belongs to, such as "graphs".
+            rows: What the groups contain, such as "nodes".
         """
         # The pointers of neighbouring batches overlap by one entry: the end of the last
         # group of one batch is the start of the first group of the next.
@@ -171,12 +170,13 @@ class SliceSplitter(Splitter):
         return [None] * len(self.sizes("graphs"))
 
     def _per_row(self, value: Tensor, axis: str, extra: int = 0) -> Tensor:
-        """Repeat the value of each batch, for example once for each node of the batch.
+        """Repeat the value of each batch as often as the batch has nodes, for example.
 
         Args:
-            value: One value per batch; further entries are ignored.
-            axis: "nodes" to repeat the value once for each node, and so on.
-            extra: Number of additional repeats per batch.
+            value: The values, with one entry per batch; entries after these are
+                ignored.
+            axis: What to repeat the values for: "nodes", "edges" and so on.
+            extra: How many more times to repeat the value of each batch.
         """
         sizes = self.sizes(axis)
         total = sum(sizes) + extra * len(sizes)
@@ -194,8 +194,8 @@ class PaddingSplitter(Splitter):
 
     Args:
         window: The batches.
-        shapes: The shape for each of the first batches of the window; later batches are
-            not returned. All shapes must have the same number of graphs.
+        shapes: The sizes to pad each batch to. Only the first `len(shapes)` batches are
+            returned. All shapes must have the same number of graphs.
     """
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
@@ -212,7 +212,7 @@ class PaddingSplitter(Splitter):
         self.counts = list(map(RealCounts, counts))
 
     def sizes(self, axis: str) -> list[int]:
-        """Return the size of each padded batch: its number of nodes for "nodes"."""
+        """Return how many rows each padded batch has on an axis, such as "nodes"."""
         return [getattr(shape, axis) for shape in self.shapes]
 
     def rows(
@@ -222,9 +222,10 @@ class PaddingSplitter(Splitter):
 
         Args:
             value: The tensor with the rows of all batches.
-            axis: What the tensor has a row for, such as "nodes".
-            refers_to: If the values are indices, what they refer to, such as "graphs".
-            padding: Value of padding rows, if the values are not indices.
+            axis: What each row of the tensor stands for, such as "nodes".
+            refers_to: If the values are indices, what they refer to, such as "graphs";
+                the indices in padding rows refer to padding.
+            padding: Value of the padding rows, if the values are not indices.
         """
         if refers_to is not None:
             return [indices[0] for indices in self._indices([value], axis, refers_to)]
@@ -248,13 +249,14 @@ class PaddingSplitter(Splitter):
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
         """Return, for each batch, its CSR row pointer, padded with empty groups.
 
-        If groups are graphs, the last one is not empty: it has all padding nodes.
+        If the groups are graphs, the last group is not empty but contains all padding
+        nodes.
 
         Args:
             value: The pointer for all batches: where each group starts, and last where
                 the last group ends.
-            keys: What there is one group for, such as "graphs".
-            rows: What is in the groups, such as "nodes".
+            keys: What each group belongs to, such as "graphs".
+            rows: What the groups contain, such as "nodes".
         """
         span = self.span[keys]
         given = (span.first, self.end[keys], span.most, self.span[rows].first)
@@ -264,7 +266,7 @@ class PaddingSplitter(Splitter):
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
     def real(self) -> Sequence[RealCounts]:
-        """Return, for each batch, its numbers of graphs, nodes and so on, unpadded."""
+        """Return how many graphs, nodes and so on of each batch are not padding."""
         return self.counts
 
     def padded_to(self) -> Sequence[Shape]:
@@ -274,11 +276,12 @@ class PaddingSplitter(Splitter):
     def _indices(
         self, values: list[Tensor], axis: str, refers_to: str
     ) -> Sequence[Tensor]:
-        """Return, for each batch, its parts of some index tensors, padded and stacked.
+        """Split index tensors by batch, pad the parts, and stack them for each batch.
 
         Args:
-            values: Index tensors of the same length, such as sources and targets.
-            axis: What the tensors have an entry for, such as "edges".
+            values: Index tensors of equal length, such as the sources and the targets
+                of edges.
+            axis: What each entry of the tensors stands for, such as "edges".
             refers_to: What the indices refer to, such as "nodes".
         """
         axes = self.span[axis], self.span[refers_to]
@@ -287,6 +290,6 @@ class PaddingSplitter(Splitter):
         return [part.view(len(values), -1) for part in self._cropped(found, sizes)]
 
     def _cropped(self, found: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """Return `found[i, :sizes[i]]` for each batch i."""
+        """Return the first `sizes[i]` entries of row i of `found`, for each batch i."""
         pairs, most = zip(found.unbind(), sizes, strict=True), found.size(1)
         return [part if size == most else part[:size] for part, size in pairs]

@@ -24,16 +24,16 @@ GROUPS: dict[Axis, tuple[str, str]] = {
     "source": ("copies", "edge_copies"),
     "edge": ("edges", "edge_copies"),
 }
-"""The groupings that `RootedSubgraphs.by` returns: what there is one group for, and
-what is in the groups. The first, for example, has a group for each subgraph, with the
-nodes of that subgraph ("copies")."""
+"""For each grouping that `RootedSubgraphs.by` returns: what the groups belong to, and
+what the groups contain. The first entry, for example, means that each subgraph has a
+group, which contains the nodes of that subgraph ("copies")."""
 SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
     "taker": ("nodes", "fillings"),
     "giver": ("subgraphs", "fillings"),
 }
-"""Like `GROUPS`, for the two groupings that only `SampledSubgraphs` have. Both group
-the entries of the `Filling`, the sparse matrix that estimates encodings of dropped
-roots from sampled ones: by row (a node) and by column (a sampled subgraph)."""
+"""Two more groupings, in the form of `GROUPS`, for subgraphs sampled by SubgraphDrop.
+They group the entries of the `Filling` (the sparse matrix that estimates encodings of
+dropped roots from sampled ones) by row, a node, and by column, a sampled subgraph."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -43,7 +43,7 @@ def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[It
         window: The batches.
         groups: Whether to compute groupings, such as the nodes of each subgraph, now
             for all batches. If False, each batch computes them when they are needed.
-        first_batch: Number of the first batch to return; earlier ones are skipped.
+        first_batch: Number of the first batch to return; earlier batches are skipped.
     """
     return _items(window, SliceSplitter(window, first_batch), groups)
 
@@ -57,8 +57,8 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
 
     Args:
         window: The batches.
-        shapes: The sizes to pad each of the first batches to; later batches are not
-            returned. Every size must leave room for padding.
+        shapes: The sizes to pad each batch to, larger than the batch on every axis
+            (nodes, edges, ...). Only the first `len(shapes)` batches are returned.
     """
     for number, shape in enumerate(shapes):
         rows = {axis: window.counts(axis)[number] for axis in window.axes}
@@ -93,12 +93,12 @@ def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
 def _records(
     window: Window, whole: RootedSubgraphs, splitter: Splitter, groups: bool
 ) -> Iterator[RootedSubgraphs]:
-    """Yield the rooted subgraphs of each batch, given those of all batches together.
+    """Split the rooted subgraphs of a window by batch, and yield those of each batch.
 
     Args:
-        window: The batches.
+        window: Several consecutive batches, assembled as one large batch.
         whole: The rooted subgraphs of all batches.
-        splitter: Splits each tensor of `whole` into its parts for each batch.
+        splitter: Splits each tensor of `whole` by batch.
         groups: Whether to also compute groupings, such as the nodes of each subgraph.
     """
     fields = zip(
@@ -125,7 +125,7 @@ def _records(
 
 
 def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, the fields that only `SampledSubgraphs` has, by name."""
+    """Yield, for each batch, a dict of the fields that only `SampledSubgraphs` has."""
     filling = map(
         Filling,
         splitter.rows(whole.filling.node, "fillings", "nodes"),
@@ -139,9 +139,10 @@ def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dic
 
 
 def _derived(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, the centroids and all groupings of its rooted subgraphs.
+    """Yield keyword arguments for `RootedSubgraphs.assume`, for each batch.
 
-    They have the form of keyword arguments for `RootedSubgraphs.assume`.
+    They are the roots' positions among the nodes of the subgraphs (`centroid`), and all
+    groupings (`by`), such as the nodes of each subgraph.
     """
     kinds, axes = [], GROUPS
     if isinstance(whole, SampledSubgraphs):

@@ -20,14 +20,17 @@ from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
-"""The axes of a window: those of a batch, and the entries of the `Filling` (the sparse
-matrix that estimates encodings of dropped roots from sampled ones). On each axis, the
-rows of a batch are consecutive."""
+"""The axes of a window: its tensors have one row per graph, per node and so on, or per
+entry of the `Filling` (the sparse matrix that estimates encodings of dropped roots from
+sampled ones). On each axis, the rows of a batch are consecutive."""
 
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Several consecutive batches as one large batch, and where each batch starts."""
+    """Several consecutive batches, assembled as one large batch.
+
+    The fields `first` and `starts` tell where each batch starts.
+    """
 
     batch: GraphBatch
     """The graphs of all batches, sorted by batch."""
@@ -36,13 +39,14 @@ class Window:
     node_targets: bool
     """Whether the targets `batch.y` have one row per node; if not, one per graph."""
     first: dict[str, Tensor]
-    """For each axis, such as "nodes", where the rows of each of the b batches start,
-    and last the number of rows of all batches, [b + 1]; tensors on the device."""
+    """For each axis, such as "nodes", the position of the first row of each of the b
+    batches, and at the end the number of all rows, [b + 1]; on the batch's device."""
     starts: dict[str, list[int]]
-    """For each axis (nodes, edges, ...), the same numbers as in `first`, as a list."""
+    """For each axis, such as "nodes", the position of the first row of each batch, and
+    at the end the number of all rows; the numbers in `first`, on the host."""
     known: dict[str, int | bool]
-    """The values of `RootedSubgraphs.max_hop` and `RootedSubgraphs.in_order` for all
-    subgraphs together; every batch uses these values."""
+    """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
+    subgraph i is rooted at node i for all i), over all subgraphs of the window."""
 
     @property
     def num_batches(self) -> int:
@@ -51,11 +55,11 @@ class Window:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes on which this window has rows.
+        """The axes on which this window has rows, such as "nodes" and "edges".
 
-        These are graphs, nodes and edges. If the window has rooted subgraphs, these
-        subgraphs, their nodes and their edges are axes too; with SubgraphDrop also the
-        entries of the `Filling`, the matrix that estimates encodings of dropped roots.
+        A window without rooted subgraphs has graphs, nodes and edges. Otherwise it also
+        has subgraphs, their nodes and their edges, and with SubgraphDrop the entries of
+        the `Filling`, the matrix that estimates encodings of dropped roots.
         """
         if self.subgraphs is None:
             return AXES[:3]

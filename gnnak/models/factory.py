@@ -38,9 +38,9 @@ class _Base:
     reads_edges: bool = True
     """Whether the GNN reads edge attributes; if not, edge features are ignored."""
     needs_degrees: bool = False
-    """Whether `make` needs the histogram of in-degrees; if not, it may be None."""
+    """Whether `make` needs the histogram of in-degrees; if not, None may be passed."""
     has_depth: bool = False
-    """Whether `make` builds a GNN with all of the `base_layers` layers. If not, it
+    """Whether `make` builds a whole GNN with `base_layers` layers. If not, `make`
     builds a single conv, and `base_layers` such convs are stacked."""
 
 
@@ -111,7 +111,7 @@ def model_names() -> list[str]:
 
 
 def parse_name(name: str) -> ModelForm:
-    """Split the name of a model into its base GNN and the meaning of its suffix.
+    """Return the base GNN that a model name contains, and what the suffix means.
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest known one.
@@ -203,7 +203,8 @@ def _kernels(
 ) -> list[Kernel]:
     """Build the GNNs of one layer of the network, each with its edge encoder.
 
-    They run on the rooted subgraphs, on the whole graph, or one on each.
+    These are a GNN-AK layer on the rooted subgraphs, a plain GNN on the whole graph, or
+    both.
     """
 
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:

@@ -78,12 +78,11 @@ class Network(nn.Module):
     def save_memory(
         self, recompute: bool = True, max_copies: int | None = None
     ) -> None:
-        """Choose to use less memory and more time; outputs and gradients do not change.
+        """Reduce memory use at the cost of time; outputs and gradients do not change.
 
         Args:
-            recompute: Whether to save, in training, only the node states between layers
-                for the backward pass, which then recomputes the activations inside each
-                layer.
+            recompute: Whether training saves only the node states between layers for
+                the backward pass, which recomputes the activations inside each layer.
             max_copies: In evaluation, each GNN-AK layer computes about this many node
                 copies (a node copy is a node as seen in one rooted subgraph) at a time;
                 None = all at once.

@@ -15,9 +15,10 @@ from gnnak.typing import check_choice, check_count
 
 @dataclass(frozen=True)
 class SubgraphOptions:
-    """Which rooted subgraph to extract for each node, its root.
+    """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    Egonets read only `num_hops`; walks read all other fields.
+    `num_hops` is used only if `kind` is "egonets"; the fields after it are used only if
+    `kind` is "walks".
     """
 
     kind: Literal["egonets", "walks"] = "egonets"
@@ -63,23 +64,23 @@ class ModelOptions(LayerOptions):
     name: str = "gin-ak+"
     """The name of the model, one of `model_names()`; see `build_model`."""
     num_layers: int = 6
-    """Number of outer layers (GNN-AK layers with norm and residual sum), the paper's
-    L."""
+    """Number of outer layers (GNN-AK layers with BatchNorm and residual sum), the
+    paper's L."""
     base_layers: int = 1
     """Number of convs in the base GNN of each GNN-AK layer, the paper's m."""
     channels: int = 128
     """Width of the node states, the paper's d."""
     subgraphs: SubgraphOptions | Extractor = SubgraphOptions()
-    """How rooted subgraphs are extracted: options, or a built extractor."""
+    """How rooted subgraphs are extracted: options, or an extractor object."""
     mlp_layers: int = 1
-    """Number of dense blocks before each pool; see `LayerOptions`. The published
-    experiments use 1 or more."""
+    """Number of blocks (Linear, BatchNorm, ReLU) before the pools of a GNN-AK layer, as
+    in `LayerOptions`, but with the default of the published experiments."""
     gate_centroid: bool = True
-    """Whether the centroid encoding has a gate, as in the published experiments; see
-    `LayerOptions`."""
+    """Whether the centroid encoding is multiplied by a gate (learned factors in 0..1),
+    as in `LayerOptions`, but with the default of the published experiments."""
     plain_conv: bool = False
-    """Whether each layer of the network adds the output of a conv on the whole graph to
-    that of its GNN-AK layer, as in the PATTERN experiments."""
+    """Whether each layer of the network also runs a conv on the whole graph, and adds
+    its output to that of the GNN-AK layer, as in the PATTERN experiments."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
     """How models with the suffix `-s` sample subgraphs in training; other models use
     all subgraphs."""
@@ -91,10 +92,10 @@ class ModelOptions(LayerOptions):
         check_count("channels", self.channels, least=1)
 
     def layer_options(self, **changes: Any) -> LayerOptions:
-        """Return the inherited options of the GNN-AK layers as `LayerOptions`.
+        """Return only the options of the GNN-AK layers, with some of them changed.
 
         Args:
-            changes: Options to give new values, such as `hop_channels=0`.
+            changes: New values of options, such as `hop_channels=0`.
         """
         names = [field.name for field in fields(LayerOptions)]
         return LayerOptions(**{name: getattr(self, name) for name in names} | changes)

@@ -20,11 +20,11 @@ def check_states(x: Tensor, channels: int) -> None:
 def check_subgraphs(
     subgraphs: RootedSubgraphs, num_nodes: int, edge_attr: Tensor | None
 ) -> None:
-    """Raise an error unless subgraphs, nodes and edge attributes fit each other.
+    """Raise an error unless the subgraphs fit the nodes and the edge attributes.
 
     Args:
-        subgraphs: The rooted subgraphs of all nodes, or a sample of these subgraphs by
-            SubgraphDrop.
+        subgraphs: One rooted subgraph per node, or the sample of these subgraphs that
+            `SubgraphDrop` returns.
         num_nodes: Number of nodes, n.
         edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
 
@@ -51,8 +51,8 @@ def check_subgraphs(
 def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
     """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
 
-    The distance is measured within the rooted subgraph. In code compiled by
-    `torch.compile`, an assertion on the device replaces the error.
+    The distance is the number of edges of a shortest path within the rooted subgraph.
+    Code compiled by `torch.compile` uses an assertion on the device instead.
     """
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()

@@ -1,4 +1,4 @@
-r"""Gather the states of node copies from nodes, and pool node copies again.
+"""Copy node and edge states to rooted subgraphs, and pool the states in subgraphs.
 
 A node copy is node $i$ as seen in the subgraph rooted at $j$; its state is $z_{i|j}$.
 An edge copy is an edge as seen in one rooted subgraph. The states of n nodes have shape
@@ -16,7 +16,7 @@ from gnnak.typing import Reduce
 
 @operation
 def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state of each node to every subgraph it is in: $z_{i|j} = x_i$.
+    """Copy the state of each node to every subgraph with that node: $z_{i|j} = x_i$.
 
     Args:
         x: Node states, [n, c].
@@ -31,7 +31,7 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @operation
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state, or the weight, of each edge to every subgraph it is in.
+    """Copy the state or weight of each edge to every subgraph with that edge.
 
     Args:
         e: Edge states, [e, c], or weights, [e].
@@ -60,7 +60,7 @@ def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @operation
 def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
-    r"""Pool all nodes of each rooted subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
+    r"""Pool the states of all nodes of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
 
     Args:
         z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row
@@ -78,7 +78,7 @@ def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tens
 def pool_context(
     z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Pool each node $i$ over all subgraphs it is in: $\text{POOL}_j\, z_{i|j}$.
+    r"""Pool the states of node $i$ in all its subgraphs $j$: $\text{POOL}_j\, z_{i|j}$.
 
     Args:
         z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c]: one row

@@ -1,10 +1,6 @@
-r"""The centroid, subgraph and context encodings of the paper, one equation each.
+"""The centroid, subgraph and context encodings of the paper, one function each.
 
-A node copy is node $i$ as seen in the subgraph rooted at $j$. The argument `gated`
-[m, c] has one row per node copy:
-$\text{Sigmoid}(\mathbf{d}_{i|j}) \odot \text{Emb}(i \mid \text{Sub}[j])$, or for an
-encoding without a gate, $\text{Emb}(i \mid \text{Sub}[j])$. The symbols are those of
-`GNNAK`.
+The symbols in the equations are those of `GNNAK`.
 """
 
 import torch
@@ -36,7 +32,7 @@ def centroid_encoding(gated: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def subgraph_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
 ) -> Tensor:
-    r"""Return the subgraph encoding: the pool over all nodes of each subgraph.
+    r"""Return the subgraph encoding: the pooled nodes of each subgraph.
 
     $$h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
         \text{Sigmoid}(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v])$$
@@ -60,17 +56,18 @@ def subgraph_encoding(
 def context_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Return the context encoding: the pool of each node over all its subgraphs.
+    r"""Return the context encoding: each node, pooled over all its subgraphs.
 
     $$h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
     Here $\text{Emb}(v \mid \text{Sub}[j])$ is the state that the base GNN computes for
     node $v$ in the subgraph rooted at $j$, and $\text{Sigmoid}(\mathbf{d}_{v|j})$ is a
-    learned gate (factors in 0..1) that depends on the distance from $v$ to $j$. With
-    SubgraphDrop, only the subgraphs of the sampled roots $\mathcal{S}$ are computed. A
-    sum over these is scaled, to estimate the sum over all subgraphs that contain $v$; a
-    mean is not scaled:
+    learned gate (factors in 0..1) that depends on the distance from $v$ to $j$.
+
+    With SubgraphDrop, only the subgraphs of a sampled set $\mathcal{S}$ of roots are
+    encoded. A mean is then taken over these subgraphs. A sum over these subgraphs is
+    scaled, to estimate the sum over all subgraphs that contain $v$:
 
     $$h_v^{\text{Context}} = \frac{|\{j : v \in \text{Sub}[j]\}|}
         {|\{j \in \mathcal{S} : v \in \text{Sub}[j]\}|}
@@ -92,15 +89,17 @@ def context_encoding(
 
 
 def scaled_to_all(context: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Estimate sums over all subgraphs that contain a node from sums over sampled ones.
+    """Scale context encodings that were summed over a sample of the subgraphs.
+
+    The result estimates the sum over all subgraphs that contain a node.
 
     Args:
-        context: For each node, the sum over the sampled subgraphs that contain it,
-            [n, c].
-        subgraphs: The sampled subgraphs; `scale` is the factor for each node.
+        context: For each node, the sum over the sampled subgraphs that contain the
+            node, [n, c].
+        subgraphs: The subgraphs, sampled by SubgraphDrop or not.
 
     Returns:
-        The scaled sums, [n, c]; without SubgraphDrop, `context` unchanged.
+        The scaled sums, [n, c]; `context` itself if the subgraphs are not a sample.
     """
     if not isinstance(subgraphs, SampledSubgraphs):
         return context
@@ -112,9 +111,9 @@ def at_nodes(
 ) -> dict[Encoding, Tensor]:
     """Turn encodings of rooted subgraphs, [s, c], into encodings of nodes, [n, c].
 
-    The encoding of a subgraph becomes the encoding of its root. With SubgraphDrop, a
-    node whose subgraph was dropped gets the mean encoding of those neighbours that are
-    nearer to a sampled root than the node; see `plan_filling`.
+    The encoding of a subgraph becomes the encoding of its root. If SubgraphDrop has
+    dropped the subgraph of a node, the node gets the mean encoding of those neighbours
+    that are nearer to a sampled root; see `plan_filling`.
 
     Args:
         encodings: Encodings of the subgraphs, [s, c], by name.
@@ -145,9 +144,10 @@ def fill_dropped(
     """Estimate the encodings of all nodes from those of the sampled roots.
 
     Args:
-        encodings: Encodings of the sampled subgraphs, [s, c], by name.
-        subgraphs: The sampled subgraphs. The field `filling` is the sparse matrix that
-            estimates the encodings of dropped roots from those of sampled roots.
+        encodings: Encodings of the subgraphs that SubgraphDrop has sampled, [s, c], by
+            name.
+        subgraphs: The sampled subgraphs. The field `filling` says how to average the
+            encodings of sampled roots to estimate those of dropped roots.
         num_nodes: Number of nodes, n.
 
     Returns:
@@ -158,5 +158,5 @@ def fill_dropped(
 
 
 def _split(values: Tensor, encodings: dict[Encoding, Tensor]) -> dict[Encoding, Tensor]:
-    """Split encodings that were concatenated along the channels into a dict by name."""
+    """Split concatenated encodings into a dict with the keys of `encodings`."""
     return dict(zip(encodings, values.chunk(len(encodings), dim=1), strict=True))

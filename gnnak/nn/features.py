@@ -38,17 +38,20 @@ class Continuous:
 
 
 Features = Categorical | Continuous
-"""Description of node or edge features; `make_encoder` builds the encoder."""
+"""Description of node or edge features, from which `make_encoder` builds an encoder."""
 
 
 def describe(values: Tensor | None) -> Features | None:
-    """Return whether features are categories or real numbers, and their sizes.
+    """Return the description of features that `make_encoder` needs.
 
-    Integers are taken as categories, real numbers as continuous features.
+    Integers are taken as categories, floating-point numbers as continuous features.
 
     Args:
         values: Features of all nodes, or of all edges, of a data set, [rows, c] or
-            [rows]; None if the data set has none, and then the result is None.
+            [rows]; None if the data set has no such features.
+
+    Returns:
+        The description; None if `values` is None.
 
     >>> describe(torch.tensor([[0, 3], [2, 1]]))
     Categorical(sizes=(3, 4))
@@ -78,16 +81,15 @@ def describe(values: Tensor | None) -> Features | None:
 def make_encoder(
     features: Features | None, channels: int, rows: RowAxis = "nodes"
 ) -> nn.Module:
-    """Build the encoder of node or edge features.
+    """Build a module that encodes node or edge features as states.
 
-    All encoders are called as `encoder(values, num_rows)` and return states, [num_rows,
-    c].
+    Call the module as `encoder(values, num_rows)`; it returns states, [num_rows, c].
 
     Args:
         features: Description of the features, as returned by `describe`; None = the
             data has no features, and all rows get the same learned vector.
         channels: Width of the states, c.
-        rows: Whether the rows are nodes or edges.
+        rows: Whether the features are those of nodes or of edges.
     """
     if features is None:
         return ConstantEncoder(channels)
@@ -97,10 +99,10 @@ def make_encoder(
 
 
 class ConstantEncoder(nn.Module):
-    """Return the same learned vector for every row, for data without features.
+    """Encoder for data without features: every node or edge gets one learned vector.
 
     Args:
-        channels: Width of the states.
+        channels: Width of the vector.
     """
 
     def __init__(self, channels: int) -> None:
@@ -108,7 +110,7 @@ class ConstantEncoder(nn.Module):
         self.weight = nn.Parameter(torch.randn(1, channels))
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return states, [num_rows, c].
+        """Return the learned vector, repeated `num_rows` times, [num_rows, c].
 
         Args:
             values: Must be None, because the data has no features.
@@ -125,8 +127,8 @@ class ConstantEncoder(nn.Module):
 class CategoricalEncoder(nn.Module):
     """Encode categorical features: the sum of one learned embedding per column.
 
-    The embedding tables of all columns are concatenated to one table. In it, the rows
-    of column i start at `first[i]`, and there are `limit[i]` of them.
+    The embedding tables of all feature columns are concatenated to one table. The
+    embeddings of column i are the rows `first[i]` to `first[i] + limit[i] - 1`.
 
     Args:
         sizes: Number of categories of each column.
@@ -134,9 +136,9 @@ class CategoricalEncoder(nn.Module):
     """
 
     first: Tensor
-    """For each feature column, the first of its rows in the one embedding table."""
+    """For each feature column, the index of its first row in the embedding table."""
     limit: Tensor
-    """For each feature column, its number of categories."""
+    """For each feature column, the number of categories."""
 
     def __init__(self, sizes: tuple[int, ...], channels: int) -> None:
         super().__init__()
@@ -146,7 +148,7 @@ class CategoricalEncoder(nn.Module):
         self.register_buffer("first", limit.cumsum(0) - limit, persistent=False)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return states, [num_rows, c].
+        """Encode categorical features as states, [num_rows, c].
 
         Args:
             values: Categories, [num_rows, columns], or [num_rows] for one column.
@@ -167,7 +169,7 @@ class CategoricalEncoder(nn.Module):
         return rows.view(*shape, rows.size(1)).sum(dim=1)
 
     def _check_range(self, values: Tensor) -> None:
-        """Raise an error if a category is not below its column's number of categories.
+        """Raise an error if a category is outside 0..k-1 in a column with k categories.
 
         Nothing is checked while a CUDA graph is captured.
         """
@@ -190,7 +192,7 @@ class ContinuousEncoder(nn.Module):
     Args:
         in_channels: Number of columns of the features.
         channels: Width of the states.
-        rows: Whether the rows are nodes or edges; see `BatchNorm`.
+        rows: Whether the features are those of nodes or of edges; see `BatchNorm`.
     """
 
     def __init__(
@@ -201,7 +203,7 @@ class ContinuousEncoder(nn.Module):
         self.block = dense_block(in_channels, channels, rows)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Return states, [num_rows, c].
+        """Encode continuous features as states, [num_rows, c].
 
         Args:
             values: Features, [num_rows, columns], or [num_rows] for one column.
@@ -210,7 +212,7 @@ class ContinuousEncoder(nn.Module):
         return self.block(self.checked(values, num_rows))
 
     def checked(self, values: Tensor | None, num_rows: int) -> Tensor:
-        """Check the shape of `values`, and convert them to the dtype of the weights.
+        """Check the shape of features, and convert them to the dtype of the weights.
 
         Args:
             values: Features, [num_rows, columns], or [num_rows] for one column.
@@ -233,7 +235,7 @@ class ContinuousEncoder(nn.Module):
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:
-    """Turn a 1-dim tensor [rows] into a column [rows, 1]; return others unchanged."""
+    """Reshape a 1-dim tensor [rows] to [rows, 1]; return other values unchanged."""
     return values[:, None] if values is not None and values.dim() == 1 else values
 
 

@@ -1,4 +1,4 @@
-"""FUSE: combine the centroid, subgraph and context encodings of a node."""
+"""FUSE in the paper: combine the centroid, subgraph and context encodings of a node."""
 
 from collections.abc import Sequence
 
@@ -16,12 +16,12 @@ class ConcatFuse(nn.Module):
     $h_v^{\text{Centroid}}$, $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
 
     Difference from the paper: the Linear $W$ maps the concatenation to the width of a
-    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU takes its place.
+    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU replaces $W$.
 
     Args:
         num_encodings: Number of encodings, r.
         channels: Width of each encoding and of the result, c.
-        num_layers: Number of Linear layers after the concatenation.
+        num_layers: Number of layers of the MLP; 1 = the Linear $W$ alone.
         dropout: Dropout probability for the concatenated encodings.
     """
 
@@ -47,10 +47,10 @@ class SumFuse(nn.Module):
 
 
 def make_fuse(options: LayerOptions, num_encodings: int, channels: int) -> nn.Module:
-    """Build the FUSE module of a GNN-AK layer.
+    """Build the module that fuses the encodings of a node, FUSE in the paper.
 
     Args:
-        options: Options of the layer; `fuse` selects the kind of module.
+        options: Options of the GNN-AK layer. `fuse` selects sum or concatenation.
         num_encodings: Number of encodings that are fused.
         channels: Width of each encoding and of the result.
     """

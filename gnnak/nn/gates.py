@@ -1,10 +1,10 @@
-r"""The learned embedding of the distance from a node to its root, and gates from it.
+r"""Learned embeddings of the distance from a node to its root, and gates.
 
-The root of a subgraph is the paper's centroid, so the paper calls this distance D2C
-(distance to the centroid). It is a small integer, so the embedding $\mathbf{d}_{i|j}$
-of node $i$ in the subgraph rooted at $j$ is a row of a table with one row per distance.
-A function of $\mathbf{d}_{i|j}$ is computed once for each row of that table, and then
-looked up for each node copy (a node as seen in one rooted subgraph).
+The paper calls the root of a subgraph its centroid, and this distance D2C (distance to
+the centroid). The embedding $\mathbf{d}_{i|j}$ of the distance from node $i$ to root
+$j$ is a row of a table with one row per distance. A gate is a function of
+$\mathbf{d}_{i|j}$. It is computed once for each row of that table, and then looked up
+for each node of each rooted subgraph.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ from gnnak.typing import Encoding
 class HopTable(nn.Module):
     r"""Learned embedding $\mathbf{d}_{i|j}$ of the distance from node $i$ to root $j$.
 
-    `weight` has one row per distance 0..`max_hops`, and a last row for nodes without a
-    path to the root within the subgraph (hop -1).
+    `weight` has one row for each distance 0, ..., `max_hops`, and one more row for
+    nodes without a path to the root within the subgraph.
 
     Args:
         max_hops: Largest distance in the table.
@@ -35,15 +35,16 @@ class HopTable(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialise all rows from the standard normal distribution."""
+        """Draw new embeddings from the standard normal distribution."""
         nn.init.normal_(self.weight)
 
     def rows(self, subgraphs: RootedSubgraphs) -> Tensor:
-        """Return which table row each node in each rooted subgraph uses.
+        """Return which row of `weight` belongs to each node of each rooted subgraph.
 
         Returns:
-            Row numbers, [m], for the m pairs of a subgraph and a node in it. Nodes
-            without a path to the root (hop -1) use the last row.
+            The row, that is, the distance to the root, for each of the m pairs of a
+            subgraph and a node in it, [m]. It is the last row, `max_hops + 1`, for a
+            node without a path to the root.
         """
         return subgraphs.hop_rows(self.max_hops + 2)
 
@@ -51,8 +52,8 @@ class HopTable(nn.Module):
         """Look up the table row for each node's distance to the root of its subgraph.
 
         Args:
-            table: `weight`, or a function of it that has the same rows, [max_hops + 2,
-                c].
+            table: One row per row of `weight`, [max_hops + 2, c]: either `weight`
+                itself, or values computed from each of its rows, such as gates.
             subgraphs: The rooted subgraphs.
 
         Returns:
@@ -61,12 +62,12 @@ class HopTable(nn.Module):
         return lookup(table, self.rows(subgraphs))
 
     def extra_repr(self) -> str:
-        """Return the size of the table, as text for `repr`."""
+        """Return `max_hops` and the width of the embeddings, as text for `repr`."""
         return f"max_hops={self.max_hops}, channels={self.weight.size(1)}"
 
 
 class HopGate(nn.Module):
-    r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$, per distance and channel.
+    r"""The gate $\text{Sigmoid}(W \mathbf{d}_{i|j} + b)$: learned factors in 0..1.
 
     Here $\mathbf{d}_{i|j}$ is the learned embedding of the distance from node $i$ to
     root $j$. A layer multiplies the state of node $i$ in the subgraph rooted at $j$ by
@@ -74,7 +75,7 @@ class HopGate(nn.Module):
 
     Difference from the paper: the paper applies the sigmoid to $\mathbf{d}$ itself,
     which must then be as wide as the states. Here, a Linear maps $\mathbf{d}$ to the
-    width of the states, so the table may have another width.
+    width of the states, so $\mathbf{d}$ may have another width.
 
     Args:
         hop_channels: Width of the distance embeddings, h.
@@ -90,10 +91,13 @@ class HopGate(nn.Module):
         self.linear.reset_parameters()
 
     def forward(self, table: Tensor) -> Tensor:
-        """Compute the gate of every distance, [max_hops + 2, c].
+        """Compute the gate of every distance.
 
         Args:
             table: The distance embeddings, `HopTable.weight`, [max_hops + 2, h].
+
+        Returns:
+            Factors in 0..1 for the c channels of the states, [max_hops + 2, c].
         """
         return torch.sigmoid(self.linear(table))
 
@@ -105,8 +109,8 @@ def make_gates(
 
     Args:
         names: Names of the encodings whose states are multiplied by a gate.
-        hop_channels: Width of the distance embeddings; 0 = the layer uses no distances,
-            and the result is empty.
+        hop_channels: Width of the distance embeddings. If it is 0, the layer uses no
+            distances, and no gates are built.
         channels: Width of the states that are multiplied by a gate.
     """
     if not hop_channels:

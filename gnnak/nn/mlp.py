@@ -13,7 +13,7 @@ from gnnak.typing import Encoding
 def dense_block(
     in_channels: int, out_channels: int, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build a block of Linear without bias, BatchNorm and ReLU.
+    """Build a block of three modules: a Linear without bias, BatchNorm and ReLU.
 
     Args:
         in_channels: Width of the input.
@@ -30,7 +30,7 @@ def dense_block(
 def mlp(
     widths: Sequence[int], bias: bool = True, rows: RowAxis = "nodes"
 ) -> nn.Sequential:
-    """Build an MLP: a dense block per hidden layer, then a Linear.
+    """Build an MLP: Linear, BatchNorm and ReLU per hidden layer, then a Linear.
 
     Args:
         widths: Widths of the input, of every hidden layer and of the output.
@@ -48,14 +48,14 @@ def mlp(
 def make_transforms(
     names: Iterable[Encoding], channels: int, num_layers: int
 ) -> nn.ModuleDict:
-    """Build a sequence of `num_layers` dense blocks for each named encoding.
+    """Build one module per encoding to transform node states before they are pooled.
+
+    Each module is a sequence of `num_layers` blocks of Linear, BatchNorm and ReLU.
 
     Args:
-        names: The encodings whose blocks are built. The blocks transform the states of
-            node copies before the pool; a node copy is a node as seen in one rooted
-            subgraph.
+        names: Names of the encodings, which are the keys of the result.
         channels: Width of the states, in and out.
-        num_layers: Number of blocks; 0 = no transforms, and the result is empty.
+        num_layers: Number of blocks; 0 = return an empty dict.
     """
     if not num_layers:
         return nn.ModuleDict()

@@ -1,6 +1,7 @@
-"""BatchNorm that supports padded batches and training in several processes.
+"""BatchNorm that supports padded batches and distributed training.
 
-Several processes train one model with PyTorch's distributed data parallel (DDP).
+In distributed training, several processes train one model with PyTorch's distributed
+data parallel (DDP).
 """
 
 from typing import Any
@@ -21,15 +22,15 @@ class BatchNorm(nn.BatchNorm1d):
 
     - A batch of one row, such as a one-node graph, does not raise an error. It is
       normalised with the running statistics.
-    - With several processes (DDP), on CPU or GPU, mean and variance are those of the
-      rows of all processes, so that the number of processes does not change the result.
-      A process may have no rows.
+    - With several processes (distributed data parallel, DDP), on CPU or GPU, mean and
+      variance are taken over the rows of all processes, so that the number of processes
+      does not change the result. A process may have no rows.
     - Within a `with real_rows(...)` block, padding rows are ignored.
 
     Args:
         channels: Width of the rows.
-        rows: Whether the input rows are nodes, edges or graphs. In a padded batch, this
-            tells which field of `RealRows` is the number of rows without padding.
+        rows: Whether the input rows are nodes, edges or graphs. In a padded batch, the
+            field of `RealRows` with this name is the number of rows without padding.
         options: Other options of `torch.nn.BatchNorm1d`.
     """
 
@@ -47,9 +48,10 @@ class BatchNorm(nn.BatchNorm1d):
 
     @operation
     def over_rows(self, x: Tensor) -> Tensor:
-        """Normalise the rows of `x`, [n, c], with statistics of this process only.
+        """Normalise the rows of `x`, [n, c], with the mean and variance of this batch.
 
-        If `x` has fewer than two rows that are not padding, use the running statistics.
+        With fewer than two rows that are not padding, use the running statistics. Rows
+        of other processes (distributed data parallel, DDP) are not included.
         """
         real = self.real_rows()
         if real is not None:
@@ -62,7 +64,7 @@ class BatchNorm(nn.BatchNorm1d):
         """Return the number of rows of the current batch that are not padding.
 
         Returns:
-            The number, 0-dim; None if there is no padding.
+            A 0-dim tensor; None if the batch has no padding.
         """
         return getattr(current_real_rows(), self.rows)
 
@@ -73,9 +75,9 @@ class BatchNorm(nn.BatchNorm1d):
         )
 
     def _over_real_rows(self, x: Tensor, count: Tensor) -> Tensor:
-        """Normalise the first `count` rows with their own statistics.
+        """Normalise the first `count` rows with the mean and variance of these rows.
 
-        The other rows are padding and are set to the mean.
+        The other rows are padding; they are replaced by the mean.
         """
         running = self.running_mean
         if running is None or self.running_var is None or self.momentum is None:
@@ -98,7 +100,7 @@ class BatchNorm(nn.BatchNorm1d):
         return self._affine(centred * scale).to(narrow)
 
     def _over_processes(self, x: Tensor) -> Tensor:
-        """Normalise rows with the statistics of the rows of all processes."""
+        """Normalise rows with the mean and variance over the rows of all processes."""
         narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
         rows = torch.tensor([x.size(0)], dtype=x.dtype, device=x.device)
         dist.all_reduce(rows)
@@ -113,7 +115,7 @@ class BatchNorm(nn.BatchNorm1d):
         return self._affine(scaled).to(narrow)
 
     def _affine(self, x: Tensor) -> Tensor:
-        """Apply the learned weight and bias, if there are some."""
+        """Multiply by the learned weight and add the bias, if the module has them."""
         return x * self.weight + self.bias if self.affine else x
 
     def _update_running(
@@ -121,7 +123,8 @@ class BatchNorm(nn.BatchNorm1d):
     ) -> None:
         """Update the running mean and variance with those of the current batch.
 
-        If `wanted` is a tensor with the value False, they stay unchanged.
+        `wanted` is a boolean tensor; if its value is False, the running mean and
+        variance do not change. None is the same as True.
         """
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -139,7 +142,7 @@ class NormReluDropout(nn.Sequential):
     """BatchNorm, ReLU and dropout, applied to a conv's output before the residual sum.
 
     Args:
-        channels: Width of the rows.
+        channels: Width of the node states.
         dropout: Dropout probability.
     """
 
@@ -169,14 +172,14 @@ class _SumOverProcesses(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Sum the gradients over all processes, because each process uses the sum."""
+        """Return the sum of the gradients of all processes, since all use the sum."""
         total = gradients[0].clone()
         dist.all_reduce(total)
         return total
 
 
 def several_processes() -> bool:
-    """Return whether several processes train the model (DDP) rather than one."""
+    """Return whether several processes train the model (distributed data parallel)."""
     if not dist.is_available() or not dist.is_initialized():
         return False
     return dist.get_world_size() > 1

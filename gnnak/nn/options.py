@@ -1,8 +1,8 @@
 """The options of a GNN-AK layer.
 
 `GNNAK` and `uplift` take these options as arguments, and `ModelOptions` inherits them.
-To add an option, add a field to `LayerOptions` and to `LayerChanges`, and the code that
-reads it.
+To add an option, add a field to `LayerOptions` and to `LayerChanges`, and write the
+code that uses the option.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from gnnak.typing import (
 class LayerOptions:
     """Options of a GNN-AK layer.
 
-    The defaults, `PAPER`, are the equations of GNN-AK+ in the paper. `PUBLISHED` adds
-    the MLPs and the centroid gate of the published code, which are not in the
-    equations.
+    The defaults, `PAPER`, give the equations of GNN-AK+ in the paper. `PUBLISHED` adds
+    MLPs and a gate of the centroid encoding, as in the code published with the paper.
     """
 
     hop_channels: int = 16
@@ -38,23 +37,24 @@ class LayerOptions:
     paper's D2C, distance to the centroid); 0 = no distances and no gates, as in
     GNN-AK."""
     encodings: tuple[Encoding, ...] | None = None
-    """The encodings of a node that are fused to its new state; None = all three."""
+    """The encodings that are fused to the new state of a node; None = all three: the
+    centroid, the subgraph and the context encoding."""
     reduce: Reduce = "sum"
-    """How the subgraph encoding and the context encoding pool states: POOL in the
-    paper's equations."""
+    """How the subgraph encoding and the context encoding pool node states, "sum" or
+    "mean": POOL in the paper's equations."""
     fuse: FuseMode = "concat"
-    """How the encodings of a node are fused: summed, or concatenated and mapped by a
-    Linear to the output width."""
+    """How the encodings of a node are fused: "sum" adds them; "concat" concatenates
+    them and maps the result to the output width by a Linear."""
     dropout: float = 0.0
     """Dropout probability for the concatenated encodings; unused if they are summed."""
     mlp_layers: int = 0
-    """Number of blocks (Linear, BatchNorm, ReLU) before the subgraph pool and before
-    the context pool; a layer with only one encoding has no such blocks. Also the number
-    of Linear layers (at least one) after the concatenation of the encodings. Not in the
-    paper's equations."""
+    """Number of layers of each MLP in the GNN-AK layer. One MLP transforms node states
+    before the subgraph pool, one before the context pool (neither if `encodings` has
+    only one name), and one follows the concatenation of the encodings. 0 = no MLPs,
+    only a Linear after the concatenation."""
     gate_centroid: bool = False
-    """Whether the centroid encoding, like the other two, is multiplied by a gate
-    (learned factors in 0..1). Not in the paper's equations."""
+    """Whether the centroid encoding, too, is multiplied by a gate (learned factors in
+    0..1). In the paper's equations, only the other two encodings have a gate."""
 
     def __post_init__(self) -> None:
         check_count("hop_channels", self.hop_channels)
@@ -67,7 +67,10 @@ class LayerOptions:
 
     @staticmethod
     def resolve(options: LayerOptions, changes: Mapping[str, Any]) -> LayerOptions:
-        """Return `options` with some changes, or raise if `options` is something else.
+        """Return a copy of `options` with new values for the options in `changes`.
+
+        Raises:
+            OptionError: If `options` is not a `LayerOptions`, or a change is invalid.
 
         >>> LayerOptions.resolve(16, {})
         Traceback (most recent call last):
@@ -82,7 +85,7 @@ gnnak.PUBLISHED, or single options by name, such as hop_channels=16.
         return options.changed(**changes)
 
     def changed(self, **changes: Any) -> Self:
-        """Return a copy of these options in which the given ones have new values.
+        """Return a copy of these options with new values for the given options.
 
         Raises:
             OptionError: If an option is unknown or its value is invalid.
@@ -101,7 +104,7 @@ Known: hop_channels, encodings, reduce, fuse, dropout, mlp_layers, gate_centroid
 
 
 class LayerChanges(TypedDict, total=False):
-    """Keyword arguments that override fields of `LayerOptions`, for type checkers."""
+    """Types of the keyword arguments that override fields of `LayerOptions`."""
 
     hop_channels: int
     encodings: Sequence[Encoding]
@@ -115,4 +118,4 @@ class LayerChanges(TypedDict, total=False):
 PAPER = LayerOptions()
 """Options of GNN-AK+ as in the equations of the paper; the defaults."""
 PUBLISHED = LayerOptions(mlp_layers=1, gate_centroid=True)
-"""Options of GNN-AK+ as in the published code."""
+"""Options of GNN-AK+ as in the code that was published with the paper."""

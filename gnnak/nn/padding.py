@@ -1,12 +1,10 @@
 """Tell BatchNorms how many rows of a padded batch are real, that is, not padding.
 
 `GraphBatch` and `RootedSubgraphs` store the numbers of their real rows. A BatchNorm
-gets only a tensor, often inside a base GNN that does not know about padding. So the
-layer that calls the base GNN sets the numbers in a context variable, and every
-BatchNorm inside the base GNN reads them. A base GNN may run on the graph, where its
-rows are nodes and edges. Or it runs on rooted subgraphs, where its rows are node copies
-and edge copies: nodes and edges as seen in one rooted subgraph. Context variables are
-local to a thread.
+gets only a tensor, often inside a GNN that does not know about padding. So the layer
+that calls the GNN sets the numbers in a context variable, and every BatchNorm inside
+the GNN reads them. For a GNN that runs on rooted subgraphs, the rows are the nodes or
+the edges of all subgraphs, or the subgraphs. Context variables are local to a thread.
 """
 
 from collections.abc import Iterator
@@ -22,36 +20,41 @@ from gnnak.graphs.real import RealCounts
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 RowAxis = Literal["nodes", "edges", "graphs"]
-"""What the rows of a BatchNorm's input are. Inside a base GNN that runs on rooted
-subgraphs, "nodes" means node copies, "edges" edge copies and "graphs" subgraphs."""
+"""What the rows of a BatchNorm's input are. In a GNN that runs on rooted subgraphs,
+"nodes" and "edges" are those of all subgraphs, and "graphs" are the subgraphs."""
 
 
 @dataclass(frozen=True, eq=False)
 class RealRows:
-    """Numbers of rows that are not padding, as 0-dim tensors; None = no padding."""
+    """Numbers of rows that are not padding, as 0-dim tensors.
+
+    A field that is None means that there is no padding.
+    """
 
     nodes: Tensor | None = None
-    """Number of real nodes, or of real node copies."""
+    """Number of nodes without padding; in a GNN on rooted subgraphs, of nodes in all
+    subgraphs."""
     edges: Tensor | None = None
-    """Number of real edges, or of real edge copies."""
+    """Number of edges without padding; in a GNN on rooted subgraphs, of edges in all
+    subgraphs."""
     graphs: Tensor | None = None
-    """Number of real graphs, or of real rooted subgraphs."""
+    """Number of graphs without padding; in a GNN on rooted subgraphs, of subgraphs."""
 
 
 ALL_REAL = RealRows()
-"""The value of `RealRows` without padding: all nodes, edges and graphs are real."""
+"""The `RealRows` of a batch without padding."""
 _scope: ContextVar[RealRows] = ContextVar("real_rows", default=ALL_REAL)
 
 
 @contextmanager
 def real_rows(rows: RealRows) -> Iterator[None]:
-    """Context manager: BatchNorms in training compute statistics from real rows only.
+    """Context manager: BatchNorms in training ignore padding rows of their input.
 
-    Real rows must come before padding rows. Within the `with` block, a BatchNorm treats
-    each padding row as if it were the mean of the real rows, so that padding does not
-    grow from layer to layer. The numbers of real rows are tensors on the device, so the
-    CPU does not wait for a GPU. Padding is not supported in training with several
-    processes (distributed data parallel, DDP).
+    Within the `with` block, a BatchNorm computes mean and variance from the real rows
+    (those that are not padding), which must come first. Padding rows are replaced by
+    the mean, so that their values stay bounded from layer to layer. The numbers of real
+    rows are tensors on the device, so the CPU does not wait for a GPU. Padding is not
+    supported in training with several processes (distributed data parallel, DDP).
 
     Args:
         rows: The numbers of real rows.
@@ -71,7 +74,7 @@ def real_rows(rows: RealRows) -> Iterator[None]:
 
 
 def current_real_rows() -> RealRows:
-    """Return the numbers of real rows that the innermost `real_rows` block has set.
+    """Return the argument of the innermost enclosing `with real_rows(...)` block.
 
     Outside of such a block, and in code compiled by `torch.compile`, return `ALL_REAL`.
     """
@@ -81,7 +84,8 @@ def current_real_rows() -> RealRows:
 def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
     """Return a context in which BatchNorms ignore padding nodes, edges and graphs.
 
-    It is for modules that run on the whole graph.
+    Use this context for modules that run on the graphs of a batch, not on rooted
+    subgraphs; for those, see `on_copies`.
 
     Args:
         real: Numbers of nodes, edges and graphs that are not padding; None if the batch
@@ -93,9 +97,9 @@ def on_graph(real: RealCounts | None) -> AbstractContextManager[None]:
 
 
 def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
-    """Return a context in which BatchNorms ignore padding of rooted subgraphs.
+    """Return a context in which BatchNorms ignore the padding of rooted subgraphs.
 
-    It is for modules that run on the disjoint union of all rooted subgraphs.
+    Use this context for modules that run on rooted subgraphs, such as a base GNN.
     """
     real = subgraphs.real
     if real is None:

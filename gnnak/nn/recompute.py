@@ -16,9 +16,8 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """Call a module without saving its activations; the backward pass recomputes them.
 
     Outputs, gradients and running statistics are the same as those of `module(...)`.
-    The backward pass runs the module a second time, with the random state of the first
-    time, so that dropout masks are the same. The second run does not update the running
-    statistics of BatchNorms.
+    The backward pass runs the module a second time, with the same dropout masks and
+    without another update of the running statistics of BatchNorms.
 
     Args:
         module: The module to call.
@@ -26,7 +25,7 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
     """
 
     def contexts() -> tuple[AbstractContextManager, AbstractContextManager]:
-        """Return the contexts of the first and of the second forward pass."""
+        """Return context managers for the first and for the second forward pass."""
         second = _second_pass(module, current_backend(), current_real_rows())
         return nullcontext(), second
 
@@ -37,14 +36,14 @@ def recomputed(module: nn.Module, *arguments: Any) -> Tensor:
 def _second_pass(module: nn.Module, backend: Backend, rows: RealRows) -> Iterator[None]:
     """Context manager for the second forward pass, which recomputes the activations.
 
-    The backward pass starts it outside of the `with` blocks of the first forward pass,
-    maybe in another thread, so the backend and the numbers of real rows are set again.
-    Running statistics do not change.
+    The second forward pass runs during the backward pass, maybe in another thread, when
+    the `with` blocks around the first forward pass have ended. So this context sets the
+    backend and the row numbers again. It also freezes the running statistics.
 
     Args:
         module: The module that is run a second time.
         backend: The backend of the first forward pass.
-        rows: The numbers of real rows in the first forward pass.
+        rows: The numbers of rows that are not padding in the first forward pass.
     """
     with use_backend(backend), frozen_running_statistics(module), real_rows(rows):
         yield

@@ -10,7 +10,7 @@ from gnnak.typing import Reduce
 def lookup(table: Tensor, index: Tensor) -> Tensor:
     """Gather rows of a small table, such as a table of embeddings.
 
-    This function exists so that a backend can speed up the backward pass, which sums
+    A backend can replace this function by one with a faster backward pass, which sums
     very many gradients into few rows.
 
     Args:

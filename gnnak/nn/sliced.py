@@ -1,7 +1,7 @@
 """Compute the encodings of a GNN-AK layer for a few rooted subgraphs at a time.
 
-This saves memory: a layer computes one state per node copy (a node as seen in one
-rooted subgraph), and only the node copies of one slice of the subgraphs are in memory.
+This saves memory: a layer computes one state for each node of each subgraph, and only
+the states of one slice of the subgraphs are in memory at a time.
 """
 
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from gnnak.subgraphs.slices import slices
 from gnnak.typing import Encoding, Reduce
 
 Encodings = dict[Encoding, Tensor]
-"""Encodings by name, in the order in which they are fused."""
+"""The encodings (centroid, subgraph, context, or some of these) by name."""
 
 
 def can_slice(layer: nn.Module, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether slicing the subgraphs leaves the output of `layer` unchanged.
+    """Return whether encoding the subgraphs in slices gives the same output of `layer`.
 
     Slicing changes the output if the layer or one of its BatchNorms is in training
-    mode, because BatchNorms then use the statistics of the whole batch. It also changes
-    the output for subgraphs sampled by SubgraphDrop, because their context encoding is
-    scaled by counts over all sampled subgraphs.
+    mode, because BatchNorms then use the statistics of the whole batch. Slicing also
+    changes the output for subgraphs sampled by SubgraphDrop, because the scale of their
+    context encoding depends on all sampled subgraphs.
     """
     norms = (m for m in layer.modules() if isinstance(m, _BatchNorm))
     fixed = not layer.training and not any(norm.training for norm in norms)
@@ -43,16 +43,15 @@ def sliced_encodings(
     """Encode slices of the subgraphs one after the other, to save memory.
 
     The centroid and the subgraph encodings of the slices are concatenated. The context
-    encoding of a node pools over subgraphs in several slices, so the sums of the slices
-    are added; a mean is this sum divided by the number of subgraphs that contain the
-    node.
+    encodings of the slices are added, because the subgraphs of a node can be in several
+    slices; for a mean, the total is divided by the number of subgraphs of the node.
 
     Args:
-        encode: Computes the encodings of a slice. It must sum, not average, the context
-            encoding.
+        encode: Function that returns the encodings of a slice. The context encoding
+            must be a sum, not a mean.
         subgraphs: A rooted subgraph for every node.
         num_nodes: Number of nodes, n.
-        max_copies: Approximate number of node copies in a slice.
+        max_copies: Approximate number of nodes in a slice, summed over its subgraphs.
         reduce: How the context encoding is pooled over all subgraphs.
 
     Returns:

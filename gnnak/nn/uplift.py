@@ -1,4 +1,4 @@
-"""One layer of GNN-AK or GNN-AK+, with the equations of section 4 of the paper."""
+"""The GNN-AK+ layer, with the equations of section 4 of the paper."""
 
 from typing import Unpack
 
@@ -37,8 +37,8 @@ class GNNAK(nn.Module):
 
     $\text{Emb}(i \mid \text{Sub}[j])$ is the state that the base GNN computes for node
     $i$ in the subgraph rooted at node $j$, and $\mathbf{d}_{i|j}$ is a learned encoding
-    of the distance from $i$ to $j$, the distance to the centroid (D2C). The new state
-    of node $v$ is
+    of the distance from $i$ to $j$. The paper calls the root $j$ the centroid, and this
+    distance D2C (distance to the centroid). The new state of node $v$ is
 
     $$h_v' = \text{FUSE}\big(h_v^{\text{Centroid}},\,
         h_v^{\text{Subgraph}},\, h_v^{\text{Context}}\big)$$
@@ -52,11 +52,10 @@ class GNNAK(nn.Module):
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$
 
     The base GNN gets $[h_i \,\Vert\, \mathbf{d}_{i|j}]$ as the state of node $i$ in
-    $\text{Sub}[j]$. A node as seen in one rooted subgraph is called a node copy. A
-    tensor [m, c] has one row for each of the m node copies $(i, j)$.
+    $\text{Sub}[j]$. A node as it occurs in one rooted subgraph is called a node copy.
 
-    GNN-AK is `hop_channels=0, encodings=("centroid", "subgraph")`: no distances, no
-    gates, no context.
+    For GNN-AK, which uses no distances, no gates (the sigmoids) and no context, set
+    `hop_channels=0, encodings=("centroid", "subgraph")`.
 
     Args:
         gnn: The base GNN: any module that maps (x, edge_index[, edge_attr or
@@ -66,7 +65,7 @@ class GNNAK(nn.Module):
             follows.
         in_channels: Width of the incoming node states.
         out_channels: Width of the new node states.
-        max_hops: Largest distance from a node to its root that the layer supports.
+        max_hops: Largest distance from a node to the root that the subgraphs may have.
         hop: How $\mathbf{d}_{i|j}$ enters the input of the base GNN: "concat", as in
             the paper, or "add", $h_i + W \mathbf{d}_{i|j}$, for a base GNN of input
             width `in_channels`.
@@ -74,13 +73,13 @@ class GNNAK(nn.Module):
         changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Attributes:
-        max_copies: In evaluation, compute about this many node copies at a time, to
-            save memory; None = all at once. The output is the same.
+        max_copies: In evaluation, run the base GNN on about this many node copies at a
+            time, to save memory; None = on all at once. The output is the same.
 
     Difference from the paper: a Linear maps $\mathbf{d}$ before the sigmoid (see
-    `HopGate`), and a Linear follows the concatenation of FUSE. The paper also lists
-    $\mathbf{d}_{i|j}$ as an argument of FUSE, to augment the input of the next layer;
-    here, every layer augments its own input.
+    `HopGate`), and FUSE is a concatenation followed by a Linear. In the paper,
+    FUSE also takes $\mathbf{d}_{i|j}$, to extend the input of the next layer; here,
+    every layer extends its own input.
 
     >>> from torch_geometric.nn import GCNConv
     >>> from gnnak import EgoNets
@@ -145,10 +144,10 @@ class GNNAK(nn.Module):
 
         Args:
             x: Node states, [n, in_channels].
-            subgraphs: The rooted subgraphs of all nodes, or the sample of them that
-                `SubgraphDrop` returns.
+            subgraphs: One rooted subgraph per node, or the sample of these subgraphs
+                that `SubgraphDrop` returns.
             edge_attr: Edge states, [e, c], or weights, [e], for the base GNN; None if
-                it reads none.
+                the base GNN reads no edge attributes.
 
         Returns:
             New node states, [n, out_channels].
@@ -174,8 +173,8 @@ class GNNAK(nn.Module):
 
         Raises:
             WidthError: If `x` is not a floating-point tensor [n, in_channels].
-            SubgraphError: If the subgraphs are of a graph with another number of nodes,
-                or a node is farther than `max_hops` from its root.
+            SubgraphError: If the subgraphs belong to a graph with another number of
+                nodes, or a node is farther than `max_hops` from the root.
             EdgeAttrError: If `edge_attr` does not have one row per edge.
         """
         check_states(x, self.in_channels)
@@ -197,13 +196,12 @@ class GNNAK(nn.Module):
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
             edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
-            context_reduce: How the context encoding is pooled. It must be "sum" if
-                `subgraphs` is one of several slices, because the caller adds the
-                results of all slices.
+            context_reduce: How the context encoding is pooled. A caller that encodes
+                the subgraphs in several parts passes "sum" and adds the results.
 
         Returns:
-            By name: the centroid and subgraph encodings, one row per subgraph, [s, c],
-            and the context encoding, one row per node, [n, c].
+            The encodings by name: "centroid" and "subgraph" with one row per subgraph,
+            [s, c], and "context" with one row per node, [n, c].
         """
         emb = self.embed(x, subgraphs, edge_attr)
         encodings: dict[Encoding, Tensor] = {}
@@ -242,9 +240,9 @@ class GNNAK(nn.Module):
 
         The result has one row for each pair of a subgraph and a node in it. With
         `hop="concat"`, a row is the state of the node, concatenated with a learned
-        embedding of its distance to the subgraph's root. With `hop="add"`, a Linear of
-        this embedding is added to the state instead. With `hop_channels=0`, a row is
-        the state alone.
+        embedding of its distance to the subgraph's root. With `hop="add"`, the
+        embedding is mapped by a Linear and added to the state instead. With
+        `hop_channels=0`, a row is the state alone.
 
         Args:
             x: Node states, [n, in_channels].
@@ -259,9 +257,10 @@ class GNNAK(nn.Module):
         return torch.cat([h, self.hop_table.per_copy(d, subgraphs)], dim=1)
 
     def gate(self, name: Encoding, emb: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-        """Multiply states by a gate: learned factors that depend on the distance.
+        """Multiply node states by a gate: learned factors in 0..1 for each distance.
 
-        If the option `mlp_layers` is not 0, an MLP transforms the states first.
+        The distance is that from the node to the root of its subgraph. If the option
+        `mlp_layers` is not 0, an MLP transforms the states first.
 
         Args:
             name: The encoding that the result is used for. By default the centroid
@@ -291,7 +290,7 @@ class GNNAK(nn.Module):
         """Combine the encodings of each node into its new state.
 
         Args:
-            encodings: The result of `encode`.
+            encodings: The result of `encode` or `sliced_encodings`, by name.
             subgraphs: The rooted subgraphs that were encoded.
             num_nodes: Number of nodes, n.
 

@@ -33,8 +33,8 @@ def uplift(
     The copy is called exactly like `model`, on the same batches. Each conv (any PyG
     `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
     layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
-    all layers. Egonets are also reused in later passes if they are called with the same
-    `edge_index` tensor object and its values have not changed.
+    all layers. Egonets are also reused in later forward passes that get the same
+    `edge_index` tensor object with the same values.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -43,8 +43,8 @@ def uplift(
             `EgoNets(...)` or `RandomWalks(...)`. Walks are sampled in each forward pass
             in training, and with a fixed seed in evaluation.
         options: Options of the layers; see `LayerOptions`.
-        drop: Samples the rooted subgraphs that a forward pass in training uses; None =
-            use all of them. Evaluation always uses all.
+        drop: In training, selects the sample of rooted subgraphs that a forward pass
+            uses; None = use all subgraphs. Evaluation always uses all subgraphs.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
     >>> from torch_geometric.nn import GIN
@@ -84,8 +84,9 @@ def _replace_convs(
 ) -> None:
     """Replace every PyG conv inside `model` by `wrap(conv)`, in place.
 
-    A conv inside another conv, a `GNNAK` layer or an `UpliftedConv` is not replaced. A
-    conv that occurs twice in `model` is wrapped once, so that its weights stay shared.
+    A conv inside another conv, a `GNNAK` layer or an `UpliftedConv` is not replaced. If
+    `model` uses one conv in two places, both get the same wrapped conv, so that the
+    weights stay shared.
 
     Raises:
         OptionError: If there is no conv to replace.
@@ -132,9 +133,9 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
 
 
 class UpliftedConv(nn.Module):
-    """A `GNNAK` layer around a conv that is called with the arguments of that conv.
+    """A `GNNAK` layer that takes the same arguments as its base GNN, a PyG conv.
 
-    `uplift` puts it in the place of the conv.
+    `uplift` replaces each conv of a model by such a layer.
 
     Args:
         layer: The layer, with the conv as its base GNN.
@@ -162,9 +163,9 @@ class UpliftedConv(nn.Module):
     ) -> Tensor:
         """Compute new node states, [n, out_channels].
 
-        Besides `x` and `edge_index`, the layer takes `edge_attr` or `edge_weight`, if
-        the conv does. `batch` and `batch_size` are accepted and ignored; any other
-        argument is an error.
+        Besides `x` and `edge_index`, the layer takes `edge_attr` or `edge_weight` if
+        the conv reads this argument. `batch` and `batch_size` are accepted and ignored.
+        Any other argument raises an error.
 
         Args:
             x: Node states, [n, in_channels].
@@ -185,10 +186,11 @@ class UpliftedConv(nn.Module):
     def _edge_attr(
         self, args: tuple[object, ...], options: dict[str, object]
     ) -> Tensor | None:
-        """Return the argument edge_attr or edge_weight; None if neither is given.
+        """Return the value of `edge_attr` or `edge_weight`; None if neither is given.
 
         Raises:
-            OptionError: If both are given, or an argument that is not supported.
+            OptionError: If both are given, or if another argument than `batch` and
+                `batch_size` is given.
         """
         named = dict(zip(self.arguments[2:], args, strict=False)) | options
         named.pop("batch", None)

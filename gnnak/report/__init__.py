@@ -1,1 +1,1 @@
-"""The paper's tables with our results, figures, and the HTML report."""
+"""Build the paper's tables with our results, figures, and the HTML report."""

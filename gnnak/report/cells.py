@@ -1,7 +1,6 @@
-"""One table of the paper as data: each cell with the paper's number and our runs.
+"""The data of one table of the paper: the paper's numbers and the runs to repeat.
 
-A cell is one model on one task, or one statistic of a data set. A record is the JSON
-object that a training run appends to the results folder.
+A table cell shows the result of one model on one task, or one statistic of a data set.
 """
 
 from __future__ import annotations
@@ -38,9 +37,10 @@ class Style:
 
 @dataclass(frozen=True)
 class Plan:
-    """The training runs needed for one table cell; the cell shows their mean.
+    """The training runs needed for one table cell, which shows their mean result.
 
-    The runs have the same config and differ only in seed and fold.
+    The runs have the same config and differ only in the random seed and the
+    cross-validation fold.
     """
 
     experiment: str
@@ -48,31 +48,31 @@ class Plan:
     config: RunConfig
     """The config that all runs share. The seed and fold in it are ignored."""
     epochs: int
-    """Number of epochs that the paper trains for. A cell whose runs have fewer epochs
-    gets a footnote."""
+    """Number of epochs in the paper. If the runs have fewer epochs, the cell gets a
+    footnote."""
     runs: int
     """Number of seeds: the runs use the seeds 0 to `runs` - 1."""
     folds: int | None
     """Number of cross-validation folds to run with every seed; None for data without
     folds."""
     measure: Measure
-    """What the cell shows: the test score, the seconds per epoch, or the memory."""
+    """What the cell shows: the test score, the seconds per epoch or the peak memory."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """Names the statistic of a data set that a table cell shows, without its value."""
+    """The data set and the name of its statistic that a table cell shows."""
 
     dataset: str
     """Name of the data set."""
     statistic: str
-    """`outputs` (number of classes or tasks), `graphs` (number of graphs), `nodes` or
-    `edges` (mean number per graph)."""
+    """Name of the statistic: `outputs` (number of classes or tasks), `graphs` (number
+    of graphs), `nodes` or `edges` (mean number per graph)."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One table cell: the paper's number, and where our number comes from."""
+    """One table cell: the paper's number, and the runs or statistic that give ours."""
 
     row: str
     """Title of the row."""
@@ -86,23 +86,26 @@ class Cell:
     """The training runs whose mean is our number. None if the cell shows a statistic of
     a data set, or a result that the paper quotes from another paper."""
     fact: Fact | None = None
-    """The statistic that the cell shows; None if it shows the result of runs."""
+    """The statistic that the cell shows; None if the cell shows no statistic."""
 
     @property
     def title(self) -> str:
-        """The titles of row and column, as "row / column"."""
+        """The titles of the cell's row and column, as "row / column"."""
         return f"{self.row} / {self.column}"
 
     @property
     def config(self) -> RunConfig:
-        """The config that all runs of the cell share; only for cells that are run."""
+        """The config that all runs of the cell share; the cell must have a `plan`."""
         assert self.plan is not None
         return self.plan.config
 
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table of the paper, with the paper's numbers but without ours."""
+    """One table of the paper: the paper's numbers and the runs needed to repeat them.
+
+    The results of these runs are not part of this object.
+    """
 
     name: str
     """The table's name on the command line, as in `gnnak table simulation`."""
@@ -116,10 +119,10 @@ class PaperTable:
     """The rows; each has one cell per column."""
 
     def cells(self) -> Iterator[Cell]:
-        """Yield one cell per config that has to be run.
+        """Yield the cells whose configs have to be run, one cell per config.
 
-        Several cells can show the same runs, such as time and memory; only the first of
-        them is yielded. Cells without runs (statistics, quoted results) are skipped.
+        If several cells have the same config, such as one for time and one for memory,
+        only the first is yielded. Cells without training runs are skipped.
         """
         seen = set()
         for cell in (cell for row in self.rows for cell in row):
@@ -128,13 +131,14 @@ class PaperTable:
                 yield cell
 
     def changed(self, settings: Mapping[str, Any]) -> PaperTable:
-        """Return a copy of the table whose runs have other settings than the paper's.
+        """Return a copy of the table with some settings of its runs changed.
 
-        A note below the table lists the new settings. Only a new number of epochs is
-        not listed there, because footnotes of the cells show it.
+        A note below the table lists the changed settings, except the number of epochs,
+        which is shown in footnotes of the cells.
 
         Args:
-            settings: New values by option, such as `{"model.channels": 64}`.
+            settings: New value of each changed option, such as
+                `{"model.channels": 64}`.
         """
         listed = [f"{k} = {v}" for k, v in settings.items() if k != "train.epochs"]
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."

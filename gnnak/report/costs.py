@@ -1,4 +1,4 @@
-"""The section of the HTML report on the time and memory of a training epoch."""
+"""Build the section of the HTML report on the time and memory of a training epoch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ HEADER = ["Run", "Device", "Path", "Seconds an epoch", "Peak MB", "Graphs a seco
 
 
 def costs_section(records: Sequence[Record]) -> str:
-    """Return the HTML of the section.
+    """Return the HTML section on the time and memory of a training epoch.
 
-    It has a table with the newest measurement of every run, and plots of how the cost
-    grows with the number of nodes, hops, channels or the minimal coverage.
+    The section has a table with the newest measurement of each model on each data set
+    and device, and plots of time and memory against a growing quantity, such as the
+    number of channels.
 
     Args:
-        records: JSON records of `gnnak bench`, oldest first: of kind "bench" for the
-            table, of kind "growth" (`--grow`) for the plots.
+        records: JSON records written by `gnnak bench`, oldest first. Records of kind
+            "bench" go into the table, those of kind "growth" (from `gnnak bench
+            --grow`) into the plots.
     """
     parts = []
     measured = [record for record in records if record["kind"] == "bench"]

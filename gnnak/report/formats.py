@@ -1,6 +1,6 @@
-"""Format one of the paper's tables, filled with our numbers, for output.
+"""Format a table of the paper, filled with our numbers, for output.
 
-The formats are Markdown, LaTeX, CSV and plain text.
+The output formats are Markdown, LaTeX, CSV and plain text.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIELDS = (
 
 
 def markdown(filled: FilledTable) -> str:
-    """Return a Markdown table with the caption above and the remarks below."""
+    """Return the table as Markdown, with the caption above and the remarks below."""
     header, body = filled.header, filled.body
     lines = [header, ["---"] + ["---:"] * (len(header) - 1), *body]
     table = [
@@ -85,7 +85,7 @@ def latex(filled: FilledTable) -> str:
 
 
 def as_csv(filled: FilledTable) -> str:
-    """Return CSV with one line per table cell; `FIELDS` are the columns.
+    """Return the table as CSV, with one line per table cell and the columns `FIELDS`.
 
     Means and deviations of accuracies are between 0 and 1, not in percent.
     """
@@ -98,12 +98,12 @@ def as_csv(filled: FilledTable) -> str:
 
 
 def text(filled: FilledTable, width: int | None = None) -> str:
-    """Return aligned text with the caption above and the remarks below.
+    """Return the table as plain text with the caption above and the remarks below.
 
     Args:
         filled: The table.
         width: Maximal width in characters; None = no limit. Columns that do not fit are
-            printed further down, with the titles of the rows repeated.
+            printed below the others, with the row titles repeated.
     """
     lines = [filled.header, *filled.body]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -120,7 +120,7 @@ FORMATS: dict[Format, Callable[[FilledTable], str]] = {
     "latex": latex,
     "csv": as_csv,
 }
-"""The function that formats a table, by the name of the output format."""
+"""For each output format, the function that formats a table."""
 
 
 def _tex(words: str) -> str:
@@ -139,8 +139,8 @@ def _aligned(line: Sequence[str], widths: Sequence[int], chosen: list[int]) -> s
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
     """Split the columns of a wide table into blocks, each at most `width` wide.
 
-    Returns the column indices of each block. Column 0, the titles of the rows, is
-    printed in every block and is not in the result.
+    Return the column indices of each block, without column 0: it has the row titles,
+    which are printed in every block.
     """
     blocks: list[list[int]] = [[]]
     taken = widths[0]

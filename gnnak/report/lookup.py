@@ -1,4 +1,4 @@
-"""Find the JSON records of training runs by the config of the run."""
+"""Find the JSON records that training runs have written, by the config of the run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from gnnak.training.records.summary import Summary, summarise
 from gnnak.training.schedule.estimate import runs_at_once
 
 SHORT = ("train.epochs",)
-"""Options in which a record that `RunRecords.nearest` returns may differ from the given
-config."""
+"""Options that `RunRecords.nearest` ignores if no record has the given config."""
 
 
 class RunRecords:
-    """Records of training runs, searchable by config.
+    """The JSON records of training runs, searchable by config.
 
-    Seed and fold do not matter in a search. If an option did not exist when a record
-    was written, its default value is assumed. A search does not find records with
-    options that no longer exist.
+    A search ignores seed and fold. If an option did not exist when a record was
+    written, the option's default value is assumed. Records with options that no longer
+    exist are never found.
 
     Args:
         records: JSON records, oldest first; kinds other than "run" are ignored.
@@ -48,7 +47,10 @@ class RunRecords:
 
     @classmethod
     def read(cls, folder: Path) -> RunRecords:
-        """Read all files `runs*.jsonl` of a folder; a missing folder has no records."""
+        """Read the records in all files `runs*.jsonl` of a folder.
+
+        If the folder does not exist, there are no records.
+        """
         files = sorted(folder.glob("runs*.jsonl"))
         return cls(record for file in files for record in read_records(file))
 
@@ -59,14 +61,14 @@ class RunRecords:
         return devices.most_common(1)[0][0] if devices else ""
 
     def exact(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, for any seed and fold."""
+        """Return the records of all runs with this config, with any seed and fold."""
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, or else with other numbers of epochs.
+        """Return the records with this config, or else with another number of epochs.
 
-        If no record has this config, look at the records that differ from it only in
-        the number of epochs, and return those of them with the most epochs.
+        If no record has this config, consider the records that differ from the config
+        only in the number of epochs; return those with the most epochs.
         """
         if found := self.exact(config):
             return found
@@ -75,14 +77,16 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def summary(self, plan: Plan) -> Summary | None:
-        """Return mean and deviation over the recorded runs of a table cell.
+        """Return mean and standard deviation over the recorded runs of a table cell.
+
+        Time and memory get no deviation. The field `note` of the summary names missing
+        runs or epochs and, for time and memory, the device.
 
         Args:
             plan: The runs needed for the cell.
 
         Returns:
-            The summary, or None if none of the runs has a record. Its note names the
-            runs or epochs that are missing and, for time and memory, the device.
+            The summary; None if no run has a record.
         """
         records = self.nearest(plan.config)
         if plan.measure == "seconds":
@@ -110,9 +114,9 @@ class RunRecords:
 
 
 def _shared_settings(record: Record) -> str:
-    """Return the config of a run without its seed and fold, as JSON.
+    """Return the config of a run as JSON text, without the seed and the fold.
 
-    Runs that differ only in seed and fold give the same text.
+    The text is the same for runs that differ only in seed and fold.
     """
     options = {group: dict(values) for group, values in record["config"].items()}
     for name in PER_RUN:
@@ -124,8 +128,8 @@ def _shared_settings(record: Record) -> str:
 def _keys(record: Record) -> tuple[str, str] | None:
     """Return two hashes of a run's config: with and without the number of epochs.
 
-    Seed and fold do not enter the hashes. Returns None if the config has options that
-    no longer exist.
+    Both hashes ignore seed and fold. Return None if the config has options that no
+    longer exist.
     """
     try:
         config = change(RunConfig(), record["config"])

@@ -71,7 +71,7 @@ def page(title: str, parts: Iterable[str]) -> str:
 
 
 def section(name: str, title: str, parts: Iterable[str]) -> str:
-    """Return a section of the page.
+    """Return an HTML section with a heading.
 
     Args:
         name: Anchor of the section, for links to `#name`.
@@ -84,48 +84,53 @@ def section(name: str, title: str, parts: Iterable[str]) -> str:
 
 
 def heading(title: str, name: str = "") -> str:
-    """Return a heading inside a section; `name`, if not empty, is its anchor."""
+    """Return an HTML heading within a section.
+
+    Args:
+        title: Text of the heading.
+        name: Anchor of the heading, for links to `#name`; empty = no anchor.
+    """
     anchor = f' id="{escape(name)}"' if name else ""
     return f"<h3{anchor}>{escape(title)}</h3>"
 
 
 def paragraph(text: str, soft: bool = False) -> str:
-    """Return a paragraph, in a lighter colour if `soft`."""
+    """Return an HTML paragraph; if `soft` is True, the text is small and grey."""
     look = ' class="soft"' if soft else ""
     return f"<p{look}>{escape(text)}</p>"
 
 
 def links(targets: Iterable[tuple[str, str]]) -> str:
-    """Return a navigation bar of links, from pairs of anchor and text."""
+    """Return an HTML navigation bar; a target is the anchor and the text of a link."""
     items = [f'<li><a href="#{escape(a)}">{escape(t)}</a></li>' for a, t in targets]
     return f'<nav aria-label="Contents"><ul>{"".join(items)}</ul></nav>'
 
 
 def notes(lines: Sequence[str]) -> str:
-    """Return a list of remarks, or the empty string if there are none."""
+    """Return an HTML list of remarks; the empty string if `lines` is empty."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f'<ul class="notes">{items}</ul>' if lines else ""
 
 
 def figure(svg: str, caption: str) -> str:
-    """Return a figure with its caption; `svg` is inserted without escaping."""
+    """Return an HTML figure with a caption; `svg` is inserted without escaping."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def gallery(figures: Iterable[str]) -> str:
-    """Return a grid of figures, side by side if the window is wide enough."""
+    """Return an HTML grid of figures, with several per row on a wide screen."""
     return f'<div class="gallery">{"".join(figures)}</div>'
 
 
 def plain_table(
     label: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
-    """Return an HTML table of texts.
+    """Return an HTML table whose cells contain plain text.
 
     Args:
         label: Name of the table for screen readers (`aria-label`).
         header: Titles of the columns.
-        rows: Texts of each row; the first one is the heading of the row.
+        rows: Texts of the cells, row by row. The first text of a row is its heading.
     """
     cells = [[f"<td>{escape(cell)}</td>" for cell in row[1:]] for row in rows]
     return _table(label, header, [row[0] for row in rows], cells)

@@ -1,4 +1,4 @@
-"""The report of `gnnak report`: one HTML page with all results."""
+"""The HTML page that the command `gnnak report` writes, with all results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTENTS = (
 
 
 def report_page(results: Path) -> str:
-    """Return the HTML of the report, made from the JSON records in a results folder.
+    """Return the HTML report on all JSON records in a results folder.
 
     Styles and figures are inline: the page loads no other file.
     """
@@ -55,11 +55,11 @@ def report_page(results: Path) -> str:
 
 
 def write_report(results: Path, out: Path) -> None:
-    """Write the report to a file, atomically; create the folder of the file if needed.
+    """Write the HTML report on all results to a file, atomically.
 
     Args:
-        results: Folder with the JSON records.
-        out: HTML file to write.
+        results: Folder with the JSON records of all results.
+        out: HTML file to write; its folder is created if it does not exist.
 
     Raises:
         FileFormatError: If the file cannot be written.

@@ -1,4 +1,4 @@
-"""Load the paper's ten tables from the YAML files in `configs/tables`."""
+"""Load the ten tables of the GNN-AK paper from the YAML files in `configs/tables`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ ORDER = (
 
 
 def table_names() -> list[str]:
-    """Return the names of the ten tables, in the paper's order."""
+    """Return the names of the paper's ten tables, in the paper's order."""
     return list(ORDER)
 
 
 @cache
 def load_table(name: str) -> PaperTable:
-    """Load one of the paper's tables.
+    """Load one of the paper's tables, with the numbers that the paper reports.
+
+    Args:
+        name: Name of the table, one of `table_names()`.
 
     Raises:
         OptionError: If no table has this name; the message names the closest one.
@@ -66,8 +69,8 @@ def load_table(name: str) -> PaperTable:
 def _column(entry: str | Mapping[str, Any]) -> dict[str, Any]:
     """Return the full description of a table column, given its entry in a YAML file.
 
-    The entry may name a column of `_columns.yaml`, which several tables share; its own
-    settings override those of the shared column.
+    The entry may refer to a column in `_columns.yaml`, which several tables share. Then
+    the settings in the entry override the settings of the shared column.
     """
     if isinstance(entry, str):
         entry = {"from": entry}
@@ -96,7 +99,10 @@ def _plan(
 ) -> Plan:
     """Return the training runs needed for a table cell, given its column and row.
 
-    Settings of the row override those of the column; `both` is the two merged.
+    Args:
+        column: Description of the column.
+        row: Description of the row; its settings override those of the column.
+        both: `column` and `row` merged into one mapping.
     """
     experiment = _experiment(both["experiment"])
     for_column = row.get("for", {}).get(column.get("from"), {})

@@ -17,14 +17,14 @@ def pending_runs(
 ) -> list[Job]:
     """Return the runs that a table needs and that have no record.
 
-    A record belongs to a run if config, seed and fold are the same.
+    A run counts as done if there is a record with the same config, seed and fold.
 
     Args:
         table: The table.
-        records: The records so far.
-        seeds: Number of seeds (0, 1, ...) to run; None = as many as in the paper.
-        only: Return only the runs of cells whose title contains this text, in upper or
-            lower case.
+        records: The records of all runs done so far.
+        seeds: Number of seeds per table cell; None = as many as in the paper.
+        only: Return only runs for table cells whose title contains this text; upper and
+            lower case are not distinguished.
     """
     return [
         run

@@ -18,7 +18,10 @@ CURVE_COLOURS = ("#8d99ae", "#d1495b", "#2e4057", "#66a182")
 
 
 def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Plot a graph with its nodes on a circle; colour the egonet of `root` by hop."""
+    """Plot a graph with its nodes on a circle, and highlight the egonet of `root`.
+
+    Nodes of the egonet are coloured by their distance to `root`; others are grey.
+    """
     plotted, hops = _as_networkx(graph), _hops(graph, root, num_hops)
     inside = [edge for edge in plotted.edges if edge[0] in hops and edge[1] in hops]
     position = nx.circular_layout(plotted)
@@ -32,7 +35,7 @@ def plot_graph(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -
 
 
 def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) -> None:
-    """Plot only the egonet of `root`, with one ring of nodes per hop around it."""
+    """Plot the egonet of `root`, with the other nodes on one circle per distance."""
     hops = _hops(graph, root, num_hops)
     plotted = _as_networkx(graph).subgraph(hops)
     position = {}
@@ -54,11 +57,11 @@ def plot_egonet(axes: Axes, graph: Graph, root: int, num_hops: int, title: str) 
 def plot_curves(
     axes: Axes, curves: Mapping[str, Sequence[float]], label: str, title: str
 ) -> None:
-    """Plot learning curves over epochs, counted from 1.
+    """Plot one or more learning curves: score over epoch.
 
     Args:
         axes: The axes to plot into.
-        curves: For each name in the legend, the scores of all epochs.
+        curves: For each curve, its name in the legend and its score after each epoch.
         label: Label of the y-axis.
         title: Title of the plot.
     """
@@ -72,7 +75,10 @@ def plot_curves(
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure to a file, atomically; create the folder of the file if needed."""
+    """Write a figure to a file atomically, in the format of the file's extension.
+
+    The folder of the file is created if it does not exist.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
     FigureCanvasAgg(figure)
@@ -89,7 +95,7 @@ def _as_networkx(graph: Graph) -> nx.Graph:
 
 
 def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
-    """Return the nodes in the egonet of `root`, each with its distance to `root`."""
+    """Return a dict from the nodes in the egonet of `root` to their distances."""
     subs = egonets(*graph, num_hops)
     own = subs.subgraph == root
     return dict(zip(subs.node[own].tolist(), subs.hop[own].tolist(), strict=True))
@@ -98,10 +104,14 @@ def _hops(graph: Graph, root: int, num_hops: int) -> dict[int, int]:
 def _plot_nodes(
     axes: Axes, graph: nx.Graph, position: dict[int, np.ndarray], hops: dict[int, int]
 ) -> None:
-    """Plot the nodes of a graph at given positions, labelled with their numbers.
+    """Plot the nodes of a graph, labelled with their numbers and coloured by distance.
 
-    `hops` has the distance to the root of each node in the egonet; the distance sets
-    the colour of the node. All other nodes are grey.
+    Args:
+        axes: The axes to plot into.
+        graph: The graph.
+        position: Coordinates of each node.
+        hops: The distance to the root, for the nodes of the root's egonet. Other nodes
+            are grey.
     """
     colours = [
         HOP_COLOURS[min(hops[node], len(HOP_COLOURS) - 1)] if node in hops else OUTSIDE

@@ -14,14 +14,13 @@ from gnnak.training.records.results import Record
 def curves_figure(
     curves: Mapping[str, Sequence[float]], title: str, label: str, log: bool
 ) -> str:
-    """Plot validation scores over epochs, with one line per name.
+    """Plot learning curves (validation score over epoch); return an `<svg>` element.
 
     Args:
-        curves: For each name in the legend, the scores of all epochs.
+        curves: For each curve, its name in the legend and its score after each epoch.
         title: Title of the figure.
         label: Label of the y-axis.
-        log: Whether to make the y-axis logarithmic. It stays linear if a score is not
-            positive.
+        log: True for a logarithmic y-axis; ignored if any score is zero or negative.
     """
     with page_style():
         figure, axes = _figure(7.2, 3.6)
@@ -38,13 +37,13 @@ def curves_figure(
 
 
 def drop_figure(records: Sequence[Record], title: str) -> str:
-    """Plot time and memory of a training step with SubgraphDrop.
+    """Plot what SubgraphDrop saves in a training step; return an `<svg>` element.
 
-    The y-axes show time and memory relative to a step with all subgraphs; the x-axis is
-    the share of subgraphs that are sampled.
+    The y-axes show time and memory of a step, relative to a step with all subgraphs;
+    the x-axis is the fraction of subgraphs that are sampled.
 
     Args:
-        records: JSON records of `benchmarks/subgraph_drop.py`.
+        records: JSON records written by `benchmarks/subgraph_drop.py`.
         title: Title of the figure.
     """
     strategies = list(dict.fromkeys(record["strategy"] for record in records))
@@ -70,10 +69,11 @@ def drop_figure(records: Sequence[Record], title: str) -> str:
 def _ratio_line(
     axes: Axes, records: Sequence[Record], strategy: str, what: str, colour: str
 ) -> None:
-    """Plot the line of one sampling strategy, with one point per record.
+    """Plot the relative cost of one strategy over the fraction of sampled subgraphs.
 
-    `what` is the cost to plot, "step_seconds" or "step_mb". The label of a point is its
-    minimal coverage: every node is in at least this many sampled subgraphs.
+    There is one point per record of the strategy. A point is labelled with the minimal
+    coverage: every node is in at least this many sampled subgraphs. `what` is the cost
+    to plot: "step_seconds" or "step_mb".
     """
     own = [record for record in records if record["strategy"] == strategy]
     own.sort(key=lambda record: record["share"])
@@ -88,12 +88,13 @@ def _ratio_line(
 
 
 def growth_figure(records: Sequence[Record], what: str) -> str:
-    """Plot how time and memory of training grow with one quantity.
+    """Plot how time and memory of training grow with one quantity; return an `<svg>`.
+
+    There is one line for each combination of data set, model and device, and separate
+    lines for runs with and without fused kernels.
 
     Args:
-        records: JSON records of `gnnak bench --grow` (kind "growth"). The figure has
-            one line for each combination of data set, model, device and path (fast or
-            plain).
+        records: JSON records written by `gnnak bench --grow`.
         what: The quantity on the x-axis: nodes, hops, channels or minimal coverage.
     """
     lines: dict[str, dict[int, Record]] = {}
@@ -123,10 +124,10 @@ def growth_figure(records: Sequence[Record], what: str) -> str:
 
 
 def growth_label(record: Record) -> str:
-    """Return the legend entry of a record in `growth_figure`.
+    """Return the legend entry in `growth_figure` for the line that contains a record.
 
-    It names the data set, the model and the device, and says "plain" if the fused
-    kernels were switched off.
+    The entry names the data set, the model and the device. It ends in "plain" if the
+    fused kernels were switched off.
     """
     config = record["config"]
     data = "4-regular" if record["what"] == "nodes" else config["data"]["name"]
@@ -143,10 +144,13 @@ def _costs(record: Record) -> dict[str, float]:
 
 
 def extraction_figure(records: Sequence[Record]) -> str:
-    """Plot how long gnnak and PyG take to extract egonets, as two bars per case.
+    """Plot the time that gnnak and PyG take to extract egonets; return an `<svg>`.
+
+    There are two bars per record: one for gnnak, one for PyG.
 
     Args:
-        records: JSON records of `benchmarks/extraction.py`, one per case.
+        records: JSON records written by `benchmarks/extraction.py`, one for each set of
+            graphs.
     """
     with page_style():
         figure, axes = _figure(7.2, 0.8 + 0.62 * len(records))
@@ -168,7 +172,11 @@ def extraction_figure(records: Sequence[Record]) -> str:
 
 
 def egonets_figure() -> str:
-    """Plot the paper's two 4-regular graphs, and a rooted subgraph of each."""
+    """Plot two 4-regular graphs that 1-WL cannot distinguish, and an egonet of each.
+
+    Returns:
+        The figure, as an `<svg>` element.
+    """
     with page_style():
         figure = Figure(figsize=(7.2, 6.4), layout="constrained")
         grid = figure.subplots(2, 2)

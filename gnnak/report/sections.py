@@ -1,6 +1,7 @@
-"""The sections of the HTML report.
+"""The sections of the HTML report: one function per section.
 
-Most functions take JSON records from the results folder; all return HTML.
+Each function returns HTML. Most take JSON records that were read from the results
+folder.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record
 
 MOST_CURVES = 6
-"""Maximal number of learning curves in one figure."""
+"""Maximal number of learning curves in one figure of the report."""
 
 
 def tables_section(tables: Sequence[FilledTable]) -> str:
-    """Return the section with the paper's tables, filled with our numbers."""
+    """Return the HTML section with the paper's tables, filled with our numbers."""
     parts = []
     for filled in tables:
         name, caption = filled.table.name, filled.table.caption
@@ -37,10 +38,10 @@ def tables_section(tables: Sequence[FilledTable]) -> str:
 
 
 def curves_section(runs: RunRecords) -> str:
-    """Return the section with learning curves.
+    """Return the HTML section with learning curves.
 
-    There is one figure per task. It shows the newest run of each config, for at most
-    `MOST_CURVES` configs.
+    There is one figure per task (data set, target and evaluation protocol). A figure
+    shows the newest run of each config, for at most `MOST_CURVES` configs.
     """
     tasks: dict[str, dict[str, Record]] = {}
     for record in runs.records:
@@ -65,13 +66,13 @@ def curves_section(runs: RunRecords) -> str:
 
 
 def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
-    """Return the section on SubgraphDrop: time and memory saved, and the test error.
+    """Return the HTML section on what SubgraphDrop saves, and on its test error.
 
     Args:
-        steps: Records of `benchmarks/subgraph_drop.py`: time and memory of training
-            steps with and without SubgraphDrop.
-        quality: Records of `benchmarks/drop_quality.py`: test errors of models trained
-            with and without SubgraphDrop.
+        steps: Records written by `benchmarks/subgraph_drop.py`: time and memory of
+            training steps with and without SubgraphDrop.
+        quality: Records written by `benchmarks/drop_quality.py`: test errors of models
+            trained with and without SubgraphDrop.
     """
     keys = ("case", "device", "strategy", "min_coverage")
     newest = {tuple(record[key] for key in keys): record for record in steps}
@@ -97,7 +98,7 @@ def drop_section(steps: Sequence[Record], quality: Sequence[Record]) -> str:
 
 
 def pictures_section() -> str:
-    """Return the section with a picture of two graphs and a rooted subgraph of each."""
+    """Return the HTML section with a picture of two graphs and an egonet of each."""
     caption = (
         "Message passing sees the same in both graphs, four neighbours everywhere; the "
         "egonets of node 0 differ. Colours are hops from the root."
@@ -107,10 +108,11 @@ def pictures_section() -> str:
 
 
 def extraction_section(records: Sequence[Record]) -> str:
-    """Return the section on how long gnnak and PyG take to extract egonets.
+    """Return the HTML section on how long gnnak and PyG take to extract egonets.
 
     Args:
-        records: Records of `benchmarks/extraction.py`; the newest of each case is used.
+        records: Records written by `benchmarks/extraction.py`, oldest first; the newest
+            record for each set of graphs is used.
     """
     newest = list({record["case"]: record for record in records}.values())
     if not newest:
@@ -131,9 +133,10 @@ def extraction_section(records: Sequence[Record]) -> str:
 
 
 def environment_section(records: Iterable[Record]) -> str:
-    """Return the section that lists devices, package versions and commits.
+    """Return the HTML section on the machines and software that made the records.
 
-    Each combination of these is one row, with the number of its records.
+    The table has one row for each combination of device, git commit and package
+    versions, with the number of records.
     """
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
@@ -154,10 +157,10 @@ def environment_section(records: Iterable[Record]) -> str:
 
 
 def _task(record: Record) -> str:
-    """Return the task of a run as text: data set, target and protocol.
+    """Return the task of a run as text: data set, target and evaluation protocol.
 
-    The protocol says how the data set is split and scored; the usual one, `split`, is
-    left out.
+    The evaluation protocol says how the data set is split and scored. The usual
+    protocol, "split", is omitted.
     """
     data = record["config"]["data"]
     words = [data["name"], data.get("target"), data["protocol"]]
@@ -165,10 +168,10 @@ def _task(record: Record) -> str:
 
 
 def _label(record: Record) -> str:
-    """Return the legend entry of a run: the model, and in brackets its settings.
+    """Return the legend entry of a run: the model, then its settings in brackets.
 
-    Only settings that differ from the experiment are listed. If the config has options
-    that no longer exist, the brackets contain the hash of the config instead.
+    Only settings that differ from the experiment's YAML file are listed. If the config
+    has options that no longer exist, its hash is given instead of the settings.
     """
     options: dict[str, Any] = record["config"]
     name, settings = str(options["model"]["name"]), []

@@ -1,4 +1,4 @@
-"""Statistics of data sets: measure them, store them as records, format them."""
+"""Statistics of data sets, such as the number of graphs: compute, store and format."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,19 +14,19 @@ from gnnak.training.records.results import (
 
 FILE = "datasets.jsonl"
 STAND_INS = ("connected-legacy", "spectral-radius")
-"""Targets of the data set "graph properties" that reproduce errors of the published
-data. They are not counted as tasks of the data set."""
+"""Two targets of the data set "graph properties" that only reproduce errors in the
+published data. The statistics do not count them as tasks."""
 
 
 def measure_dataset(name: str, results: Path) -> Record:
-    """Load a data set, compute its statistics, and append them as a JSON record.
+    """Compute the statistics of a data set, and append them to `datasets.jsonl`.
 
     Args:
         name: Name of the data set.
-        results: Folder of the records; the record is appended to `datasets.jsonl`.
+        results: Folder that contains `datasets.jsonl`.
 
     Returns:
-        The record.
+        The statistics, as the dict that was appended.
     """
     entry = find_entry(name)
     description = describe_dataset(entry, load_dataset(name))
@@ -39,21 +39,27 @@ def measure_dataset(name: str, results: Path) -> Record:
 
 
 def read_statistics(results: Path) -> dict[str, Record]:
-    """Return the newest statistics record of every data set, by name of the data set.
+    """Read the statistics of all data sets from `datasets.jsonl`.
 
     Args:
-        results: Folder of the records.
+        results: Folder that contains `datasets.jsonl`.
+
+    Returns:
+        The newest record of each data set, by name of the data set.
     """
     records = read_records(results / FILE)
     return {r["name"]: r for r in records if r.get("kind") == "dataset"}
 
 
 def unmeasured(table: PaperTable, known: Iterable[str]) -> list[str]:
-    """Return the data sets whose statistics a table shows and that have no record.
+    """Return the data sets whose statistics a table needs but that have no record.
 
     Args:
         table: The table.
-        known: Names of data sets that have a statistics record.
+        known: Names of the data sets that have a record of their statistics.
+
+    Returns:
+        Names of data sets.
     """
     known = set(known)
     facts = [cell.fact for row in table.rows for cell in row if cell.fact]
@@ -76,9 +82,9 @@ def statistic(fact: Fact, style: Style, record: Record) -> str:
     """Format one statistic of a data set for a table cell.
 
     Args:
-        fact: Names the statistic.
+        fact: Says which statistic to format.
         style: How a number is formatted; texts such as "10 / 5 / 5" stay as they are.
-        record: The statistics record of the data set.
+        record: All statistics of the data set, by name of the statistic.
 
     >>> record = {"graphs": "10 / 5 / 5", "edges": 19.793}
     >>> statistic(Fact("zinc", "graphs"), Style(), record)

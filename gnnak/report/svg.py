@@ -15,13 +15,13 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 INK = "#010203"
-"""Placeholder colour; `inline_svg` replaces it by the page's text colour
-(`currentColor`)."""
+"""Placeholder for the page's text colour: `inline_svg` replaces this colour by
+`currentColor`."""
 GRAPH_EDGES = "#555555"
-"""Colour of graph edges in the pictures of `pictures.py`. On the page it is replaced by
-the colour of the text, so that edges are visible on a light and on a dark page."""
+"""Colour of graph edges in the plots of `pictures.py`. `inline_svg` replaces it by the
+page's text colour, so that edges are visible on light and on dark pages."""
 COLOURS = ("#d1495b", "#4c8bd6", "#3f9b6c", "#c58a1a", "#8d6fc9", "#7d8794")
-"""Colours of lines and bars, legible on white and on black."""
+"""Colours of lines and bars, visible on a white and on a black page."""
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -43,20 +43,19 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Context manager: figures made in the `with` block have the style of the page."""
+    """Context manager: figures made in the `with` block have the report's style."""
     with matplotlib.rc_context(STYLE):
         yield
 
 
 def inline_svg(figure: Figure, label: str) -> str:
-    """Convert a figure to an `<svg>` element.
-
-    The XML ids in the element depend on the label. Give all figures of a page different
-    labels, so that their ids do not collide.
+    """Convert a matplotlib figure to an `<svg>` element.
 
     Args:
         figure: The figure.
-        label: Description for screen readers (`aria-label`).
+        label: Description for screen readers (`aria-label`). Give the figures of a page
+            different labels: the XML ids are derived from the label and must not
+            collide.
     """
     FigureCanvasSVG(figure)
     out = io.StringIO()
@@ -74,9 +73,11 @@ def inline_svg(figure: Figure, label: str) -> str:
 
 
 def _head(start: str, attributes: str) -> str:
-    """Return the opening `<svg>` tag without width and height: CSS sets the size.
+    """Return an opening `<svg>` tag without width and height, as CSS sets the size.
 
-    The tag begins with `start`; of the old attributes, only the view box is kept.
+    Args:
+        start: Beginning of the new tag.
+        attributes: Attributes of matplotlib's tag; only `viewBox` is copied.
     """
     box = re.search(r' viewBox="[^"]*"', attributes)
     assert box is not None
@@ -87,7 +88,7 @@ def _head(start: str, attributes: str) -> str:
 
 
 def _without_unused_ids(text: str) -> str:
-    """Remove the XML ids that nothing in the SVG text refers to."""
+    """Return the SVG text without those `id` attributes that nothing refers to."""
     used = set(re.findall(r"#([\w.-]+)", text))
     return re.sub(
         r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text

@@ -1,4 +1,4 @@
-"""Fill the cells of the paper's tables with our numbers, read from JSON records."""
+"""The paper's tables with our own results in every cell, read from JSON records."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ NOT_RUN = "[8 min]: not run; one seed would take about so long, alone on one {}.
 
 @dataclass(frozen=True)
 class Filled:
-    """A table cell with the paper's number and our number."""
+    """A table cell with the paper's number and the number that we measured."""
 
     cell: Cell
     """The table cell, with the paper's number."""
     ours: str = ""
-    """Our number as printed; empty if we have no number for this cell."""
+    """The number that we measured, as printed; empty if we have none for this cell."""
     summary: Summary | None = None
-    """Mean, deviation and number of our runs. None if no run has a record, or if the
-    cell shows a statistic of a data set."""
+    """Mean and standard deviation over our runs, and number of runs. None if there are
+    no runs yet, or if the cell shows a statistic of a data set."""
     mark: str = ""
     """Sign of the cell's footnote; empty if the cell has no footnote."""
     minutes: float | None = None
@@ -54,7 +54,7 @@ class Filled:
 
     @property
     def text(self) -> str:
-        """Our number, followed by the paper's number in brackets."""
+        """Text of the cell: our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
         ours = f"{self.ours} {self.sign}".strip() or self.expected
         return f"{ours} {paper}".strip()
@@ -67,7 +67,7 @@ class Filled:
         return f"[{max(1, round(self.minutes))} min]"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return titles, numbers and footnote of the cell, ready for JSON or CSV."""
+        """Return titles, numbers and footnote of the cell as a dict for JSON or CSV."""
         found = self.summary
         return {
             "row": self.cell.row,
@@ -85,12 +85,12 @@ class Filled:
 
 @dataclass(frozen=True)
 class FilledTable:
-    """One of the paper's tables, with the paper's numbers and ours."""
+    """One of the paper's tables, with the paper's numbers and our numbers."""
 
     table: PaperTable
     """The table with the paper's numbers only."""
     rows: tuple[tuple[Filled, ...], ...]
-    """The rows; each has one filled cell per column."""
+    """The cells of each row, with the paper's numbers and our numbers."""
     footnotes: tuple[tuple[str, str], ...]
     """Sign and text of every footnote, such as ("†", "1 of 3 seeds")."""
 
@@ -105,17 +105,17 @@ class FilledTable:
 
     @property
     def header(self) -> list[str]:
-        """Titles of the columns, after an empty text above the titles of the rows."""
+        """The header row: an empty first cell, then the titles of the columns."""
         return ["", *self.table.columns]
 
     @property
     def body(self) -> list[list[str]]:
-        """The rows as text: the title of the row, then the text of each cell."""
+        """The rows as text: each has the row's title, then the texts of its cells."""
         return [[row[0].cell.row, *(c.text for c in row)] for row in self.rows]
 
     @property
     def remarks(self) -> list[str]:
-        """The lines below the table: its footnotes, the legend, then its notes."""
+        """The lines to print below the table: footnotes, legend, then general notes."""
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
@@ -128,7 +128,7 @@ def fill_table(
     statistics: Mapping[str, Record] | None = None,
     device: str | None = None,
 ) -> FilledTable:
-    """Look up our number for every cell of a table.
+    """Add our numbers to one of the paper's tables.
 
     Args:
         table: The table with the paper's numbers.
@@ -150,7 +150,7 @@ def fill_table(
 
 
 def fill_from_folder(table: PaperTable, results: Path) -> FilledTable:
-    """Fill a table like `fill_table`, with the records of a results folder."""
+    """Add our numbers, read from a results folder, to one of the paper's tables."""
     return fill_table(table, RunRecords.read(results), read_statistics(results))
 
 
@@ -161,10 +161,15 @@ def _fill(
     marks: dict[str, str],
     estimator: Estimator,
 ) -> Filled:
-    """Look up our number for one table cell.
+    """Add our number to one table cell.
 
-    `marks` has the sign of every footnote, by its text. If the cell needs a new
-    footnote, this function adds it to `marks`.
+    Args:
+        cell: The table cell, with the paper's number.
+        records: Records of our training runs.
+        statistics: The statistics of data sets, by name of the data set.
+        marks: The sign of every footnote so far, by text of the footnote. If the cell
+            needs a new footnote, it is added here.
+        estimator: Estimates how long the runs of a cell without our number would take.
     """
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
@@ -194,16 +199,17 @@ def _shown(cell: Cell, found: Summary) -> str:
 
 
 def _sign(place: int) -> str:
-    """Return the sign of a footnote by its index from 0: †, ‡, §, ¶, ††, and so on."""
+    """Return the sign of footnote number `place`, from 0: †, ‡, §, ¶, ††, and so on."""
     return MARKS[place % len(MARKS)] * (place // len(MARKS) + 1)
 
 
 def all_pairs(seeds: int, folds: int | None) -> list[tuple[int, int | None]]:
-    """Return all pairs of seed and fold.
+    """Return all pairs (seed, fold), for a cross-validation with several seeds.
 
     Args:
-        seeds: Number of seeds.
-        folds: Number of folds; if None, there is one pair per seed, with fold None.
+        seeds: Number of seeds: 0 to `seeds` - 1.
+        folds: Number of folds. None means no cross-validation: the result has one pair
+            (seed, None) per seed.
 
     >>> all_pairs(2, None)
     [(0, None), (1, None)]

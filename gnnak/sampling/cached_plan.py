@@ -1,7 +1,7 @@
-"""Compute the sampling plans of all graphs once and gather those of batches.
+"""Compute the sampling plans of all graphs once, then look them up for each batch.
 
-A sampling plan (`Plan`) is what SubgraphDrop precomputes per batch: the part of
-sampling that needs no randomness.
+A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch: everything
+that does not depend on randomness.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.groups import Groups
 
 CACHED_PAIRS = 2**26
-"""Default limit on the number of cached distances between nodes: 256 MiB of int32."""
+"""Default maximal number of cached distances between nodes: 256 MiB of int32."""
 CHUNK = 2**22
-"""Approximate number of node pairs of a chunk: sampling plans are computed for one
-chunk of graphs at a time, to bound the memory. If the strategy needs no distances
-between nodes, every node counts as 16 pairs."""
+"""Approximate number of node pairs in a chunk of graphs. `cache_plans` computes plans
+for one chunk at a time, to bound the memory. If the sampling strategy needs no
+distances between nodes, every node counts as 16 pairs."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedPlans:
     """The sampling plans of every graph of a store, in flat tensors.
 
-    A sampling plan is what SubgraphDrop precomputes per batch. `plans[indices]` equals
-    `drop.plan` for the batch `store[indices]`, but is gathered from the cache, without
-    a loop over graphs and without synchronisation. Node and component numbers start at
-    0 in each graph and are int32, which halves the memory. In shapes, g is the number
-    of graphs and n the number of nodes of all graphs.
+    A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch.
+    `plans[indices]` returns the plan that `SubgraphDrop.plan` would compute for the
+    batch `store[indices]`, but gathers it from the cache, without a loop over graphs
+    and without synchronising with the GPU. Node and component numbers start at 0 in
+    each graph and are int32. In shapes, g is the number of graphs and n the number of
+    nodes of all graphs.
     """
 
     store: GraphStore
@@ -47,25 +48,27 @@ class CachedPlans:
     num_components: Tensor
     """[g], int64: number of connected components of each graph."""
     sizes: Tensor
-    """[total number of components], int64: number of nodes of each component."""
+    """[number of connected components of all graphs], int64: number of nodes of each
+    connected component."""
     nodes: Tensor
-    """[5, n], or [7, n] with distances: all values that a sampling plan has per node.
-    The rows are: 0, the component of each node; 1, `order` of `Plan.by_component`; 2,
-    `Plan.held`; 3 and 4, `start` and `count` of `Plan.near`; 5 and 6, `start` and
-    `place` of `Plan.distances`."""
+    """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node, one
+    field per row: `component`, `by_component.order`, `held`, `near.start`, `near.count`
+    and, only if the sampling strategy needs distances between nodes, `distances.start`
+    and `distances.place`."""
     near: Tensor
-    """The neighbours of all nodes: `place` of `Plan.near`, for all graphs."""
+    """The neighbours of the nodes of all graphs: the field `near.place` of `Plan`,
+    concatenated over all graphs."""
     hop: Tensor | None
-    """Distances between nodes: `hop` of `Plan.distances`, for all graphs; None = the
-    sampling strategy needs no distances."""
+    """Distances between nodes: the field `distances.hop` of `Plan`, concatenated over
+    all graphs. None if the sampling strategy needs no distances."""
     largest: int
-    """Number of nodes of the largest component of all graphs."""
+    """Number of nodes of the largest connected component of all graphs."""
 
     @cached_property
     def component_ptr(self) -> Tensor:
-        """Position of each graph's first connected component among those of all graphs.
+        """Where the connected components of each graph start in `sizes`, [g + 1].
 
-        The last entry is the total number of components.
+        The last entry is the total number of components of all g graphs.
         """
         return pointers(self.num_components)
 
@@ -73,16 +76,16 @@ class CachedPlans:
     def counts(self) -> Tensor:
         """Numbers of nodes and of connected components of each graph, [2, g].
 
-        The tensor is on the host, so that the size of a batch is known without
-        synchronising with the device.
+        The tensor is on the CPU, so that the size of a batch is known without
+        synchronising with the GPU.
         """
         return torch.stack([self.store.counts[0], self.num_components.cpu()])
 
     def __getitem__(self, indices: Indices) -> Plan:
         """Return the sampling plan of the batch `store[indices]`.
 
-        Pass it to `SubgraphDrop` with the subgraphs of that batch; it replaces
-        `SubgraphDrop.plan`.
+        Pass the plan to the `SubgraphDrop` object when it samples subgraphs of this
+        batch. The plan is the same as that of `SubgraphDrop.plan`, but faster to get.
 
         Args:
             indices: The graphs of the batch: an int, a slice, a boolean mask, or a list
@@ -122,16 +125,18 @@ class CachedPlans:
 def cache_plans(
     cached: CachedSubgraphs, drop: SubgraphDrop, limit: int = CACHED_PAIRS
 ) -> CachedPlans | None:
-    """Precompute the part of sampling that needs no randomness, for all graphs.
+    """Compute and cache the sampling plans of all graphs.
 
-    The result is one sampling plan per graph: its connected components, its neighbours
-    and, for the strategy "farthest", the distances between its nodes. SubgraphDrop then
-    does not compute them anew for every batch.
+    The sampling plan of a graph holds what SubgraphDrop needs before it samples: the
+    connected components, the neighbours of each node and, for the strategy "farthest",
+    the distances between nodes. With the cache, SubgraphDrop does not compute them
+    again for every batch.
 
     Args:
         cached: The cached rooted subgraphs of all graphs.
         drop: The SubgraphDrop that will sample the subgraphs.
-        limit: Largest number of distances to cache; only "farthest" needs distances.
+        limit: Maximal number of distances to cache; only the strategy "farthest" needs
+            distances.
 
     Returns:
         The cached sampling plans; None if there would be more than `limit` distances.
@@ -167,7 +172,17 @@ def cache_plans(
 def _fields(
     plan: Plan, batch: Tensor, ptr: Tensor, before: tuple[int, int]
 ) -> tuple[Tensor, ...]:
-    """Return the tensors to store in `CachedPlans` for one chunk of graphs."""
+    """Convert the sampling plan of one chunk of graphs to fields of `CachedPlans`.
+
+    Args:
+        plan: The sampling plan of the chunk.
+        batch: The graph of each node of the chunk.
+        ptr: The first node of each graph of the chunk, and the number of nodes.
+        before: How many distances and how many neighbours earlier chunks have.
+
+    Returns:
+        The fields `num_components`, `sizes`, `nodes` and `near` for this chunk.
+    """
     groups, near = plan.by_component, plan.near
     assert groups.order is not None, "nodes are grouped by a sort"
     component_graph = batch[groups.order[groups.ptr[:-1]]]

@@ -10,10 +10,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def coverage(
     subgraphs: RootedSubgraphs, num_nodes: int, sampled: Tensor | None = None
 ) -> Tensor:
-    """Return, for each node, the number of subgraphs that contain it, [n].
+    """Return, for each node, the number of subgraphs that contain the node, [n].
 
     Args:
-        subgraphs: The rooted subgraphs.
+        subgraphs: The s rooted subgraphs.
         num_nodes: Number of nodes, n.
         sampled: Boolean mask of the subgraphs to count, [s]; None = count all.
     """
@@ -28,11 +28,11 @@ def is_cover(
 ) -> bool:
     """Return whether every node is in at least `min_coverage` sampled subgraphs.
 
-    For a node that fewer than `min_coverage` subgraphs contain, all of these must be
-    sampled. The tests of all sampling strategies use this function.
+    If fewer than `min_coverage` subgraphs contain a node, all of them must be sampled.
+    The tests of the sampling strategies use this function.
 
     Args:
-        subgraphs: The rooted subgraphs.
+        subgraphs: The s rooted subgraphs.
         num_nodes: Number of nodes, n.
         sampled: Boolean mask of the sampled subgraphs, [s].
         min_coverage: R, the number of sampled subgraphs that must contain each node.
@@ -46,9 +46,9 @@ def cover_by_order(
 ) -> Tensor:
     """Sample subgraphs in the order of their ranks until all nodes are covered.
 
-    A node is covered if at least `min_coverage` of the subgraphs that contain it are
-    sampled, or all of them if there are fewer. Every connected component stops
-    separately, as soon as all of its nodes are covered.
+    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
+    subgraphs that contain the node are sampled. Sampling stops in each connected
+    component separately, as soon as all nodes of the component are covered.
 
     Args:
         subgraphs: The rooted subgraphs, s of them.

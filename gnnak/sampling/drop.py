@@ -1,7 +1,7 @@
-"""SubgraphDrop: sample a few rooted subgraphs that contain all nodes of a batch.
+"""SubgraphDrop: sample a few rooted subgraphs that together contain all nodes.
 
-A sampling plan (`Plan`) is what SubgraphDrop precomputes per batch: the part of
-sampling that needs no randomness.
+A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch: everything
+that does not depend on randomness.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,9 @@ from gnnak.typing import check_choice, check_count
 
 Strategy = Literal["random", "farthest", "min-set-cover"]
 RootSampler = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
-"""A sampling strategy: called as `sample(subgraphs, plan, min_coverage, generator)`, it
-returns a boolean mask of the sampled subgraphs, [s]."""
+"""A sampling strategy: a function that is called with all s rooted subgraphs, the
+sampling plan (what SubgraphDrop precomputes for the batch), the minimal coverage and a
+random number generator, and returns a boolean mask of the sampled subgraphs, [s]."""
 
 ROOT_SAMPLERS: dict[Strategy, RootSampler] = {
     "random": random_roots,
@@ -69,10 +70,10 @@ class SubgraphDrop:
         check_count("min_coverage", self.min_coverage, least=1)
 
     def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
-        """Precompute the part of sampling that needs no randomness: the sampling plan.
+        """Compute the sampling plan: everything that does not depend on randomness.
 
-        It is the same for every sample of a batch. To save time, compute it once and
-        pass it to every call of this object for that batch.
+        If subgraphs of a batch are sampled repeatedly, compute the plan once and pass
+        the plan to every call, to save time.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
@@ -90,11 +91,11 @@ class SubgraphDrop:
         plan: Plan,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Return a boolean mask of randomly sampled subgraphs, [s].
+        """Sample subgraphs at random; return a boolean mask of the sampled ones, [s].
 
         Args:
-            subgraphs: A rooted subgraph for every node of the batch.
-            plan: What the method `plan` returned for this batch.
+            subgraphs: The s rooted subgraphs, one for every node of the batch.
+            plan: The sampling plan of this batch, as returned by the method `plan`.
             generator: Source of randomness; PyTorch's default generator if None.
         """
         if self.strategy == "farthest" and plan.distances is None:
@@ -111,14 +112,18 @@ class SubgraphDrop:
         generator: torch.Generator | None = None,
         plan: Plan | None = None,
     ) -> SampledSubgraphs:
-        """Sample subgraphs, and compute how to estimate the encodings of dropped roots.
+        """Sample subgraphs of a batch at random.
 
         Args:
             subgraphs: A rooted subgraph for every node of the batch.
             edge_index: The batch's edges, [2, e].
             generator: Source of randomness; PyTorch's default generator if None.
-            plan: The sampling plan of this batch, the result of `plan`; if None, it is
-                computed.
+            plan: The sampling plan of this batch, as returned by the method `plan`; if
+                None, the plan is computed.
+
+        Returns:
+            The sampled subgraphs, with a matrix that estimates the encodings of the
+            roots of dropped subgraphs.
         """
         if subgraphs.real is not None:
             raise CoverageError(
@@ -151,15 +156,19 @@ def sample_subgraphs(
     sampled: Tensor,
     plan: Plan | None = None,
 ) -> SampledSubgraphs:
-    """Select the subgraphs of a mask, and compute how to estimate dropped encodings.
+    """Select the subgraphs of a given mask and drop the others.
 
     Args:
-        subgraphs: A rooted subgraph for every node.
+        subgraphs: The s rooted subgraphs, one for every node.
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the subgraphs to select, [s]; every node must be in at
             least one selected subgraph.
-        plan: The sampling plan of this batch; if None, the parts that are needed are
-            computed, which takes longer.
+        plan: The sampling plan of this batch, as returned by `SubgraphDrop.plan`. If
+            None, the parts that are needed are computed, which takes longer.
+
+    Returns:
+        The selected subgraphs, with a matrix that estimates the encodings of the roots
+        of dropped subgraphs.
 
     Raises:
         CoverageError: If a node is in no selected subgraph; not checked on a GPU.
@@ -192,9 +201,11 @@ def sample_subgraphs(
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:
-    """Return the positions of the true entries of several boolean masks.
+    """Return the positions of the True entries of several boolean masks.
 
-    Each mask is given by the number of true entries before every position.
+    Args:
+        before: For each mask, the exclusive cumulative sum of its entries, and the
+            total as a last entry.
     """
     totals = torch.stack([counts[-1] for counts in before]).tolist()
     wanted = torch.arange(1, max(totals) + 1, device=before[0].device)
@@ -222,18 +233,18 @@ def filling_of(
     root: Tensor,
     plan: Plan | None,
 ) -> Filling:
-    """Compute the sparse matrix that estimates encodings of dropped roots.
+    """Compute the matrix that estimates encodings of all nodes from sampled roots.
 
-    It estimates them from the encodings of the sampled roots; see `plan_filling`.
+    The matrix is defined in `plan_filling`.
 
     Args:
-        subgraphs: A rooted subgraph for every node.
+        subgraphs: The s rooted subgraphs, one for every node.
         edge_index: The graph's edges, [2, e].
         sampled: Boolean mask of the sampled subgraphs, [s].
         number: Number of sampled subgraphs before each subgraph, [s]; for a sampled
             subgraph, this is its index among the sampled subgraphs.
         root: The roots of the sampled subgraphs.
-        plan: The sampling plan: what SubgraphDrop precomputes per batch; None = not
-            known.
+        plan: The sampling plan (what SubgraphDrop precomputes for a batch); None if it
+            has not been computed.
     """
     return plan_filling(edge_index, subgraphs.num_subgraphs, root)

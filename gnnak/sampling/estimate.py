@@ -20,35 +20,36 @@ class Filling:
     """A sparse matrix that estimates values of all nodes from values of sampled roots.
 
     The matrix has one row per node and one column per sampled subgraph, [n, s]. It is
-    stored as q entries (row, column, weight), q being the number of nonzero entries.
-    The weights of a row sum to one, so a node gets a weighted mean. A sampled root has
-    a single entry, of weight one, for its own value.
+    stored in COO format: row, column and weight of each of the q nonzero entries. The
+    estimate for a node is a weighted mean: the weights of each row sum to one. The row
+    of a sampled root has a single entry, of weight one, for the root's own value.
     """
 
     node: Tensor
-    """Row index of each of the q entries of the sparse matrix, [q]: the node whose
-    encoding is estimated."""
+    """Row index of each of the q nonzero entries, [q]: the node whose value is
+    estimated."""
     subgraph: Tensor
-    """Column index of each of the q entries of the sparse matrix, [q]: the sampled
-    subgraph whose encoding is multiplied by the entry."""
+    """Column index of each of the q nonzero entries, [q]: the sampled subgraph whose
+    root's value is used."""
     weight: Tensor
-    """Value of each of the q nonzero entries, [q], float64: the weight of the used
-    value in the weighted mean."""
+    """Each of the q nonzero entries, [q], float64: the weight of one sampled root's
+    value in the weighted mean that estimates one node's value."""
     in_order: bool = False
-    """True if the entries are known to be sorted by connected component."""
+    """True if the entries are sorted by the connected component of `node`; False if
+    their order is unknown."""
 
     def at(self, entries: Tensor) -> Filling:
-        """Return a matrix that has only the selected entries of this one.
+        """Return a matrix with only some of the nonzero entries, in a given order.
 
-        The result has `in_order=False`, even if this matrix has True.
+        The result has `in_order=False`: the order of its entries counts as unknown.
 
         Args:
-            entries: Positions of the entries, in the order of the result.
+            entries: Positions of the entries to select, in the order of the result.
         """
         return self._each(lambda part: part.index_select(0, entries))
 
     def to(self, device: torch.device | str) -> Filling:
-        """Return this matrix on another device."""
+        """Return a copy of this matrix on another device."""
         return replace(self._each(lambda part: part.to(device)), in_order=self.in_order)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Filling:
@@ -59,27 +60,29 @@ class Filling:
 class SampledSubgraphs(RootedSubgraphs):
     """The rooted subgraphs that SubgraphDrop has sampled from a batch.
 
-    The dropped subgraphs are accounted for in two ways: a sum over the subgraphs that
-    contain a node is multiplied by `scale`, and the encodings of dropped roots are
-    estimated with `filling`.
+    Two members correct for the dropped subgraphs: `scale` returns the factor for sums
+    over all sampled subgraphs that contain a node, and `filling` is the matrix that
+    estimates the encodings of dropped roots.
     """
 
     held: Tensor = field(kw_only=True)
-    """[n]: number of subgraphs that contain each node, counting dropped subgraphs
-    too."""
+    """[n]: number of subgraphs that contain each node, sampled or dropped."""
     covered: Tensor = field(kw_only=True)
     """[n]: number of sampled subgraphs that contain each node; at least 1."""
     filling: Filling = field(kw_only=True)
-    """The sparse matrix that estimates encodings of all nodes from those of the sampled
-    roots."""
+    """The sparse matrix that estimates the encodings of all nodes from the encodings of
+    the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return the factor by which sums over sampled subgraphs are multiplied, [n].
+        """Return, for each node, the factor for sums over sampled subgraphs, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
         estimates the sum over all subgraphs that contain the node. The factor is the
-        number of all subgraphs with that node, divided by the number of sampled ones.
-        It is cached after the first call.
+        number of subgraphs that contain the node, divided by the number of sampled
+        subgraphs that contain the node. The result is cached.
+
+        Args:
+            dtype: Floating-point type of the result.
         """
         return self._once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
 
@@ -92,7 +95,7 @@ class SampledSubgraphs(RootedSubgraphs):
         return super()._group(axis)
 
     def to(self, device: torch.device | str) -> Self:
-        """Return these subgraphs on another device."""
+        """Return a copy of these subgraphs on another device."""
         return replace(
             super().to(device),
             held=self.held.to(device),
@@ -104,16 +107,16 @@ class SampledSubgraphs(RootedSubgraphs):
 def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
     r"""Compute the matrix that estimates values of all nodes from sampled roots.
 
-    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root. A
-    node $u$ gets the mean of the values of its neighbours that are one step nearer:
+    $\mathcal{U}_d$ is the set of nodes at distance $d$ from the nearest sampled root.
+    The value $h_u$ of a node $u$ is estimated as the mean of the values of those
+    neighbours that are one step nearer to a sampled root:
 
     $$h_u = \text{Mean}\,\{h_v \mid v \in \mathcal{U}_{d-1},\ (u, v) \in \mathcal{E}\}
       \quad \text{for}\ d = 1, \dots, d_{\max},\ u \in \mathcal{U}_d.$$
 
-    The means for all distances $d$ are multiplied out into one sparse matrix from
-    sampled roots to nodes, which a layer of the network applies in a single pass. Edge
-    directions are ignored, and duplicate edges count once. A node without a path to a
-    sampled root has an empty row.
+    This recursion is written as one sparse matrix, so that a layer of the network
+    applies it in a single step. Edge directions are ignored, and duplicate edges count
+    once. A node without a path to a sampled root has an empty row.
 
     Args:
         edge_index: Directed edges, [2, e].
@@ -137,15 +140,16 @@ def plan_filling(edge_index: Tensor, num_nodes: int, roots: Tensor) -> Filling:
 
 
 def fill(values: Tensor, filling: Filling, num_nodes: int) -> Tensor:
-    """Estimate the values of all nodes from those of sampled roots.
+    """Estimate the values of all nodes from the values of sampled roots.
 
     Args:
-        values: Values of the sampled roots, [s, c].
-        filling: The sparse matrix from sampled roots to all nodes, [n, s].
+        values: Values of the s sampled roots, [s, c].
+        filling: The sparse matrix of the estimation, [n, s].
         num_nodes: Number of nodes, n.
 
     Returns:
-        Values of all nodes, [n, c], summed in float32 or wider.
+        Values of all nodes, [n, c], in the dtype of `values`; sums are accumulated in
+        float32 or wider.
     """
     wide = values.float() if values.dtype.itemsize < 4 else values
     share = wide.index_select(0, filling.subgraph)
@@ -159,9 +163,12 @@ def _nearer_neighbors(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Find the neighbours of each node that are one step nearer to a sampled root.
 
+    Edge directions are ignored.
+
     Returns:
-        The distance of each node to the nearest sampled root, -1 without a path; and
-        all pairs of a nearer neighbour (sources) and a node (targets).
+        Three tensors: the distance of each node to the nearest sampled root, or -1 if
+        there is no path; then all pairs of a nearer neighbour and a node, as one tensor
+        of the neighbours and one of the nodes.
     """
     both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
     pair = torch.unique(both[1] * num_nodes + both[0])
@@ -176,9 +183,16 @@ def _nearer_neighbors(
 def _next_layer(
     before: Filling, target: Tensor, source: Tensor, share: Tensor, num_subgraphs: int
 ) -> Filling:
-    """Compute the estimation weights of nodes from those of their neighbours.
+    """Compute the rows of the estimation matrix for nodes one step farther from roots.
 
-    The neighbours are one step nearer to a sampled root, and their weights are known.
+    The row of a node is the mean of the rows of its nearer neighbours.
+
+    Args:
+        before: The rows of the nearer neighbours.
+        target: The node, for each pair of a node and a nearer neighbour.
+        source: The nearer neighbour, for each pair.
+        share: For each pair, 1 / (number of nearer neighbours of the node).
+        num_subgraphs: Number of sampled subgraphs, that is, of columns of the matrix.
     """
     order = torch.argsort(before.node, stable=True)
     nodes = before.node[order]

@@ -21,12 +21,14 @@ def farthest_roots(
 
     Farthest means that the shortest-path distance to the nearest sampled root is
     largest; edge directions are ignored. Every connected component is sampled
-    separately, until each of its nodes is in `min_coverage` sampled subgraphs, or in
-    all that contain it if there are fewer.
+    separately, until all of its nodes are covered. A node is covered if it is in at
+    least `min_coverage` sampled subgraphs, or if all subgraphs that contain the node
+    are sampled.
 
     Args:
-        subgraphs: The rooted subgraphs.
-        plan: What SubgraphDrop precomputes for this batch; it must have distances.
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan (what SubgraphDrop precomputes for this batch); it must
+            contain distances.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
 

@@ -1,4 +1,4 @@
-"""The greedy loop that farthest sampling and minimum set cover have in common."""
+"""Greedy sampling: the loop that farthest sampling and minimum set cover share."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,11 @@ from gnnak.sampling.plan import Plan, best_of_each
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Score = Callable[[Tensor, Tensor], Tensor]
-"""Called as `score(covered, last)`, returns an integer score per subgraph, [s]; the
-highest score is sampled next. `covered`, [n], is the number of sampled subgraphs that
-contain each node. `last`, [num_components], is the root that the last step sampled in
-each component, or -1 if it sampled none there."""
+"""A function that is called as `score(covered, last)` and returns an integer score for
+each subgraph, [s]; the subgraph with the highest score is sampled next. `covered`, [n],
+is the number of sampled subgraphs that contain each node. `last`, [num_components], is
+the root that was sampled last in each connected component, or -1 if the last step
+sampled no root in the component."""
 
 
 def sample_greedily(
@@ -22,20 +23,20 @@ def sample_greedily(
     score: Score,
     rank: Tensor,
 ) -> Tensor:
-    """Sample the subgraph with the highest score, until all nodes are covered.
+    """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
-    Every step samples one subgraph in each connected component that has an uncovered
-    node, so there are at most as many steps as the largest component has roots. The
-    first step samples at random.
+    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
+    subgraphs that contain the node are sampled. Every step samples one subgraph in each
+    connected component that has an uncovered node; the first step samples at random.
 
     Args:
-        subgraphs: The rooted subgraphs.
-        plan: What SubgraphDrop precomputes for this batch.
-        min_coverage: R. A node is covered if it is in at least R sampled subgraphs, or
-            in all subgraphs that contain it if these are fewer than R.
-        score: Returns the scores; called after every step.
-        rank: A random permutation, [s]; the highest rank wins the first step and breaks
-            ties between equal scores.
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+        score: Called after every step; returns the scores of all subgraphs for the next
+            step.
+        rank: A random permutation of 0..s-1, [s]. The first step samples the subgraphs
+            with the highest rank; later steps use the rank to break ties.
 
     Returns:
         Boolean mask of the sampled subgraphs, [s].
@@ -65,6 +66,9 @@ def sample_greedily(
 
 
 def _components_with(nodes: Tensor, plan: Plan) -> Tensor:
-    """Return a mask of the connected components that contain any of these nodes."""
+    """Return a boolean mask of the connected components that contain a marked node.
+
+    `nodes` is a boolean mask of the marked nodes, [n].
+    """
     count = plan.held.new_zeros(plan.num_components)
     return count.index_add(0, plan.component, nodes.long()) > 0

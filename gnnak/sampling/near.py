@@ -1,4 +1,4 @@
-"""The neighbours of every node, as positions in their connected component."""
+"""The neighbours of every node, stored as positions within a connected component."""
 
 from dataclasses import dataclass
 
@@ -14,17 +14,17 @@ class Near:
     """The distinct neighbours of each node, in compressed sparse row (CSR) form.
 
     Edge directions are ignored. The neighbours of node v are
-    `place[start[v] : start[v] + count[v]]`. They are stored as *places*: the place of a
-    node is its position among the nodes of its connected component. Unlike node
-    numbers, places do not change when a graph becomes part of another batch.
+    `place[start[v] : start[v] + count[v]]`. A neighbour is not stored as a node number,
+    but as its position among the nodes of its connected component: unlike node numbers,
+    these positions do not depend on the batch that the graph is in.
     """
 
     place: Tensor
-    """[p], int32: for each pair of a node and a neighbour, p pairs in all, the position
-    of the neighbour among the nodes of its component. Pairs are grouped by node, and
-    positions ascend within a node."""
+    """[p], int32: the neighbours of all nodes, p in total, grouped by node and in
+    ascending order for each node. A neighbour is given by its position among the nodes
+    of its connected component."""
     start: Tensor
-    """[n]: position in `place` of each node's first neighbour."""
+    """[n]: where the neighbours of each node start in `place`."""
     count: Tensor
     """[n]: number of neighbours of each node; a node with a self loop is its own
     neighbour."""
@@ -33,8 +33,9 @@ class Near:
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:
     """Find the neighbours of every node of a batch, ignoring edge directions.
 
-    A neighbour is given by its position among the nodes of its connected component. In
-    the example, nodes 0 and 2 are neighbours; they are at positions 0 and 1.
+    In the result, a neighbour is given by its position among the nodes of its connected
+    component. In the example, nodes 0 and 2 are neighbours and form a component, in
+    which they have the positions 0 and 1.
 
     Args:
         edge_index: Directed edges, [2, e].

@@ -10,7 +10,7 @@ from gnnak.graphs.adjacency import Neighbors, incoming
 from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 
 MAX_PAIRS = 1 << 28
-"""Largest number of node pairs whose distances are computed: 1 GiB of int32."""
+"""Maximal number of node pairs whose distances are computed: 1 GiB of int32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,19 +22,20 @@ class PairDistances:
     """
 
     hop: Tensor
-    """[sum of squared component sizes], int32: for each node, one row of distances to
-    all nodes of its component."""
+    """[sum of squared component sizes], int32: for each node, the distances to all
+    nodes of its connected component, next to each other."""
     start: Tensor
-    """[n]: position in `hop` where the row of each node starts."""
+    """[n]: position in `hop` where the distances of each node start."""
     place: Tensor
-    """[n]: position of each node among the nodes of its component."""
+    """[n]: position of each node among the nodes of its connected component."""
 
     def between(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distances between pairs of nodes.
 
         Args:
             first: The first node of each of q pairs, [q].
-            second: The second node of each pair, [q]; in the same component.
+            second: The second node of each pair, [q]; in the same connected component
+                as the first.
 
         Returns:
             Distances, [q].
@@ -46,7 +47,8 @@ class PairDistances:
 
         Args:
             first: The first node of each of q pairs, [q].
-            second: The second node of each pair, [q]; in the same component.
+            second: The second node of each pair, [q]; in the same connected component
+                as the first.
 
         Returns:
             For each pair, the position of its distance in the tensor `hop`, [q].
@@ -65,7 +67,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
         count: Number of components.
 
     Raises:
-        CoverageError: If there are more than `MAX_PAIRS` pairs of nodes.
+        CoverageError: If more than `MAX_PAIRS` distances would have to be stored.
     """
     num_nodes = component.numel()
     sizes = counts_of(component, count)
@@ -89,7 +91,11 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
 
 
 def _search(table: PairDistances, neighbors: Neighbors) -> None:
-    """Fill in all distances by breadth-first searches from all nodes at once."""
+    """Write all distances into `table.hop`, by breadth-first searches from all nodes.
+
+    Entries of `table.hop` must be -1 at the start. `neighbors` has the edges in both
+    directions.
+    """
     size = neighbors.num_nodes
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0

@@ -1,4 +1,4 @@
-"""The sampling plan: what SubgraphDrop precomputes per batch, without randomness."""
+"""The sampling plan: what SubgraphDrop computes for a batch before it samples."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What SubgraphDrop precomputes per batch: the part of sampling without randomness.
+    """What SubgraphDrop computes for a batch before it samples subgraphs.
 
-    The plan is the same for every random sample of the subgraphs of a batch.
+    The plan does not depend on randomness, so it can be reused for any number of random
+    samples from the same batch. In shapes, n is the number of nodes of the batch.
     """
 
     component: Tensor
@@ -26,14 +27,15 @@ class Plan:
     num_components: int
     """Number of connected components."""
     by_component: Groups
-    """The nodes grouped by component, in CSR form."""
+    """The nodes grouped by connected component, in CSR form."""
     largest: int
-    """An upper bound on the number of nodes of any component."""
+    """An upper bound on the number of nodes of a connected component."""
     held: Tensor
-    """[n]: number of subgraphs that contain each node, before any subgraph is
+    """[n]: number of rooted subgraphs that contain each node, before any subgraph is
     dropped."""
     near: Near
-    """The neighbours of each node, as positions in their component."""
+    """The neighbours of each node; a neighbour is given by its position among the nodes
+    of its connected component."""
     distances: PairDistances | None = None
     """Shortest-path distances between nodes; None if the strategy is not "farthest"."""
 
@@ -46,14 +48,14 @@ class Plan:
 def make_plan(
     subgraphs: RootedSubgraphs, edge_index: Tensor, num_nodes: int, distances: bool
 ) -> Plan:
-    """Compute the sampling plan of a batch.
+    """Compute the sampling plan of a batch: what SubgraphDrop needs before it samples.
 
     Args:
         subgraphs: A rooted subgraph for every node.
         edge_index: The batch's edges, [2, e].
         num_nodes: Number of nodes, n.
-        distances: Whether to compute the distances between nodes, which farthest
-            sampling needs.
+        distances: True to compute the distances between nodes too; only farthest
+            sampling needs them.
     """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
@@ -72,13 +74,14 @@ def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:
     """Return, for each group, the index of the entry with the largest score.
 
     Args:
-        score: Score of each entry, [s]; distinct inside a group. -inf excludes an
-            entry.
+        score: Score of each entry, [s]; the scores within a group must be distinct. A
+            score of -inf excludes an entry.
         group: The group of each entry, [s].
         num_groups: Number of groups.
 
     Returns:
-        Indices of entries, [num_groups]; -1 for a group in which all are excluded.
+        The index of one entry per group, [num_groups]; -1 for a group whose entries are
+        all excluded.
     """
     lowest = score.new_full((num_groups,), -torch.inf)
     best = lowest.scatter_reduce(0, group, score, "amax")

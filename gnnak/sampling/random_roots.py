@@ -16,12 +16,13 @@ def random_roots(
 ) -> Tensor:
     """Sample subgraphs in random order until every node is covered.
 
-    A node is covered if it is in at least `min_coverage` sampled subgraphs, or in all
-    that contain it if there are fewer. Every connected component is sampled separately.
+    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
+    subgraphs that contain the node are sampled. Every connected component is sampled
+    separately.
 
     Args:
-        subgraphs: The rooted subgraphs.
-        plan: What SubgraphDrop precomputes for this batch.
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
 
@@ -35,9 +36,9 @@ def random_roots(
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
-    """Return a random permutation of 0..s-1, one rank per subgraph, [s].
+    """Return a random permutation of 0..s-1, where s is the number of subgraphs.
 
-    The permutation is generated on the device of `generator`, then copied.
+    The result is on the device of `subgraphs`, even if `generator` is on another one.
     """
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)

@@ -1,4 +1,4 @@
-"""Sample egonets by their nodes, then find the edges of the sampled egonets only."""
+"""Sample egonets without edges, then find the edges of the sampled egonets only."""
 
 import torch
 from torch import Tensor
@@ -19,9 +19,9 @@ def sample_egonets(
 ) -> SampledSubgraphs:
     """Extract and sample egonets, without computing the edges of dropped egonets.
 
-    SubgraphDrop only uses the nodes of egonets. So egonets are extracted without edges,
-    then sampled, and edges are added to the sampled egonets only. The result is the
-    same as that of sampling complete egonets.
+    SubgraphDrop needs only the nodes of egonets. So egonets are extracted without edges
+    and sampled, then edges are added to the sampled egonets. The result is the same as
+    with `drop(extractor(edge_index, num_nodes), edge_index, generator)`.
 
     Args:
         drop: Samples the egonets.

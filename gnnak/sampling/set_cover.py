@@ -1,4 +1,4 @@
-"""Greedy minimum set cover: sample the subgraph with most least-covered nodes."""
+"""Greedy minimum set cover: always sample the subgraph that improves coverage most."""
 
 import torch
 from torch import Tensor
@@ -17,16 +17,17 @@ def set_cover_roots(
     min_coverage: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Sample a random subgraph, then always that with most of the least-covered nodes.
+    """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
-    A node needs coverage if it is in fewer than `min_coverage` sampled subgraphs, and
-    in at least one subgraph that is not sampled yet. The least-covered nodes of a
-    connected component are those that are in the fewest sampled subgraphs, among its
-    nodes that need coverage. Every component is sampled separately.
+    A node is covered if it is in at least `min_coverage` sampled subgraphs, or if all
+    subgraphs that contain the node are sampled. Of the uncovered nodes of a connected
+    component, the least-covered nodes are those in the fewest sampled subgraphs. Every
+    component is sampled separately, until all of its nodes are covered; its first
+    subgraph is random.
 
     Args:
-        subgraphs: The rooted subgraphs.
-        plan: What SubgraphDrop precomputes for this batch.
+        subgraphs: The s rooted subgraphs.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
 

@@ -13,18 +13,18 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class SharedSubgraphs:
-    """The subgraphs of the current graph, shared by all layers of one forward pass.
+    """A cache of rooted subgraphs that all layers share in one forward pass.
 
-    Two calls are for the same graph if they pass the same `edge_index` tensor object,
-    and nothing was written to it in between. As long as that tensor exists, the graph's
-    egonets and the sampling plan (what SubgraphDrop precomputes per batch) are cached
-    across forward passes. In training, every pass samples subgraphs anew. Each thread
-    has its own cache.
+    The first layer that calls `get` extracts and samples the subgraphs; the other
+    layers get them from the cache. Egonets stay in the cache across forward passes, as
+    long as `get` is called with the same, unmodified `edge_index` tensor. Sampled
+    subgraphs and random-walk subgraphs are discarded when the next forward pass begins.
+    Each thread has its own cache.
 
     Args:
         extractor: Extracts the subgraphs.
-        drop: Samples the subgraphs that are used in training; None = training uses all
-            subgraphs. Evaluation always uses all.
+        drop: Samples the subgraphs that are used in training. If None, training uses
+            all subgraphs; evaluation always uses all subgraphs.
     """
 
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
@@ -47,8 +47,8 @@ class SharedSubgraphs:
     def begin_pass(self, *_: object) -> None:
         """Begin a forward pass: discard the random samples of the previous pass.
 
-        The next `get` then samples anew. This method is a PyTorch forward pre-hook and
-        ignores the arguments of one.
+        The next call of `get` then samples again. This method is registered as a
+        PyTorch forward pre-hook; it ignores the arguments that PyTorch passes.
         """
         self._cache.sampled = None
         if self.extractor.random:
@@ -62,16 +62,17 @@ class SharedSubgraphs:
         training: bool,
         generator: torch.Generator | None = None,
     ) -> RootedSubgraphs:
-        """Return the subgraphs of a graph for this forward pass.
+        """Return the rooted subgraphs of a batch for this forward pass.
 
-        They come from the cache if it has them; otherwise they are extracted.
+        Subgraphs that are not in the cache are computed and cached.
 
         Args:
             edge_index: The batch's edges, [2, e].
             num_nodes: Number of nodes, n.
-            training: If True, SubgraphDrop is applied and a random extractor uses
-                `generator`. If False, all subgraphs are returned and a random extractor
-                uses a fixed seed.
+            training: If True, the subgraphs that SubgraphDrop samples are returned (all
+                subgraphs if there is no SubgraphDrop), and a random extractor uses
+                `generator`. If False, all subgraphs are returned, and a random
+                extractor uses a fixed seed.
             generator: Source of randomness; PyTorch's default generator if None.
         """
         cache = self._cache
@@ -112,13 +113,13 @@ class SharedSubgraphs:
 
 
 class _Cache:
-    """The subgraphs that one thread has extracted and sampled for its current graph."""
+    """The rooted subgraphs of the batch that one thread used last, and their sample."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        """Remove the graph and everything that was computed for it."""
+        """Empty the cache."""
         self.graph: weakref.ref[Tensor] | None = None
         self.version: tuple[object, ...] | None = None
         self.full: RootedSubgraphs | None = None
@@ -128,13 +129,24 @@ class _Cache:
     def start(
         self, edge_index: Tensor, version: tuple[object, ...], full: RootedSubgraphs
     ) -> None:
-        """Clear the cache, then store the rooted subgraphs of another graph in it."""
+        """Empty the cache, then store the rooted subgraphs of a new batch.
+
+        Args:
+            edge_index: The batch's edges; the cache is emptied when this tensor is
+                freed.
+            version: Values that must be equal for the cache to be valid: the tensor's
+                version counter, the number of nodes, and the training mode.
+            full: All rooted subgraphs of the batch.
+        """
         self.clear()
         self.graph = weakref.ref(edge_index, self._clear_if_current)
         self.version, self.full = version, full
 
     def is_of(self, edge_index: Tensor, version: tuple[object, ...]) -> bool:
-        """Return whether the cache is for this tensor, in this version."""
+        """Return whether the cache is valid for this `edge_index` and `version`.
+
+        The method `start` describes the arguments.
+        """
         same = self.graph is not None and self.graph() is edge_index
         return same and self.version == version
 

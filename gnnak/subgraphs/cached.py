@@ -1,7 +1,7 @@
-"""Extract the rooted subgraphs of all graphs once and gather those of batches.
+"""Extract the rooted subgraphs of all graphs once, then look them up for each batch.
 
-A node copy is a node as seen in one rooted subgraph, and an edge copy is an edge as
-seen in one rooted subgraph.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 CACHE_BYTES = 2**31
 """Default limit on the memory of the cached subgraphs, in bytes (2 GiB)."""
 SAMPLE = 64
-"""Number of graphs that `cache_if_small` extracts to estimate the memory that the
-subgraphs of all graphs need."""
+"""Number of graphs whose subgraphs `cache_if_small` extracts first, to estimate the
+memory that the subgraphs of all graphs need."""
 CHUNK = 2**18
 """Approximate number of nodes of a chunk: `cache_subgraphs` calls the extractor on one
 chunk of graphs at a time, to bound the memory."""
@@ -34,39 +34,45 @@ chunk of graphs at a time, to bound the memory."""
 class CachedSubgraphs:
     """The rooted subgraphs of every node of every graph of a store, in flat tensors.
 
-    `cached[indices]` equals `extractor(...)` applied to the batch `store[indices]`,
-    but is gathered from the cache, without a loop over graphs. Node, subgraph and edge
-    numbers start at 0 in each graph, so they fit into a small integer type (see
-    `narrow`), which saves memory. In shapes, g is the number of graphs, m that of node
-    copies and f that of edge copies, of the whole store.
+    `cached[indices]` returns the subgraphs that the extractor would return for the
+    batch `store[indices]`, but gathers them from the cache, without a loop over graphs.
+    Node, subgraph and edge numbers start at 0 in each graph, so they fit into a small
+    integer type (see `narrow`), which saves memory.
+
+    A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge
+    as it occurs in one rooted subgraph. In shapes, g, m and f are the numbers of
+    graphs, node copies and edge copies of the whole store.
     """
 
     store: GraphStore
     """The graphs, on the same device as the cached tensors."""
     num_copies: Tensor
-    """[g], int64: number of node copies in all rooted subgraphs of each graph."""
+    """[g], int64: for each graph, the total number of nodes of its rooted subgraphs."""
     num_edge_copies: Tensor
-    """[g], int64: number of edge copies in all rooted subgraphs of each graph."""
+    """[g], int64: for each graph, the total number of edges of its rooted subgraphs."""
     node: Tensor
-    """[m]: the node of the graph that each node copy is a copy of."""
+    """[m]: the node number of each node copy (a node as it occurs in one rooted
+    subgraph); numbers start at 0 in each graph."""
     subgraph: Tensor
-    """[m]: the subgraph that each node copy is in; a subgraph has the number of its
-    root node."""
+    """[m]: the root of the subgraph that contains each node copy (a node as it occurs
+    in one rooted subgraph), as a node number; numbers start at 0 in each graph."""
     hop: Tensor
-    """[m]: distance of each node copy to the root of its subgraph, or -1; see
-    `RootedSubgraphs.hop`."""
+    """[m]: distance of each node copy (a node as it occurs in one rooted subgraph) to
+    the root of the subgraph; -1 if there is no path to the root."""
     edge_index: Tensor
-    """[2, f]: source and target node copy of each edge copy; node copies are numbered
-    from 0 in each graph."""
+    """[2, f]: the edges of all rooted subgraphs, as source and target node copies; a
+    node copy is a node as it occurs in one subgraph. Node copies are numbered from 0 in
+    each graph."""
     edge: Tensor
-    """[f]: the edge of the graph that each edge copy is a copy of."""
+    """[f]: for each column of `edge_index`, the number of the edge in the original
+    graph; numbers start at 0 in each graph."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
         """Where the node copies of each graph start in `node`, `subgraph` and `hop`.
 
-        A node copy is a node as seen in one rooted subgraph. There is one entry per
-        graph, and a last entry that is the total number of node copies.
+        A node copy is a node as it occurs in one rooted subgraph. There is one entry
+        per graph, and a last entry that is the total number of node copies.
         """
         return pointers(self.num_copies)
 
@@ -74,8 +80,8 @@ class CachedSubgraphs:
     def edge_copy_ptr(self) -> Tensor:
         """Where the edge copies of each graph start in `edge_index` and `edge`.
 
-        An edge copy is an edge as seen in one rooted subgraph. There is one entry per
-        graph, and a last entry that is the total number of edge copies.
+        An edge copy is an edge as it occurs in one rooted subgraph. There is one entry
+        per graph, and a last entry that is the total number of edge copies.
         """
         return pointers(self.num_edge_copies)
 
@@ -83,8 +89,9 @@ class CachedSubgraphs:
     def counts(self) -> Tensor:
         """Numbers of nodes, edges, node copies and edge copies of each graph, [4, g].
 
-        A copy is a node or edge as seen in one rooted subgraph. The tensor is on the
-        CPU, so that the size of a batch is known without synchronising with the device.
+        A copy is a node or edge as it occurs in one rooted subgraph. The tensor is on
+        the CPU, so that the size of a batch is known without synchronising with the
+        GPU.
         """
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
@@ -159,7 +166,11 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
 
 
 def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
-    """Extract the rooted subgraphs of a few graphs, as tensors for the cache."""
+    """Extract the rooted subgraphs of the graphs of `store`.
+
+    Returns:
+        The tensor fields of `CachedSubgraphs`, in the order of their definition.
+    """
     whole = store.union()
     subs = extractor(whole.edge_index, whole.num_nodes)
     of = whole.batch[subs.root[subs.subgraph]]
@@ -180,7 +191,7 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
 def cache_if_small(
     store: GraphStore, extractor: Extractor, limit: int = CACHE_BYTES
 ) -> CachedSubgraphs | None:
-    """Cache a store's subgraphs if extraction is not random and the cache is small.
+    """Extract and cache all rooted subgraphs of a store, if the cache will be small.
 
     Args:
         store: The graphs.

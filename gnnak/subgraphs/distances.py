@@ -7,11 +7,10 @@ from torch import Tensor
 def hops_to_root(
     edge_index: Tensor, roots: Tensor, num_nodes: int, max_hops: int
 ) -> Tensor:
-    """Return the length of the shortest directed path from each node to a root.
+    """Return the length of the shortest directed path from each node to any root.
 
-    Runs one breadth-first search from all roots at once, following edges backwards. It
-    takes at most `max_hops` passes over the edges and stops early when a pass reaches
-    no new node.
+    Runs one breadth-first search from all roots at once, following edges backwards. The
+    search takes at most `max_hops` passes over the edges.
 
     Args:
         edge_index: Directed edges, [2, e].

@@ -43,7 +43,7 @@ def egonets(
 
 
 def _balls(root: Tensor, neighbors: Neighbors, num_hops: int) -> RootedSubgraphs:
-    """Find the nodes of every root's egonet, and their distances to the root.
+    """Find the nodes of the egonet of every root, and their distances to the root.
 
     The result has no edges yet.
     """
@@ -73,14 +73,14 @@ def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> 
 
 @dataclass(frozen=True)
 class EgoNets:
-    """Extract the k-hop egonet of every node; the class form of `egonets`.
+    """Extract the k-hop egonet of every node; a callable class around `egonets`.
 
     >>> EgoNets(num_hops=2)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
     """
 
     num_hops: int
-    """Radius k: an egonet contains the nodes at most k hops from its root."""
+    """Radius k: an egonet contains the nodes at most k hops away from its root."""
 
     random = False
     """Always False: extraction is deterministic, so egonets can be cached across
@@ -105,15 +105,16 @@ class EgoNets:
         Args:
             edge_index: Directed edges, [2, e].
             num_nodes: Number of nodes, n.
-            generator: Ignored; random extractors have the same argument.
+            generator: Ignored. It exists because all extractors are called with the
+                same arguments.
         """
         return egonets(edge_index, num_nodes, self.num_hops)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
         """Extract the egonet of every node, but without edges.
 
-        SubgraphDrop samples egonets by their nodes; `with_edges` then adds the edges of
-        the sampled egonets only.
+        This saves work before SubgraphDrop, which needs only the nodes of the egonets;
+        `with_edges` later adds the edges of the sampled egonets.
 
         Args:
             neighbors: The incoming edges of the graph.

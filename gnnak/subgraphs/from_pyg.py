@@ -11,8 +11,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def rooted_from_pyg(data: RootedSubgraphData) -> RootedSubgraphs:
     """Convert the output of PyG's `RootedEgoNets` or `RootedRWSubgraph`.
 
-    PyG does not store distances to the root, so `hop` is computed here. Batches can be
-    converted, because PyG's collation already offsets the indices of each graph.
+    PyG does not store the distances to the root, so they are computed here.
 
     Args:
         data: One `RootedSubgraphData`, or a `Batch` of them from a PyG loader.

@@ -12,29 +12,30 @@ from torch import Tensor
 class Groups:
     """Rows of a tensor split into groups, in compressed sparse row (CSR) form.
 
-    The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. Entries of `order` from
-    position `ptr[-1]` on belong to no group: they are padding rows of a batch of fixed
-    size. In shapes, k is the number of groups and m the number of rows.
+    The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. If the tensor has padding rows
+    (added to reach a fixed size), these belong to no group: they are the entries of
+    `order` from position `ptr[-1]` on. In shapes, k is the number of groups and m the
+    number of rows.
     """
 
     ptr: Tensor
-    """[k + 1], int64: row pointer (CSR), the position in `order` where each group
-    starts."""
+    """[k + 1], int64: the position in `order` where each of the k groups starts, and
+    where the last group ends."""
     order: Tensor | None = None
-    """[m], int64: row numbers sorted by group; None = the rows are already sorted, so
-    row `i` is at position `i`."""
+    """[m], int64: row numbers sorted by group. None means 0..m-1: the rows themselves
+    are already sorted by group."""
 
     def __len__(self) -> int:
         return self.ptr.numel() - 1
 
 
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
-    """Group rows by an integer key; rows of one group keep their order.
+    """Group the rows of a tensor by an integer key; each group keeps the row order.
 
     Args:
         key: The number of the group that each row is in, [m], in 0..size-1.
         size: Number of groups.
-        in_order: True if `key` is already sorted; then no sort is needed, and `order`
+        in_order: True if `key` is already sorted; sorting is then skipped, and `order`
             of the result is None.
 
     >>> groups = group(torch.tensor([1, 0, 1]), 3)

@@ -1,7 +1,7 @@
 """Find the induced edges of rooted subgraphs, given the nodes of each subgraph.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy joins two node copies
-of the same subgraph.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
-"""Largest number of candidate edges that are tested at a time, approximately. It bounds
-the temporary memory."""
+"""Approximate number of candidate edges that are tested at a time. This bounds the
+temporary memory."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
@@ -38,23 +38,23 @@ def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
 def induced_edges(
     node: Tensor, subgraph: Tensor, num_subgraphs: int, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find, in every subgraph, all edges of the graph with both ends in that subgraph.
+    """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
-    There are two ways to find the incoming edges of a node copy: test all incoming
-    edges of its node for a source inside the subgraph, or test every node copy of the
-    subgraph for an edge to it. The second way is used if the in-degree of the node is
-    larger than the subgraph. The number of tests is the sum over all node copies of
-    min(in-degree, subgraph size). `CHUNK` bounds the temporary memory.
+    A node copy is a node as it occurs in one subgraph. The incoming edges of a node
+    copy are found in one of two ways: usually, every incoming edge of the node in the
+    graph is tested for a source in the subgraph; if the in-degree of the node is larger
+    than the subgraph, every node of the subgraph is tested for an edge to the node.
+    `CHUNK` bounds the temporary memory.
 
     Args:
-        node: The node of each node copy, [m]; sorted by (subgraph, node).
+        node: The node of each of the m node copies, [m]; sorted by (subgraph, node).
         subgraph: The subgraph of each node copy, [m].
         num_subgraphs: Number of subgraphs, s.
         neighbors: The graph's incoming edges.
 
     Returns:
-        Source and target node copy of every edge copy, [2, f], sorted by (target,
-        source, edge), and the edge of the graph that each is a copy of, [f].
+        The f edges found, as source and target node copies, [2, f], sorted by (target,
+        source, edge); and the number of each edge in the original graph, [f].
     """
     copies = _Copies.of(node, subgraph, num_subgraphs, neighbors)
     in_degree = neighbors.rows(node)[1]
@@ -73,10 +73,10 @@ def induced_edges(
 
 
 def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
-    """Return the subgraphs with all induced edges in place of the edges they had.
+    """Add to rooted subgraphs all edges of the graph between nodes of one subgraph.
 
     Args:
-        subgraphs: Rooted subgraphs of all nodes or of some nodes; edges are ignored.
+        subgraphs: Rooted subgraphs. Edges that they already have are replaced.
         neighbors: The graph's incoming edges.
     """
     ends, edge = induced_edges(
@@ -86,16 +86,23 @@ def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
 
 
 class _Copies(NamedTuple):
-    """All nodes of all rooted subgraphs, with tables to look them up."""
+    """All nodes of all rooted subgraphs, with lookup tables.
+
+    A node copy is a node as it occurs in one rooted subgraph; there are m node copies.
+    `node` and `subgraph`, [m], are the node and the subgraph of each node copy.
+    """
 
     node: Tensor
     subgraph: Tensor
     key: Tensor
-    """`subgraph * n + node` of each node copy, [m], sorted, for binary search."""
+    """`subgraph * n + node` for each node copy (a node as it occurs in one subgraph),
+    [m], where n is the number of nodes of the graph. Sorted, for binary search."""
     size: Tensor
-    """Number of nodes of the subgraph that each node copy is in, [m]."""
+    """For each node copy (a node as it occurs in one subgraph), the number of nodes of
+    the subgraph, [m]."""
     first: Tensor
-    """The first node copy of the subgraph that each node copy is in, [m]."""
+    """For each node copy (a node as it occurs in one subgraph), the index of the first
+    node copy of the same subgraph, [m]."""
 
     @staticmethod
     def of(
@@ -118,7 +125,11 @@ def _in_chunks(
     copies: _Copies,
     neighbors: Neighbors,
 ) -> tuple[Tensor, Tensor]:
-    """Call `find` on a part of the targets at a time, to bound the memory."""
+    """Call `find` on chunks of `target`, to bound the memory; concatenate the results.
+
+    `work` is the number of candidate edges that `find` tests for each target. `copies`
+    and `neighbors` are passed to `find`.
+    """
     runs = torch.tensor_split(target, chunk_cuts(work, CHUNK))
     parts = [find(run, copies, neighbors) for run in runs]
     if len(parts) == 1:
@@ -129,9 +140,19 @@ def _in_chunks(
 def _from_edges(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the incoming edges of nodes inside their rooted subgraphs.
+    """Find the edges of rooted subgraphs that end at the given targets.
 
-    Tests for every incoming edge of a node whether its source is in the subgraph too.
+    Tests, for every incoming edge of a target, whether the source of the edge is in the
+    target's subgraph.
+
+    Args:
+        target: The targets, as indices into `copies`.
+        copies: All nodes of all rooted subgraphs.
+        neighbors: The graph's incoming edges.
+
+    Returns:
+        The edges found, as indices into `copies`, [2, f]; and their numbers in the
+        original graph, [f].
     """
     start, in_degree = neighbors.rows(copies.node.index_select(0, target))
     row, entry = ragged_ranges(start, in_degree)
@@ -150,9 +171,10 @@ def _from_edges(
 def _from_members(
     target: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> tuple[Tensor, Tensor]:
-    """Find the incoming edges of nodes inside their rooted subgraphs.
+    """Find the edges of rooted subgraphs that end at the given targets.
 
-    Tests for every other node of the subgraph whether it has an edge to the node.
+    Tests, for every node of a target's subgraph, whether the node has an edge to the
+    target. Arguments and results are those of `_from_edges`.
     """
     start, size = copies.first[target], copies.size[target]
     row, source = ragged_ranges(start, size)

@@ -21,9 +21,10 @@ TENSORS = ("root", "node", "subgraph", "hop", "edge_index", "edge")
 
 
 class Record(Protocol):
-    """The attributes of `RootedSubgraphs` that the checks read.
+    """The attributes of `RootedSubgraphs` that the checks in this module read.
 
-    A protocol, because importing the class itself would be a circular import.
+    This is a `typing.Protocol`, because importing `RootedSubgraphs` itself would be a
+    circular import.
     """
 
     @property
@@ -60,15 +61,17 @@ class Record(Protocol):
 def check_record(
     record: Record, edge_index: Tensor | None, num_nodes: int | None
 ) -> None:
-    """Raise `SubgraphError` if rooted subgraphs lack a documented property.
-
-    The message names the first such property.
+    """Check that rooted subgraphs have the properties that `RootedSubgraphs` documents.
 
     Args:
         record: The rooted subgraphs to check.
-        edge_index: The edges of the graph, [2, e], to compare the edges of the
-            subgraphs with; None = check the subgraphs without the graph.
-        num_nodes: Number of nodes of the graph; required with `edge_index`.
+        edge_index: The edges of the original graph, [2, e]. If given, the edges of the
+            subgraphs are compared with these edges.
+        num_nodes: Number of nodes of the original graph; required with `edge_index`.
+
+    Raises:
+        SubgraphError: If a property does not hold; the message names the first such
+            property.
     """
     if None not in (num_nodes, record.num_nodes) and num_nodes != record.num_nodes:
         raise SubgraphError(
@@ -92,7 +95,7 @@ def check_record(
 
 
 def _check_shapes(record: Record) -> None:
-    """Check dtype, device and shape of every tensor of the rooted subgraphs."""
+    """Check dtype, device and shape of every tensor of `record`."""
     for name in TENSORS:
         value = getattr(record, name)
         if not isinstance(value, Tensor) or value.dtype != torch.long:
@@ -111,7 +114,10 @@ def _check_shapes(record: Record) -> None:
 
 
 def _check_padding(record: Record) -> None:
-    """Check that the indices in padding rows refer to padding rows only."""
+    """Check that indices in padding rows refer only to padding rows.
+
+    Padding rows are rows added to a tensor to reach a fixed size.
+    """
     assert record.real is not None
     real = record.real.on_host()
     for name, rows, refers_to, size in (
@@ -133,9 +139,9 @@ def _check_padding(record: Record) -> None:
 
 
 def _check_copies(record: Record, num_nodes: int | None) -> None:
-    """Check the nodes of the rooted subgraphs.
+    """Check the nodes of the rooted subgraphs in `record`.
 
-    Nodes must exist and be sorted, and every subgraph must contain its root.
+    Node numbers must be in range and sorted, and every subgraph must contain its root.
     """
     size = record.num_nodes if num_nodes is None else num_nodes
     if size is None:
@@ -159,9 +165,10 @@ def _check_copies(record: Record, num_nodes: int | None) -> None:
 
 
 def _check_edges(record: Record) -> None:
-    """Check the edges of the rooted subgraphs.
+    """Check the edges of the rooted subgraphs in `record`.
 
-    Edges must exist and be sorted, and both ends must be in the same subgraph.
+    Edge numbers must be in range and sorted, and both ends of an edge must be in the
+    same subgraph.
     """
     check_edge_index(record.edge_index, record.num_copies)
     edges, size = record.edge, record.num_edges
@@ -181,7 +188,7 @@ def _check_edges(record: Record) -> None:
 
 
 def _check_hops(record: Record) -> None:
-    """Check the stored distances to the root by computing them again."""
+    """Recompute the distances to the root, and compare them with `record.hop`."""
     bound = max(record.max_hop, 0)
     true = hops_to_root(record.edge_index, record.centroid, record.num_copies, bound)
     if not torch.equal(true, record.hop):
@@ -189,9 +196,9 @@ def _check_hops(record: Record) -> None:
 
 
 def _check_against(record: Record, edge_index: Tensor, num_nodes: int) -> None:
-    """Check that each rooted subgraph has exactly the right edges of the graph.
+    """Check that each rooted subgraph is an induced subgraph of the given graph.
 
-    These are all edges of the graph with both ends in the subgraph.
+    A subgraph must have exactly the edges of the graph with both ends in the subgraph.
     """
     check_edge_index(edge_index, num_nodes)
     if record.edge.numel() and (

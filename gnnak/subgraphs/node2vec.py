@@ -1,4 +1,4 @@
-"""The biased random walks of node2vec, with all walkers moving at once."""
+"""The biased random walks of node2vec, vectorised over all walkers."""
 
 from typing import NamedTuple
 
@@ -12,17 +12,17 @@ from gnnak.subgraphs.induce import CHUNK, find_sorted
 from gnnak.typing import check_count
 
 HIGH_DEGREE = 64
-"""Random walkers at nodes with more neighbours than this use rejection sampling."""
+"""A walker at a node with more neighbours than this uses rejection sampling."""
 MAX_TRIALS = 64
-"""Number of rejected proposals after which a walker stops rejection sampling and
-samples from the weights of all neighbours instead."""
+"""Maximal number of proposals in rejection sampling. If all are rejected, the walker
+samples exactly, from the probabilities of all neighbours."""
 
 
 class Bias(NamedTuple):
-    """The unnormalised transition weights of node2vec's second-order walk.
+    """The unnormalised transition probabilities of a node2vec random walk.
 
-    `neighbors` are the graph's incoming edges; `p` and `q` are the return and the
-    in-out parameter of `random_walks`.
+    `neighbors` are the graph's incoming edges; `p` and `q` are node2vec's return and
+    in-out parameters.
     """
 
     neighbors: Neighbors
@@ -31,14 +31,14 @@ class Bias(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """Upper bound on the weight of a step, for rejection sampling."""
+        """Upper bound on what `weight` returns, for rejection sampling."""
         return max(1 / self.p, 1.0, 1 / self.q)
 
     def weight(self, before: Tensor, there: Tensor) -> Tensor:
-        """Return the weight of each walker's next step.
+        """Return the unnormalised probability of each walker's next step.
 
         Args:
-            before: The node that each walker was at one step ago.
+            before: The previous node of each walker.
             there: The node that each walker would step to, shaped like `before`.
         """
         pair = before * self.neighbors.num_nodes + there
@@ -80,7 +80,7 @@ def random_walks(
         start: The start node of each of the w walkers, [w].
         length: Number of steps of each walker.
         p: Return parameter; a large value makes stepping back unlikely.
-        q: In-out parameter; a large value keeps the walk near its previous node.
+        q: In-out parameter; a large value keeps the walk near the previous node.
         generator: Random number generator, on the device of `edge_index`.
 
     Returns:
@@ -108,7 +108,11 @@ def random_walks(
 
 
 def _uniform_step(here: Tensor, uniform: Tensor, neighbors: Neighbors) -> Tensor:
-    """Move every walker to a uniformly random neighbour."""
+    """Return the next node of every walker: a uniformly random neighbour.
+
+    `here` is the current node of each walker, and `uniform` has a random number in
+    [0, 1) for each walker.
+    """
     start, degree = neighbors.rows(here)
     choice = torch.minimum((uniform * degree).long(), degree - 1)
     return _step_to(here, start + choice, degree, neighbors)
@@ -121,7 +125,11 @@ def _biased_step(
     bias: Bias,
     generator: torch.Generator | None,
 ) -> Tensor:
-    """Move every walker to a neighbour sampled with node2vec's weights."""
+    """Return the next node of every walker, sampled with node2vec's probabilities.
+
+    `here` and `before` are the current and the previous node of each walker, and
+    `uniform` has a random number in [0, 1) for each walker.
+    """
     there = here.clone()
     every = torch.arange(here.numel(), device=here.device)
     high_degree = bias.neighbors.rows(here)[1] > HIGH_DEGREE
@@ -143,10 +151,13 @@ def _biased_step(
 def _propose(
     here: Tensor, before: Tensor, bias: Bias, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Propose a random neighbour to each walker: one round of rejection sampling.
+    """Run one round of rejection sampling: propose a random next node to each walker.
+
+    `here` and `before` are the current and the previous node of each walker.
 
     Returns:
-        The proposed nodes, and a boolean mask of the accepted ones.
+        The proposed next nodes, and a boolean mask that is True where the proposal is
+        accepted.
     """
     uniform = torch.rand(
         (2, here.numel()), dtype=torch.double, device=here.device, generator=generator
@@ -158,7 +169,11 @@ def _propose(
 def _from_all_weights(
     here: Tensor, before: Tensor, uniform: Tensor, bias: Bias
 ) -> Tensor:
-    """Sample each walker's next node from the weights of all its neighbours."""
+    """Sample the next node of each walker by inverting the cumulative distribution.
+
+    `here` and `before` are the current and the previous node of each walker, and
+    `uniform` has a random number in [0, 1) for each walker.
+    """
     neighbors = bias.neighbors
     start, degree = neighbors.rows(here)
     walker, entry = ragged_ranges(start, degree)
@@ -178,7 +193,11 @@ def _from_all_weights(
 def _step_to(
     here: Tensor, entry: Tensor, degree: Tensor, neighbors: Neighbors
 ) -> Tensor:
-    """Return the node that each walker steps to; without neighbours, it stays."""
+    """Return the next node of each walker; a walker without neighbours stays `here`.
+
+    `entry` is the position of the next node in `neighbors.node`, and `degree` is the
+    number of neighbours of the current node.
+    """
     if not neighbors.node.numel():
         return here
     stuck = degree == 0

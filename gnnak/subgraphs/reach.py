@@ -1,4 +1,4 @@
-"""Breadth-first search from many roots at once, with sparse results."""
+"""Breadth-first search from many roots at once, storing only the nodes found."""
 
 import torch
 from torch import Tensor
@@ -11,23 +11,24 @@ INT64_MAX = 2**63 - 1
 
 
 def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
-    """Find, for every root, the nodes with a path to it of at most `num_hops` edges.
+    """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
-    Subgraph `i` contains the nodes found for `root[i]`. A pair of a subgraph and a node
-    is encoded as one integer, `subgraph * n + node`, where n is the number of nodes of
-    the graph.
+    Distance means the length of the shortest directed path from a node to the root. The
+    function returns pairs (i, v): node v is near root number i. A pair is encoded as
+    one integer, `i * n + v`, where n is the number of nodes of the graph.
 
     Args:
-        root: The roots, [s], as node numbers.
+        root: The s root nodes, [s].
         neighbors: The graph's incoming edges.
-        num_hops: Largest path length.
+        num_hops: Largest distance to search.
 
     Returns:
-        The m pairs found, as sorted integers, [m], and the length of the shortest path
-        from each pair's node to its root, [m].
+        The m pairs (i, v) found, as sorted integers, [m]; and for each pair the
+        distance from node v to root number i, [m].
 
     Raises:
-        GraphError: If the graph is too large for this number of hops.
+        GraphError: If the integers used in the search would overflow int64, because the
+            graph is too large for this number of hops.
     """
     size = max(neighbors.num_nodes, 1)
     farthest = min(num_hops, neighbors.num_nodes)

@@ -1,7 +1,7 @@
 """`RootedSubgraphs`: all rooted subgraphs of a batch, as one dataclass of tensors.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph.
 """
 
 from __future__ import annotations
@@ -21,12 +21,18 @@ from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
 Axis = Literal["subgraph", "node", "target", "source", "edge", "taker", "giver"]
-"""Keys that `RootedSubgraphs.by` can group by. "subgraph" and "node" group the node
-copies, by their subgraph or their node. "target", "source" and "edge" group the edge
-copies, by their target or source node copy or by their edge. `SampledSubgraphs` also
-has "taker" and "giver". They group the entries of its `Filling`, the sparse matrix that
-estimates the encodings of dropped roots: by row, the node that takes a value, or by
-column, the sampled subgraph that gives it."""
+"""Keys that `RootedSubgraphs.by` can group by.
+
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph.
+
+- "subgraph", "node": group the node copies by their subgraph or their node.
+- "target", "source", "edge": group the edge copies by their target node copy, their
+  source node copy or their edge.
+- "taker", "giver": only for `SampledSubgraphs`; group the entries of the sparse matrix
+  `filling` by row (the node whose encoding is estimated) or by column (the sampled
+  subgraph whose encoding is used).
+"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,28 +51,33 @@ class RootedSubgraphs:
     root: Tensor
     """[s], in 0..n-1, distinct: the root node of each subgraph."""
     node: Tensor
-    """[m], in 0..n-1: the node that each node copy is a copy of. Node copies are sorted
-    by (subgraph, node). A subgraph contains no node twice, and contains its root."""
+    """[m], in 0..n-1: the node of each node copy; a node copy is a node as it occurs in
+    one subgraph. Node copies are sorted by (subgraph, node). Each subgraph contains its
+    root and contains no node twice."""
     subgraph: Tensor
-    """[m], in 0..s-1: the subgraph that each node copy is in."""
+    """[m], in 0..s-1: the subgraph of each node copy; a node copy is a node as it
+    occurs in one subgraph."""
     hop: Tensor
-    """[m]: length of the shortest path, inside the subgraph, from each node copy to the
-    root: the paper's distance to the centroid (D2C). It is -1 if there is no path, or
-    if every path is longer than the extractor's `max_hops`."""
+    """[m]: distance of each node copy (a node as it occurs in one subgraph) to the
+    root: the length of the shortest path to the root inside the subgraph. The paper
+    calls it the distance to the centroid (D2C). -1 means that there is no path, or that
+    every path is longer than the extractor's `max_hops`."""
     edge_index: Tensor
-    """[2, f], in 0..m-1: source and target node copy of each edge copy. Each subgraph
-    has a copy of every edge with both ends in it. Sorted by (target, source, edge)."""
+    """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies;
+    a node copy is a node as it occurs in one subgraph. A subgraph contains every edge
+    of the graph with both ends in the subgraph. Sorted by (target, source, edge)."""
     edge: Tensor
-    """[f], in 0..e-1: the edge of the graph that each edge copy is a copy of."""
+    """[f], in 0..e-1: for each column of `edge_index`, the number of the edge in the
+    original graph."""
     num_nodes: int | None = None
     """Number of nodes of the graph, n; None if unknown. Extractors always set it."""
     num_edges: int | None = None
     """Number of edges of the graph, e; None if unknown. Extractors always set it."""
     real: RealCounts | None = None
     """If the tensors are padded to a fixed size, the number of real (not padding) rows
-    on each axis; None = there is no padding. Real rows come first and have the
-    properties documented above. The indices in padding rows refer to padding rows
-    only."""
+    on each axis: nodes, edges, subgraphs, node copies, edge copies. None if there is no
+    padding. Real rows come first; only they have the properties documented above. The
+    indices in padding rows refer to padding rows only."""
 
     @property
     def num_subgraphs(self) -> int:
@@ -75,12 +86,12 @@ class RootedSubgraphs:
 
     @property
     def num_copies(self) -> int:
-        """Number of node copies, m: the sum of the sizes of all subgraphs."""
+        """Number of node copies, m: the total number of nodes of all subgraphs."""
         return self.node.numel()
 
     @property
     def num_edge_copies(self) -> int:
-        """Number of edge copies, f: the sum of the edges of all subgraphs."""
+        """Number of edge copies, f: the total number of edges of all subgraphs."""
         return self.edge.numel()
 
     @property
@@ -90,7 +101,10 @@ class RootedSubgraphs:
 
     @property
     def centroid(self) -> Tensor:
-        """[s]: each root's node copy in its own subgraph; cached after first use."""
+        """[s]: the position of each subgraph's root in `node`; cached after first use.
+
+        So `node[centroid]` equals `root`.
+        """
         return self._once("centroid", self._find_centroid)
 
     def _find_centroid(self) -> Tensor:
@@ -99,7 +113,7 @@ class RootedSubgraphs:
 
     @property
     def rooted_at(self) -> Tensor:
-        """[n]: the subgraph rooted at each node; cached after first use.
+        """[n]: the index of the subgraph rooted at each node; cached after first use.
 
         Only valid if every node is the root of a subgraph.
         """
@@ -112,28 +126,28 @@ class RootedSubgraphs:
 
     @property
     def max_hop(self) -> int:
-        """Largest entry of `hop`, -1 without node copies; cached after first use."""
+        """Largest distance of a node to the root of its subgraph, over all subgraphs.
+
+        It is -1 if there are no subgraphs. The value is cached after first use.
+        """
         return self._once(
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
     def hop_rows(self, size: int) -> Tensor:
-        """Return the row of each node copy in an embedding table of distances, [m].
+        """Convert the distances to the root to rows of an embedding table, [m].
 
-        Row `i` of the table is for distance `i` to the root; the last row is for -1,
-        "no path". The result is cached after first use.
+        Distance `i` becomes row `i`; distance -1 (no path to the root) becomes the last
+        row. The result is cached after first use.
 
         Args:
-            size: Number of rows of the table; at least `max_hop + 2`.
+            size: Number of rows of the embedding table; at least `max_hop + 2`.
         """
         return self._once(f"rows of {size}", lambda: self.hop.remainder(size))
 
     @property
     def in_order(self) -> bool:
-        """Whether each subgraph `i` is rooted at node `i`; cached after first use.
-
-        False if a node is not the root of a subgraph.
-        """
+        """True if every node `i` is the root of subgraph `i`. Cached after use."""
         return self._once("in_order", self._is_in_order)
 
     def _is_in_order(self) -> bool:
@@ -144,13 +158,16 @@ class RootedSubgraphs:
     def by(self, axis: Axis) -> Groups:
         """Return node copies or edge copies grouped by a key; cached after first use.
 
+        A node copy is a node as it occurs in one subgraph; an edge copy is an edge as
+        it occurs in one subgraph.
+
         Args:
-            axis: The key, which also decides what is grouped: "subgraph" and "node"
-                group the node copies; "target", "source" and "edge" group the edge
-                copies. "node" requires `num_nodes` to be set, "edge" `num_edges`.
+            axis: The key. "subgraph" and "node" group the node copies; "target",
+                "source" and "edge" group the edge copies. The key "node" requires that
+                `num_nodes` is set, and "edge" that `num_edges` is set.
 
         Returns:
-            The grouped rows, in CSR form.
+            For each group, the indices of its node copies or edge copies, in CSR form.
         """
         return self._once(f"by {axis}", lambda: self._group(axis))
 
@@ -171,10 +188,10 @@ class RootedSubgraphs:
         return counts_of(self.subgraph, self.num_subgraphs)
 
     def _once(self, name: str, compute: Callable[[], T]) -> T:
-        """Return a derived value: compute it at its first use, then cache it.
+        """Return the cached value called `name`; at first use, call `compute` for it.
 
-        Code compiled by `torch.compile` computes it at every use, because writing to
-        the cache would cause a graph break.
+        Under `torch.compile`, `compute` is called every time, because writing to the
+        cache would cause a graph break.
         """
         if torch.compiler.is_compiling():
             return compute()
@@ -186,15 +203,15 @@ class RootedSubgraphs:
         return derived[name]
 
     def assume(self, **values: object) -> Self:
-        """Put derived values into the cache, so that they need not be computed.
+        """Set the values of cached properties, so that they need not be computed.
 
-        Loaders use it: they compute such values for many batches at once. The values
-        are not checked.
+        Data loaders call this method, because they compute these values faster, for
+        many batches at once. The values are not checked.
 
         Args:
-            values: The keyword is the name of the property that will return the value,
-                such as `centroid` or `max_hop`. The keyword `by` takes a dict from
-                `Axis` to the `Groups` that the method `by` will return.
+            values: Values by name of the property, such as `centroid=...` or
+                `max_hop=...`. The name `by` takes a dict from each key of the method
+                `by` to the `Groups` that `by` will return.
 
         Returns:
             This object.
@@ -206,13 +223,16 @@ class RootedSubgraphs:
         return self
 
     def to(self, device: torch.device | str) -> Self:
-        """Return these subgraphs on another device; cached values are not moved."""
+        """Return these subgraphs on another device.
+
+        Cached properties, such as `centroid`, are recomputed there when they are used.
+        """
         moved = {name: getattr(self, name).to(device) for name in TENSORS}
         real = None if self.real is None else self.real.to(device)
         return replace(self, **moved, real=real)
 
     def unpadded(self) -> RootedSubgraphs:
-        """Return the subgraphs without padding rows.
+        """Return the subgraphs without padding rows (rows added to reach a fixed size).
 
         Synchronises with the device if there is padding.
         """
@@ -240,7 +260,8 @@ class RootedSubgraphs:
     def check_edge_attr(self, edge_attr: Tensor) -> None:
         """Raise `EdgeAttrError` unless `edge_attr` has one row or number per edge.
 
-        It must be a tensor [e, c] or [e]. Any e is accepted if `num_edges` is None.
+        `edge_attr` must be a tensor of shape [e, c] or [e], where e is `num_edges`. If
+        `num_edges` is None, any length is accepted.
         """
         wanted = "e" if self.num_edges is None else self.num_edges
         shape = list(edge_attr.shape) if isinstance(edge_attr, Tensor) else None
@@ -257,13 +278,14 @@ class RootedSubgraphs:
     ) -> Self:
         """Check that all fields have their documented properties.
 
-        For tests, not for training: with `edge_index`, its run time is proportional to
-        the number of subgraphs times the number of edges.
+        This method is meant for tests. It is slow: with `edge_index`, its run time is
+        proportional to the number of subgraphs times the number of edges.
 
         Args:
-            edge_index: The edges of the graph that the subgraphs are of, [2, e]. If
-                given, the edge copies are also compared with these edges.
-            num_nodes: Number of nodes of that graph; required with `edge_index`.
+            edge_index: The edges of the original graph, [2, e]. If given, the edges of
+                the subgraphs are compared with these edges.
+            num_nodes: Number of nodes of the original graph; required with
+                `edge_index`.
 
         Returns:
             This object.
@@ -277,7 +299,7 @@ class RootedSubgraphs:
 
 
 def _known(count: int | None) -> int:
-    """Return `count`; raise `SubgraphError` if it is None, that is, not known."""
+    """Return `count`; raise `SubgraphError` if `count` is None, which means unknown."""
     if count is None:
         raise SubgraphError(
             "the size of the graph is not set in this record; build it with num_nodes "

@@ -1,7 +1,4 @@
-"""Split rooted subgraphs into slices that are processed one by one, to save memory.
-
-A node copy is a node as seen in one rooted subgraph.
-"""
+"""Split rooted subgraphs into slices that are processed one by one, to save memory."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,10 +14,10 @@ from gnnak.typing import check_count
 def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgraphs]:
     """Split subgraphs into consecutive slices of about `max_copies` node copies each.
 
-    A single subgraph is never split: a subgraph with more than `max_copies` nodes is a
-    slice by itself. Node copies and subgraphs are numbered from 0 in each slice, while
-    `node` and `edge` still refer to the whole graph. The tensors of a slice are views
-    where their numbers need not change.
+    A node copy is a node as it occurs in one rooted subgraph. Subgraphs are never
+    split: a subgraph with more than `max_copies` nodes is a slice by itself. Each slice
+    numbers node copies and subgraphs from 0, while `node` and `edge` still refer to the
+    whole graph. Tensors of a slice that need no renumbering are views.
 
     Args:
         subgraphs: The rooted subgraphs to split.
@@ -54,7 +51,11 @@ def slices(subgraphs: RootedSubgraphs, max_copies: int) -> Iterator[RootedSubgra
 def _cut(
     subgraphs: RootedSubgraphs, roots: slice, copies: slice, edges: slice
 ) -> RootedSubgraphs:
-    """Return the given range of subgraphs, with its nodes and edges, as one slice."""
+    """Return consecutive subgraphs as one slice, renumbered from 0.
+
+    `roots`, `copies` and `edges` are the ranges of these subgraphs and of their nodes
+    and edges.
+    """
 
     def from_zero(values: Tensor, start: int) -> Tensor:
         return values - start if start else values

@@ -23,11 +23,12 @@ def walk_subgraphs(
     max_hops: int = 10,
     generator: torch.Generator | None = None,
 ) -> RootedSubgraphs:
-    """Sample for every node the subgraph induced by random walks that start there.
+    """Sample random walks from every node, and return the subgraphs they induce.
 
-    Unlike in the paper's published code, `hop` is the distance to the root inside the
-    subgraph, not in the whole graph. This is the distance that messages travel in the
-    subgraph, and the cost of computing it depends on the size of the subgraphs only.
+    The subgraph of a root has all nodes that the walks from the root visit, and all
+    edges between these nodes. In the result, `hop` is the distance to the root inside
+    the subgraph: this is the distance that messages travel, and it is cheap to compute.
+    The code published with the GNN-AK paper uses the distance in the whole graph.
 
     Args:
         edge_index: Directed edges, [2, e].
@@ -36,9 +37,10 @@ def walk_subgraphs(
         repeats: Number of walks from each root.
         p: node2vec's return parameter; see `random_walks`.
         q: node2vec's in-out parameter; see `random_walks`.
-        max_hops: Largest distance to the root to search; nodes of a subgraph that are
-            farther from the root have `hop` -1.
-        generator: Random number generator, on the device of `edge_index`.
+        max_hops: Largest distance to the root that is computed; nodes farther from the
+            root have `hop` -1.
+        generator: Random number generator, on the device of `edge_index`; None =
+            PyTorch's default generator.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)
@@ -62,7 +64,7 @@ def walk_subgraphs(
 
 @dataclass(frozen=True)
 class RandomWalks:
-    """Sample random-walk subgraphs; the class form of `walk_subgraphs`.
+    """Callable object that samples random-walk subgraphs with `walk_subgraphs`.
 
     >>> walks = RandomWalks(length=2, repeats=3)
     >>> walks
@@ -77,17 +79,17 @@ class RandomWalks:
     repeats: int = 5
     """Number of walks from each root."""
     p: float = 1.0
-    """node2vec's return parameter; a large value makes stepping back unlikely."""
+    """node2vec's return parameter; with a large value, a walk rarely steps back."""
     q: float = 1.0
-    """node2vec's in-out parameter; a large value keeps a walk near its previous
+    """node2vec's in-out parameter; with a large value, a walk stays near the previous
     node."""
     max_hops: int = 10
-    """Largest distance to the root to search; nodes of a subgraph that are farther from
-    the root have `hop` -1."""
+    """Largest distance to the root that is computed; nodes farther from the root have
+    `hop` -1."""
 
     random = True
-    """Always True: every call samples new subgraphs, so they are not cached across
-    epochs."""
+    """Always True: every call samples new subgraphs. Random subgraphs are not cached
+    across epochs."""
 
     def __post_init__(self) -> None:
         check_count("length", self.length)

@@ -24,7 +24,7 @@ from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.protocols import Parts
 
 EVALUATION_FACTOR = 4
-"""On a GPU, evaluation batches have this many times the graphs of training batches."""
+"""Factor by which evaluation batches are larger than training batches, on a GPU."""
 
 
 class GraphData(LightningDataModule):
@@ -37,13 +37,14 @@ class GraphData(LightningDataModule):
         parts: Which graphs are for training, validation and test.
         train: Batch size, seed, precision and number of epochs.
         clock: Times the assembly of training batches.
-        extractor: Extracts rooted subgraphs; None for models without subgraphs. If they
-            are not random and fit into memory, they are extracted only once and cached
-            on the device.
-        drop: SubgraphDrop, which samples some of the rooted subgraphs in training;
+        extractor: Extracts rooted subgraphs; None for models without subgraphs.
+            Subgraphs that are not random and fit into memory are extracted only once
+            and cached on the device.
+        drop: Samples the rooted subgraphs to use in each training step (SubgraphDrop);
             None = all rooted subgraphs are used.
-        padded: Whether training batches are padded to a few shapes, as captured steps
-            (CUDA graphs) need. Ignored in runs of several processes.
+        padded: Whether training batches are padded to a few fixed shapes, so that
+            training steps can be captured as CUDA graphs. Ignored in runs of several
+            processes.
     """
 
     def __init__(
@@ -67,10 +68,11 @@ class GraphData(LightningDataModule):
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
-        """Move the graphs to the device and cache their rooted subgraphs, if they fit.
+        """Move the graphs to the device and, if possible, cache their rooted subgraphs.
 
-        Lightning calls this before training and before the test; only the first call
-        has an effect. `stage` is ignored.
+        Rooted subgraphs are cached if they are not random and fit into memory.
+        Lightning calls this method before training and before the test; only the first
+        call has an effect. `stage` is ignored.
         """
         assert self.trainer is not None
         device = self.trainer.strategy.root_device
@@ -83,7 +85,7 @@ class GraphData(LightningDataModule):
                     self.plans = cache_plans(self.cached, self.drop)
 
     def train_dataloader(self) -> Loader:
-        """Return the loader of the training batches, in a new order each epoch."""
+        """Return the loader of the training batches, which shuffles in every epoch."""
         assert self.trainer is not None
         self._close()
         seed, rank = self.train.seed, self.trainer.global_rank
@@ -174,7 +176,7 @@ class GraphData(LightningDataModule):
 
 
 def in_double(store: GraphStore) -> GraphStore:
-    """Return the graphs with floating-point features and targets in float64."""
+    """Return the graphs with all floating-point features and targets as float64."""
     fields = {
         name: value.double()
         for name in ("x", "edge_attr", "y")
@@ -184,11 +186,11 @@ def in_double(store: GraphStore) -> GraphStore:
 
 
 def degree_counts(store: GraphStore, positions: Tensor) -> tuple[int, ...]:
-    """Count the nodes of some graphs by in-degree.
+    """Count how many nodes of some graphs have each in-degree.
 
     Args:
         store: The graphs of a data set.
-        positions: The positions in the store of the graphs to count, [g].
+        positions: Indices of the graphs whose nodes are counted.
 
     Returns:
         Entry d is the number of nodes of in-degree d.

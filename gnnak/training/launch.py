@@ -32,19 +32,20 @@ class Places:
     """The folders from which data are read and to which results are written."""
 
     data: Path | None = None
-    """Folder of the data sets; None = search the folder named by the environment
-    variable GNNAK_DATA, then the cache folder."""
+    """Folder of the data sets; None = search the folder that the environment
+    variable GNNAK_DATA names, then the cache folder of gnnak."""
     runs: Path = Path("runs")
-    """Parent folder: each run has a subfolder for its config, learning curves and
-    checkpoints."""
+    """Folder with one subfolder per run, for the config, the learning curves and the
+    checkpoints of the run."""
     results: Path = Path("results")
-    """Folder of `runs.jsonl`, the file with the records of all runs."""
+    """Folder of `runs.jsonl`, the file with the records (options, scores and times) of
+    all runs."""
 
     def of(self, config: RunConfig, experiment: str) -> Path:
         """Return the folder of one run, a subfolder of `runs`.
 
-        Its name consists of the experiment, the target, the model and a hash of the
-        config.
+        The folder is named after the experiment, the target, the model and a hash of
+        the config.
         """
         model = config.model.name.replace("*", "star")
         words = [experiment, config.data.target, model, config.hash()]
@@ -52,12 +53,12 @@ class Places:
 
     @property
     def records(self) -> Path:
-        """The path of `runs.jsonl`, to which the records of runs are appended."""
+        """Path of `runs.jsonl`, with one record (options, scores, times) per run."""
         return self.results / "runs.jsonl"
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
-    """Load the data set that a config names."""
+    """Load the data set that a config names, from the data folder of `places`."""
     data = config.data
     return load_dataset(
         data.name, target=data.target, seed=data.seed, data_dir=places.data
@@ -65,9 +66,10 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
-    """Return one config per fold of the data set, under the protocol of the config.
+    """Return one config per cross-validation fold of the data set.
 
-    If `data.fold` is given, or the protocol has no folds, the list has only `config`.
+    If `config` already names a fold, or its protocol (the way the data set is split)
+    has no folds, the list contains only `config`.
     """
     count = num_folds(dataset, config.data.protocol)
     if config.data.fold is not None or not count:
@@ -83,21 +85,24 @@ def run_experiment(
     resume: bool = False,
     console: Console | None = None,
 ) -> list[Record]:
-    """Run configs one after the other, and append the record of each run to a file.
+    """Train one run per config, and append the record of each run to `runs.jsonl`.
+
+    A record is a dict with the options, scores and times of a run.
 
     Args:
-        configs: The options of the runs. A config without a fold is run once per fold,
-            if its protocol has folds.
+        configs: The options of the runs. If `data.protocol` is a cross-validation and
+            `data.fold` is None, the config is run once per fold.
         experiment: The name of the experiment, which is written to the records.
         places: The folders of data, runs and results; None = the default folders.
         machine: Devices and processes; None = one device.
-        resume: Whether to continue unfinished runs and skip finished ones, which have a
+        resume: Whether to continue unfinished runs, and skip runs that already have a
             record. False = train every run from the start, and raise `TrainingError`
-            if the folder of a run has an unfinished run.
+            if the folder of a run contains an unfinished run.
         console: The console that shows progress; None = no progress is shown.
 
     Returns:
-        The records of all runs, those skipped included; every process returns them.
+        The records of all runs, including skipped runs. In distributed training, every
+        process returns all records.
     """
     places = places or Places()
     check_appendable(places.records)
@@ -118,9 +123,9 @@ def run_experiment(
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:
-    """Return the newest record of each finished run of an experiment, from a file.
+    """Read the newest record of each finished run of an experiment from a file.
 
-    The result maps the hash of a run's config to the record of the run.
+    The result maps the hash of the config of a run to the record of the run.
     """
     return {
         record["hash"]: record
@@ -131,7 +136,7 @@ def _finished(path: Path, experiment: str) -> dict[str, Record]:
 
 @rank_zero_only
 def _append(record: Record, path: Path, last: Path) -> None:
-    """Append the record of a finished run to `path`, then remove its `last.ckpt`."""
+    """Append the record of a finished run to `path`, then delete the file `last`."""
     try:
         append_record(path, record)
     except FileFormatError as error:

@@ -1,9 +1,9 @@
 """Loss functions: the weighted mean of the losses of all targets.
 
-Written by hand because PyTorch's losses divide by the sum of the weights in one
-process. Here each process has a part of the batch and divides by the sum over the whole
-batch, so that the gradient is the same as with a single process. Padding rows have
-weight 0.
+Written by hand for distributed training, in which each process has a part of the batch.
+PyTorch's losses divide by the sum of the weights in one process. Here each process
+divides by the sum over all processes, so that the gradient is the same as with a single
+process.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
 TermsAndWeights = tuple[Tensor, Tensor]
-"""Two tensors of the same shape, which have one entry per target: the unweighted loss
-of that target, and its weight in the mean."""
+"""Two tensors with one entry per target: the losses of the targets, and the weights of
+the targets in the mean loss."""
 DEFAULT: dict[Task, Loss] = {
     "regression": "l1",
     "classification": "cross-entropy",
     "multilabel": "bce",
 }
-"""The loss of each kind of task if the config names no loss."""
+"""The default loss of each kind of task, used if the config names no loss."""
 FOR: dict[Task, tuple[Loss, ...]] = {
     "regression": ("l1", "mse"),
     "classification": ("cross-entropy", "weighted-cross-entropy"),
@@ -37,16 +37,16 @@ FOR: dict[Task, tuple[Loss, ...]] = {
 def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
     """Return the loss function for a data set.
 
-    The returned function takes the outputs of the network, the targets and the number
-    of real rows (a tensor with one entry), and returns the mean loss. It ignores the
-    rows after the real ones, which are padding; None = all rows are real.
+    The returned function takes the outputs of the network, the targets and, optionally,
+    the number of rows without padding (a tensor with one entry), and returns the mean
+    loss. Padding rows, which are the last rows, are ignored.
 
     Args:
         info: The data set; its task decides which losses are possible.
         name: The name of the loss; None = the default of the task, see `DEFAULT`.
 
     Raises:
-        OptionError: If the loss does not fit the task.
+        OptionError: If the loss cannot be used for the task, see `FOR`.
     """
     name = name or DEFAULT[info.task]
     if name not in FOR[info.task]:
@@ -94,10 +94,10 @@ def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAnd
 def _weighted_cross_entropy(
     outputs: Tensor, targets: Tensor, counts: Tensor
 ) -> TermsAndWeights:
-    """Cross entropy in which targets of frequent classes have smaller weights.
+    """Return the cross entropy, with smaller weights for more frequent classes.
 
-    If a class has 30 % of the targets in the batch (of all processes together), each of
-    these targets has weight 0.7.
+    For example, if 30 % of the targets in the batch belong to a class, each of these
+    targets has weight 0.7. The frequencies are computed over all processes.
     """
     named = functional.one_hot(targets, outputs.size(1)) * counts[:, None]
     found = named.sum(dim=0).to(outputs.dtype)
@@ -109,7 +109,7 @@ def _weighted_cross_entropy(
 
 
 def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    """Binary cross entropy; targets that are NaN (unknown) have weight 0."""
+    """Return the binary cross entropy; unknown targets (NaN) have weight 0."""
     terms = functional.binary_cross_entropy_with_logits(
         outputs, targets.nan_to_num(), reduction="none"
     )

@@ -1,7 +1,8 @@
-"""The metrics of data sets, from torchmetrics, over all processes.
+"""Metrics that score the outputs for a data set; based on torchmetrics.
 
-`ColumnMean` is written by hand because torchmetrics gives a column (target) whose
-values are all of one class the score 0 or 1, while OGB leaves such a column out.
+The scores are computed over all processes of a run. `ColumnMean` is written by hand
+because of label columns with only one class: OGB leaves them out of the mean, while
+torchmetrics gives them the score 0 or 1.
 """
 
 from collections.abc import Callable
@@ -28,13 +29,13 @@ class LogSquared(MeanSquaredError):  # noqa: N818, no exception
 
 
 class ColumnMean(Metric):
-    """A metric of binary classification, averaged over columns (targets).
+    """A metric of binary classification, averaged over the label columns.
 
-    Targets that are NaN (unknown) are ignored, and so are columns whose known targets
-    are all 0 or all 1.
+    Labels that are NaN (unknown) are ignored, and so are columns whose known labels are
+    all 0 or all 1.
 
     Args:
-        figure: Computes the metric of one column from its probabilities and targets.
+        figure: Computes the metric of one column from probabilities and labels.
     """
 
     full_state_update = False
@@ -48,19 +49,19 @@ class ColumnMean(Metric):
         self.add_state("answers", [], dist_reduce_fx="cat")
 
     def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Add a batch of logits and targets, both [graphs, columns]."""
+        """Add the logits (`scores`) and labels (`answers`), both [graphs, columns]."""
         self.scores.append(scores.detach())
         self.answers.append(answers)
 
     def compute(self) -> Tensor:
-        """Return the mean over columns; NaN if no column has both classes."""
+        """Return the metric averaged over columns; NaN if no column has both labels."""
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
             known = ~answer.isnan()
             score, yes = score[known], answer[known].long()
             if 0 < int(yes.sum()) < yes.numel():
-                # In float32 the sigmoid of all large logits is 1: they would be tied.
+                # In float32, the sigmoid of all large logits is 1: they would be tied.
                 figures.append(self.figure(score.double().sigmoid(), yes))
         if not figures:
             return torch.tensor(torch.nan)
@@ -68,10 +69,11 @@ class ColumnMean(Metric):
 
 
 def make_metric(info: DatasetInfo) -> Metric:
-    """Build the metric of a data set, to which `update(outputs, targets)` adds batches.
+    """Build the torchmetrics metric of a data set.
 
-    A row is a graph, or a node if the task has node targets. Outputs and targets are
-    [rows, columns]; for classification, outputs are [rows, classes] and targets [rows].
+    The method `update(outputs, targets)` of the metric adds a batch. Both tensors are
+    [rows, columns], where a row is a graph, or a node if the task has node targets. For
+    multi-class classification, they are [rows, classes] and [rows].
     """
     classes = info.num_outputs
     if info.metric == "mae":

@@ -1,7 +1,8 @@
 """The Lightning module: network, loss, metric and training step.
 
-The learning rate is computed by hand because Lightning writes checkpoints before it
-advances a PyTorch scheduler: a resumed run would repeat one step of the schedule.
+The learning rate is computed here, without a PyTorch scheduler: Lightning writes a
+checkpoint before it advances the scheduler, so a resumed run would repeat one step of
+the schedule.
 """
 
 from collections.abc import Iterator
@@ -39,10 +40,10 @@ class GraphTask(LightningModule):
         config: The options of the run.
         info: Task, metric and feature sizes of the data set.
         network: The network that is trained.
-        batch_statistics: Whether batch norms use the statistics of the batch in
-            evaluation, too, instead of running statistics.
-        capture: Whether training steps on padded batches are captured (as CUDA graphs)
-            and replayed.
+        batch_statistics: Whether batch norms also use the statistics of the batch in
+            evaluation; False = running statistics.
+        capture: Whether training steps on padded batches (batches of a fixed size) are
+            captured as CUDA graphs and replayed.
         backend: Chooses fused kernels or plain PyTorch for the network; None = the
             default backend.
     """
@@ -76,9 +77,10 @@ class GraphTask(LightningModule):
         return make_optimizer(self.network.parameters(), self.config.train)
 
     def on_train_start(self) -> None:
-        """Prepare the optimiser for the device; build the captured step if wanted.
+        """Prepare the optimiser and, if wanted, the step captured as CUDA graphs.
 
-        The optimiser state may come from a checkpoint of another device.
+        The optimiser must be prepared because its state may have been loaded from a
+        checkpoint that was written on another device.
         """
         optimizer, capture = self.trainer.optimizers[0], not self.automatic_optimization
         make_ready(optimizer, self.device, capture)
@@ -87,7 +89,7 @@ class GraphTask(LightningModule):
             self.captured = make_captured(step, self.device, optimizer.zero_grad)
 
     def on_train_end(self) -> None:
-        """Free the CUDA graphs of the captured step, and the gradients."""
+        """Free the gradients and the CUDA graphs of the training step."""
         self.captured = None
         self.zero_grad(set_to_none=True)
 
@@ -105,9 +107,10 @@ class GraphTask(LightningModule):
         """Train on one batch.
 
         Returns:
-            The loss; Lightning then runs the backward pass and the optimiser. None if
-            the step is captured as a CUDA graph: the graph contains the backward pass
-            and the optimiser, and this method counts the step for Lightning.
+            The loss, with which Lightning runs the backward pass and the optimiser.
+            None if the step is captured as a CUDA graph, which already contains the
+            backward pass and the optimiser. This method then also increments
+            Lightning's step counter.
         """
         if self.captured is None:
             loss = self.loss_of(item)
@@ -120,7 +123,7 @@ class GraphTask(LightningModule):
         return None
 
     def loss_of(self, item: Item) -> Tensor:
-        """Return the loss of one batch, without its padding nodes and graphs."""
+        """Return the loss of one batch; padding nodes and graphs are ignored."""
         batch, real = item.batch, item.batch.real
         with use_backend(self.backend):
             outputs = self.network(
@@ -133,7 +136,7 @@ class GraphTask(LightningModule):
         return self.loss(outputs, targets, rows)
 
     def validation_step(self, item: Item, _: int) -> None:
-        """Score the outputs for one batch: add them to the metric."""
+        """Run the network on one batch and update the metric with the outputs."""
         batch, subgraphs = item.batch, item.subgraphs
         if not batch.num_graphs:
             return
@@ -148,7 +151,7 @@ class GraphTask(LightningModule):
     test_step = validation_step
 
     def on_validation_epoch_end(self) -> None:
-        """Store the score of all validation batches in `scores`, and log it."""
+        """Store the score of all validation batches in `scores`; log the score."""
         self.scores["validation"] = self._score()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
@@ -158,14 +161,14 @@ class GraphTask(LightningModule):
 
     @property
     def extractor(self) -> Extractor | None:
-        """Extracts rooted subgraphs for the network; None if it uses no subgraphs."""
+        """The extractor of rooted subgraphs; None if the network uses no subgraphs."""
         shared = self.network.shared
         return None if shared is None else shared.extractor
 
     def train_loss(self) -> float:
         """Return the mean loss of this epoch's batches, averaged over processes.
 
-        All processes must call this method, since they communicate.
+        In distributed training, all processes must call this method together.
         """
         mean = torch.stack(self.losses).mean()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
@@ -206,7 +209,7 @@ def build_network(
 
 
 def _as_float32(outputs: Tensor) -> Tensor:
-    """Convert half precision to float32, for loss and metric; float64 stays."""
+    """Convert outputs in half precision to float32; leave float64 unchanged."""
     return outputs if outputs.dtype == torch.double else outputs.float()
 
 
@@ -214,11 +217,11 @@ def _as_float32(outputs: Tensor) -> Tensor:
 def batch_statistics(network: nn.Module, wanted: bool = True) -> Iterator[None]:
     """Context manager: batch norms use the statistics of the batch, as in training.
 
-    Their running statistics are not updated.
+    The running statistics of the batch norms are not updated.
 
     Args:
         network: The network with the batch norms.
-        wanted: False = change nothing.
+        wanted: Whether to use these statistics; False = no effect.
     """
     if not wanted:
         yield

@@ -1,4 +1,4 @@
-"""Adam and its learning rate, for steps that are captured as CUDA graphs or not."""
+"""Build Adam and set its learning rate, also for steps captured as CUDA graphs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,22 +19,23 @@ def make_optimizer(weights: Iterable[nn.Parameter], train: TrainConfig) -> Adam:
 
 @operation
 def take_step(optimizer: Optimizer, device: torch.device) -> None:
-    """Update the weights by one step of the optimiser; they are on `device`."""
+    """Update the weights, which are on `device`, by one step of the optimiser."""
     optimizer.step()
 
 
 def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> None:
-    """Prepare Adam for captured or ordinary steps on a device, in place.
+    """Prepare Adam in place for training steps with or without CUDA graphs.
 
-    Sets its options and moves its step counters: to the device for captured steps on a
-    GPU, otherwise to the CPU. Its state may be new, or come from a checkpoint that was
+    With CUDA graphs, Adam becomes capturable, and its learning rate and step counters
+    become tensors on the GPU. Without CUDA graphs, the learning rate is a float and the
+    counters are on the CPU. The state of Adam may come from a checkpoint that was
     written on another device.
 
     Args:
-        optimizer: Adam.
+        optimizer: Adam, with new or loaded state.
         device: The device of the weights.
-        captured: Whether training steps are captured as CUDA graphs. If so, and on a
-            GPU, the learning rate becomes a tensor with a fixed address.
+        captured: Whether training steps are captured as CUDA graphs; ignored on the
+            CPU.
     """
     options: dict[str, Any] = {"capturable": False, "fused": None}
     if captured and device.type == "cuda":
@@ -49,10 +50,10 @@ def make_ready(optimizer: Optimizer, device: torch.device, captured: bool) -> No
 
 
 def set_rate(optimizer: Optimizer, rate: float) -> None:
-    """Set the learning rate.
+    """Set the learning rate of the optimiser.
 
-    A learning rate that is a tensor is changed in place, since captured CUDA graphs
-    read it from its address.
+    A learning rate that is a tensor is changed in place, since CUDA graphs read the
+    learning rate from a fixed address.
     """
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):

@@ -1,4 +1,4 @@
-"""Build the network and the batches of a run or a benchmark."""
+"""Build the Lightning modules of a run or a benchmark: network and batches."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from gnnak.training.protocols import Parts
 
 
 class Prepared(NamedTuple):
-    """What `prepare` returns: all that training needs before it starts."""
+    """The result of `prepare`: everything that training needs."""
 
     task: GraphTask
     """The Lightning module: the network, with new random weights, and its loss."""
@@ -24,16 +24,17 @@ class Prepared(NamedTuple):
     captured: bool
     """Whether training steps are captured as CUDA graphs and replayed."""
     degrees: tuple[int, ...] | None
-    """Entry d is the number of nodes of in-degree d in the training graphs; None if the
-    base GNN is not `pna`, the only one that needs these counts."""
+    """Entry d is the number of nodes of in-degree d in the training graphs. None if the
+    base GNN is not `pna`: other base GNNs do not need these counts."""
 
 
 def prepare(
     config: RunConfig, dataset: Dataset, parts: Parts, machine: Machine, clock: Clock
 ) -> Prepared:
-    """Build the network of a run and the batches it is trained on.
+    """Build the Lightning module and the Lightning data module of a run.
 
-    Also calls `torch.manual_seed` with the seed of the run.
+    `clock` will measure the time of assembling training batches. Also calls
+    `torch.manual_seed` with the seed of the run.
     """
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
@@ -59,7 +60,8 @@ def is_captured(
 ) -> bool:
     """Return whether `prepare` would capture training steps as CUDA graphs.
 
-    Builds the network to find out, but leaves the random state on the CPU unchanged.
+    Builds the network to find out, but does not change the state of PyTorch's random
+    number generator on the CPU.
     """
     with torch.random.fork_rng(devices=[]):
         degrees = training_degrees(config, dataset, parts)
@@ -70,11 +72,11 @@ def is_captured(
 def training_degrees(
     config: RunConfig, dataset: Dataset, parts: Parts
 ) -> tuple[int, ...] | None:
-    """Count the nodes of the training graphs by in-degree, if the network needs it.
+    """Count how many nodes of the training graphs have each in-degree, for `pna`.
 
     Returns:
-        Entry d is the number of nodes of in-degree d; None if the base GNN of the run
-        is not `pna`, the only one that needs these counts.
+        Entry d is the number of nodes of in-degree d. None if the base GNN of the run
+        is not `pna`: other base GNNs do not need these counts.
     """
     if not parse_name(config.model.name).needs_degrees:
         return None

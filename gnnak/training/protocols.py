@@ -25,10 +25,11 @@ class Parts:
 
 
 def num_folds(dataset: Dataset, protocol: Protocol) -> int:
-    """Return the number of folds of a data set under a protocol; 0 = no folds.
+    """Return the number of folds that a protocol uses on a data set; 0 = no folds.
 
-    The protocol `published` has folds only if the published results use folds. The
-    published results on EXP, for example, were trained and scored on all graphs.
+    The protocol `published` uses folds only if the published experiments on the data
+    set did. The published experiments on EXP, for example, trained and scored on all
+    graphs.
     """
     published_whole = protocol == "published" and not dataset.info.published_in_folds
     if protocol == "split" or published_whole:
@@ -39,7 +40,9 @@ def num_folds(dataset: Dataset, protocol: Protocol) -> int:
 def choose_parts(
     dataset: Dataset, protocol: Protocol, fold: int | None = None
 ) -> Parts:
-    """Split a data set into training, validation and test graphs, by its protocol.
+    """Split a data set into training, validation and test graphs.
+
+    The protocol decides how:
 
     - `split`: the split that comes with the data set.
     - `published`, with folds (the GIN protocol): one fold is both validation and test,
@@ -56,8 +59,9 @@ def choose_parts(
         fold: The number of the fold, from 0; None for protocols without folds.
 
     Raises:
-        OptionError: If the data set lacks this protocol, its split or this fold, or if
-            `fold` is None although the protocol has folds.
+        OptionError: If the data set does not support the protocol, has no such fold, or
+            has no split although the protocol is `split`; or if `fold` is None although
+            the protocol has folds.
     """
     info = dataset.info
     if protocol not in info.protocols:

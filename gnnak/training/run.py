@@ -44,8 +44,8 @@ def run(
     """Train a network, then test it with the weights of its best validation epoch.
 
     Writes `config.yaml`, `metrics.csv`, `best.ckpt` and `last.ckpt` to `folder`. A
-    stopped run can be resumed from `last.ckpt`. The caller should remove this file
-    after storing the returned record, which marks the run as finished.
+    stopped run can be resumed from `last.ckpt`. After storing the returned record, the
+    caller should remove `last.ckpt`, to mark the run as finished.
 
     Args:
         config: The options of the run.
@@ -56,7 +56,8 @@ def run(
         console: The console that shows progress; None = no progress is shown.
 
     Returns:
-        The record of the run, a dict of plain values; every process returns it.
+        The record of the run, a dict of plain values. With several processes, every
+        process returns the record.
 
     Raises:
         TrainingError: If `folder` has an unfinished run and `resume` is False, if a
@@ -137,7 +138,7 @@ def _finish(
 
 
 def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
-    """Raise `TrainingError` if there are too few graphs for a run.
+    """Raise `TrainingError` if the data set has too few graphs for a run.
 
     Validation and test need one graph each, training two graphs per process.
     """

@@ -13,15 +13,16 @@ from gnnak.training.config.run_config import TrainConfig
 from gnnak.training.optimizer import take_step
 
 Step = Callable[[Item], Tensor]
-"""A function that trains on one batch and returns the detached loss."""
+"""A function that trains on one item (a batch and its rooted subgraphs) and returns the
+detached loss."""
 
 
 @operation
 def can_capture(network: nn.Module, device: torch.device, precision: str) -> bool:
     """Return whether training steps can be captured as CUDA graphs and replayed.
 
-    This is the implementation in plain PyTorch, which captures nothing and returns
-    False.
+    This implementation in plain PyTorch always returns False. The fast backend replaces
+    this function.
 
     Args:
         network: The network, in training mode.
@@ -37,14 +38,14 @@ def make_captured(
 ) -> Step:
     """Return `step` unchanged; the fast backend replaces this function.
 
-    The replacement captures one CUDA graph of the step per batch shape, and replays it.
-    Only the replacement uses `device` and `release`.
+    The replacement captures the step as a CUDA graph, once for each shape of a batch,
+    and replays this graph. Only the replacement uses `device` and `release`.
 
     Args:
         step: Trains on an item (a batch and its rooted subgraphs) and returns the
             detached loss.
         device: The device that the step runs on.
-        release: Called to free the gradients, which a step leaves allocated.
+        release: A function that frees the gradients, which a step leaves allocated.
     """
     return step
 
@@ -57,7 +58,7 @@ def make_step(
 ) -> Step:
     """Build the training step of a run: loss, backward pass, clipping, optimiser.
 
-    The step never synchronises with the device, so that it can be captured.
+    The step never synchronises with the device, so it can be captured as a CUDA graph.
 
     Args:
         loss_of: Returns the loss of an item (a batch and its rooted subgraphs).
@@ -93,8 +94,8 @@ def make_step(
 def backward(loss: Tensor) -> None:
     """Run the backward pass in the calling thread.
 
-    For a GPU, PyTorch by default runs the backward pass in another thread, which would
-    use other cuBLAS workspaces than the captured CUDA graphs.
+    On a GPU, PyTorch by default runs the backward pass in a second thread. That thread
+    would allocate cuBLAS workspaces of its own, which takes memory.
     """
     with torch.autograd.set_multithreading_enabled(False):
         loss.backward()

@@ -1,6 +1,6 @@
 """List all k-tuples of nodes of all graphs, with their initial colours.
 
-Used by k-WL and k-FWL (Weisfeiler-Leman tests that colour k-tuples of nodes).
+The k-tuples are what k-WL and k-FWL, two kinds of Weisfeiler-Leman tests, colour.
 """
 
 from typing import NamedTuple
@@ -23,29 +23,37 @@ class TupleBlocks(NamedTuple):
     k: int
     """Length of the tuples."""
     blocks: list[tuple[Tensor, int]]
-    """For each block: the indices of its graphs in the union, and their size n."""
+    """One entry per block. A block consists of all graphs with the same number n of
+    nodes; its entry is the indices of these graphs in the union, and n."""
 
     @staticmethod
     def of(union: GraphUnion, k: int) -> "TupleBlocks":
-        """Group the graphs of a union into blocks of graphs with equally many nodes."""
+        """Group the graphs of a union into blocks by their number of nodes."""
         sizes = torch.unique(union.sizes).tolist()
         return TupleBlocks(
             k, [((union.sizes == n).nonzero().flatten(), n) for n in sizes]
         )
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Split a flat tensor, [t], into a view [graphs, n, ..., n] for each block."""
+        """Split a flat tensor with one value per tuple into views, one for each block.
+
+        The view of a block has the shape [graphs, n, ..., n]; n is the number of nodes
+        of each graph in the block.
+        """
         shapes = [(len(graphs), *(n,) * self.k) for graphs, n in self.blocks]
         parts = flat.split([len(graphs) * n**self.k for graphs, n in self.blocks])
         return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def graph(self) -> Tensor:
-        """Return the index of the graph that each tuple belongs to, [t]."""
+        """Return for each of the t tuples the index of its graph in the union, [t]."""
         parts = [graphs.repeat_interleave(n**self.k) for graphs, n in self.blocks]
         return torch.cat([torch.zeros(0, dtype=torch.long), *parts])
 
     def diagonal(self, union: GraphUnion) -> Tensor:
-        """Return the flat index of the tuple (v, ..., v) of every node v, [n]."""
+        """Return for each node v the index of the tuple (v, ..., v) among all tuples.
+
+        The result has the shape [n].
+        """
         first = torch.cumsum(union.sizes, 0) - union.sizes
         place = torch.zeros(union.num_nodes, dtype=torch.long)
         start = 0
@@ -58,7 +66,7 @@ class TupleBlocks(NamedTuple):
         return place
 
     def types(self, union: GraphUnion) -> Tensor:
-        """Return the isomorphism type of each tuple as a number, [t].
+        """Return the isomorphism type of each of the t tuples as a number, [t].
 
         The type consists of the colours of the tuple's nodes and of all pairs of these
         nodes. Two tuples have the same type iff mapping the i-th node of one tuple to
@@ -72,7 +80,8 @@ class TupleBlocks(NamedTuple):
     def _column(self, tables: list[Tensor], i: int, j: int) -> Tensor:
         """Return for every tuple the colour of the pair of its i-th and j-th node.
 
-        For i = j this is the colour of the node.
+        `tables` has for each block the output of `_pair_table`: the colours of all
+        pairs of nodes. For i = j, the colour is that of the i-th node.
         """
         parts = [torch.zeros(0, dtype=torch.long)]
         for table in tables:
@@ -87,10 +96,10 @@ class TupleBlocks(NamedTuple):
 
 
 def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
-    """Return for each of some graphs a matrix with the colours of all pairs of nodes.
+    """Return for each of `graphs` a matrix with the colours of all pairs of nodes.
 
-    A pair without an edge has colour 0. The diagonal has the colours of the nodes,
-    combined with the colours of their self loops.
+    All these graphs have n nodes. A pair without an edge has colour 0. The diagonal has
+    the colours of the nodes, combined with the colours of their self loops.
     """
     base = int(union.edge_color.max()) + 2 if union.edge_color.numel() else 1
     place = torch.full((union.num_graphs,), -1, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Run a Weisfeiler-Leman (WL) test: which graphs can it distinguish?"""
+"""Run a Weisfeiler-Leman (WL) test to find out which graphs the test distinguishes."""
 
 from collections.abc import Iterable, Iterator
 
@@ -39,7 +39,8 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
         **options: Fields of `Options` that the test takes.
 
     Returns:
-        The class of every graph, numbered by first appearance.
+        The class of every graph. Classes are numbered 0, 1, 2, ... in the order of
+        their first graphs.
 
     >>> import networkx as nx
     >>> triangles = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
@@ -53,9 +54,9 @@ def partition(test: str, graphs: Iterable[Graph], **options: object) -> list[int
 def partition_with_rounds(
     test: str, graphs: Iterable[Graph], **options: object
 ) -> tuple[list[int], int]:
-    """Return the result of `partition`, and how many rounds the test ran.
+    """Return the result of `partition`, and the number of rounds of the test.
 
-    After these rounds the colouring is stable: one more would split no colour.
+    After these rounds the colouring is stable: one more round would split no colour.
     """
     chosen = read_options(test, **options)
     union = read_union(graphs, chosen.labels)

@@ -16,7 +16,7 @@ the network can distinguish."""
 
 
 class Embedder(Protocol):
-    """A function that embeds a batch of graphs: g graphs, c channels per graph."""
+    """A function that maps a batch of g graphs to one embedding of c channels each."""
 
     def __call__(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         """Embed a batch of graphs.
@@ -24,7 +24,7 @@ class Embedder(Protocol):
         Args:
             x: Zeros, [n], int64, since the nodes have no features.
             edge_index: Edges, [2, e].
-            batch: The graph of each node, [n].
+            batch: The index of the graph that each node belongs to, [n].
 
         Returns:
             The embeddings, [g, c], float64.
@@ -78,9 +78,9 @@ def push_apart(network: nn.Module, graphs: Sequence[Graph], steps: int) -> None:
 
     Adam minimises the mean of $-\log(|h_G - h_H|^2 + 10^{-8})$ over all pairs of
     graphs G, H. Here $|\cdot|^2$ is the mean square over channels, and the embeddings
-    $h$ are scaled to a mean absolute value of 1. The mode of the network is not
-    changed; give it in evaluation mode, so that batch statistics do not make the
-    embedding of one graph depend on the others.
+    $h$ are scaled to a mean absolute value of 1. The network should be in evaluation
+    mode: in training mode, batch statistics would make the embedding of one graph
+    depend on the others. This function does not change the mode.
 
     Args:
         network: A module that is an `Embedder`.

@@ -21,23 +21,26 @@ class DecidingColor:
     """A colour of a WL test that occurs more often in one graph than in the other."""
 
     color: int
-    """The number of the colour in the deciding round (see `Explanation.round`)."""
+    """The number of the colour in the deciding round, the first round that
+    distinguishes the graphs."""
     counts: tuple[int, int]
     """How often the colour occurs in the first and in the second graph."""
     graph: int
-    """The graph that `example` is in: 0 (the first graph) if the colour occurs there,
-    else 1."""
+    """The graph that contains `example`: 0 (the first graph) if the colour occurs in
+    the first graph, else 1."""
     example: tuple[int, ...]
     """A node (as a tuple of length 1), or a tuple of nodes, that has the colour."""
     before: int | None
-    """The colour of `example` one round earlier; None if the deciding round is 0."""
+    """The colour of `example` one round earlier; None if round 0, the initial
+    colouring, already distinguishes the graphs."""
     sees: dict[int, int]
-    """Maps colours one round earlier to their counts among the neighbours of `example`
-    (1-WL) or the nodes of its egonet (Subgraph-1-WL). Empty if `example` is a tuple of
-    several nodes or the deciding round is 0."""
+    """The nodes that decide the colour of `example`, counted by their colour in the
+    round before: a dict from colour to count. For 1-WL these are the neighbours of
+    `example`, for Subgraph-1-WL the nodes of its egonet. The dict is empty if `example`
+    is a tuple of several nodes, or if round 0 already distinguishes the graphs."""
     joined: int | None
-    """Number of edges in the egonet of `example`, for Subgraph-1-WL; None for tests
-    without subgraphs and if the deciding round is 0."""
+    """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for tests
+    without egonets, or if round 0 already distinguishes the graphs."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,13 @@ class Explanation:
     options: Options
     """The options that the test was run with."""
     round: int | None
-    """The deciding round: the first in which a colour occurs more often in one graph
-    than in the other; None if the test does not distinguish the graphs."""
+    """The deciding round: the first round in which a colour occurs more often in one
+    graph than in the other. None if the test does not distinguish the graphs."""
     rounds: int
     """Number of rounds until the colouring was stable."""
     colors: tuple[DecidingColor, ...]
-    """The colours that occur more often in one graph than in the other in the deciding
-    round; empty if there is no deciding round."""
+    """The colours of the deciding round that occur more often in one graph than in the
+    other; empty if there is no deciding round."""
     node_colors: tuple[list[int], list[int]]
     """The stable colour of every node, in the first and in the second graph."""
     graphs: tuple[LabeledGraph, LabeledGraph]
@@ -172,8 +175,9 @@ def _around(
 ) -> tuple[Tensor, int | None]:
     """Return the nodes whose colours determine the next colour of `node`.
 
-    These are the neighbours of `node` for 1-WL, and the nodes of its egonet for
-    Subgraph-1-WL; then the number of edges of the egonet is also returned.
+    For 1-WL, these are the neighbours of `node`. For Subgraph-1-WL, these are the nodes
+    of the egonet of `node`; the second value is then the number of edges of the egonet,
+    otherwise None.
     """
     if test in REFINEMENTS:
         return union.edge_index[0, union.edge_index[1] == node], None

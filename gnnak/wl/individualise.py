@@ -1,7 +1,7 @@
 """Individualise nodes and refine colours with 1-WL, in many graphs at once.
 
-To individualise a node is to give it a colour that no other node of its graph has. 1-WL
-is the Weisfeiler-Leman test, or colour refinement.
+To individualise a node means to give the node a colour that no other node of its graph
+has. 1-WL is the Weisfeiler-Leman test, also called colour refinement.
 """
 
 import torch
@@ -25,10 +25,10 @@ def refined(union: GraphUnion) -> tuple[GraphUnion, Tensor]:
 
 
 def first_shared(union: GraphUnion) -> Tensor:
-    """Select in each graph the nodes that have its first shared colour.
+    """Select in each graph the nodes with the first shared colour.
 
-    A colour is shared if two or more nodes of the graph have it; the first one is the
-    one with the smallest number.
+    A colour is shared if two or more nodes of the same graph have this colour. The
+    first shared colour of a graph is the one with the smallest number.
 
     Returns:
         A boolean mask of the selected nodes, [n].
@@ -59,10 +59,10 @@ def individualise(union: GraphUnion, nodes: Tensor) -> GraphUnion:
 
 
 def branches(union: GraphUnion, nodes: Tensor) -> GraphUnion:
-    """Copy a graph for each of `nodes`, and give the node a colour of its own.
+    """Make one copy of a graph for each of `nodes`, and recolour this node in the copy.
 
     Graph i of the returned union is a copy of the graph that contains `nodes[i]`. In
-    this copy, no other node has the colour of `nodes[i]`.
+    this copy, `nodes[i]` gets a new colour that no other node has.
     """
     copies = union.select(union.graph[nodes])
     begin = torch.cumsum(union.sizes, 0) - union.sizes

@@ -1,4 +1,4 @@
-"""Convert networkx, PyG and graph6 graphs into a `GraphUnion`, which tests run on."""
+"""Convert networkx, PyG and graph6 graphs to a `GraphUnion`, the input of WL tests."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -20,26 +20,26 @@ Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
 
 
 class LabeledGraph(NamedTuple):
-    """One graph as directed arcs, with optional labels."""
+    """One graph as a list of arcs (directed edges), with optional labels."""
 
     edge_index: Tensor
-    """[2, e]: the arcs; an undirected edge is two arcs."""
+    """[2, e]: the arcs (directed edges); an undirected edge is two arcs."""
     num_nodes: int
     """Number of nodes, n."""
     node_labels: Sequence[Hashable] | None
-    """[n]: a label per node; None if nodes have no labels."""
+    """The labels of the n nodes; None if nodes have no labels."""
     edge_labels: Sequence[Hashable] | None
-    """[e]: a label per arc; None if arcs have no labels."""
+    """The labels of the e arcs (directed edges); None if arcs have no labels."""
 
 
 def read_graph(graph: Graph) -> LabeledGraph:
-    """Convert one graph of any supported type.
+    """Convert one graph of any supported type to a `LabeledGraph`.
 
     Labels are read from the attribute `label` of networkx nodes and edges, or from the
     rows of `x` and `edge_attr` of PyG data. Other types have no labels.
 
     Raises:
-        GraphError: If the graph is of another type, or is not valid.
+        GraphError: If the type of the graph is not supported, or the graph is invalid.
 
     >>> read_graph("Bw").edge_index.tolist()
     [[0, 1, 0, 2, 1, 2], [1, 0, 2, 0, 2, 1]]
@@ -135,7 +135,8 @@ def _intern(
 ) -> None:
     """Number the labels of all graphs, from 1 on, and write the numbers to `out`.
 
-    Equal labels get equal numbers; nodes and edges without a label keep 0.
+    Equal labels get equal numbers. The entries of `out` for nodes or edges without a
+    label stay 0.
     """
     known: dict[Hashable, int] = {None: 0}
     ends = pointers(counts).tolist()
@@ -149,9 +150,10 @@ def _intern(
 
 
 def _check_label(index: int, label: Hashable) -> None:
-    """Raise `GraphError` if a label is not compared by value, or contains NaN.
+    """Raise `GraphError` unless a label is a number, string, bytes, None or a tuple.
 
-    With such labels, a test would distinguish a graph from an equal graph.
+    NaN is not allowed either. Labels must be compared by value: otherwise, a test would
+    distinguish a graph from a graph with equal labels.
     """
     if isinstance(label, tuple):
         for entry in label:

@@ -1,4 +1,4 @@
-"""Intern tuples and multisets: replace each by its rank, without collisions.
+"""Intern tuples and multisets: replace each of them by its rank, an integer.
 
 A colour is the rank of a tuple in the sorted list of all distinct tuples of one call,
 so two colours are equal if and only if the tuples are equal. Nothing is hashed, so
@@ -63,7 +63,7 @@ def rank_rows(*columns: Tensor) -> Tensor:
 
 
 def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
-    """Replace each multiset of values by a rank; ranks are equal iff multisets are.
+    """Replace each multiset of values by a rank; only equal multisets get equal ranks.
 
     Each multiset is written as a sorted list of (value, count) items. Then every two
     adjacent items of a list are replaced by the rank of the pair, which halves the
@@ -97,10 +97,9 @@ def rank_multisets(row: Tensor, value: Tensor, num_rows: int) -> Tensor:
 
 
 def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """Find the distinct values of each multiset and how often each of them occurs.
+    """Replace equal entries of a multiset by one item, a pair (value, count).
 
-    Returns for each distinct value the index of its multiset, and a number for the
-    value together with its count.
+    Returns for each item the index of its multiset, and a number for the pair.
     """
     value = rank(value)
     size = int(value.max()) + 1
@@ -118,8 +117,9 @@ def _items(row: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 def _halve(row: Tensor, item: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     """Replace every two adjacent items of each list by one number.
 
-    `row` tells which list an item is in, and `place` its position in the list. If a
-    list has an odd length, its last item is replaced alone.
+    For each item, `row` is the index of its list and `place` its position in the list.
+    If a list has an odd length, its last item is replaced alone. Returns the index of
+    the list and the number for each pair.
     """
     first = (place % 2 == 0).nonzero().flatten()
     after = (first + 1).clamp(max=row.numel() - 1)

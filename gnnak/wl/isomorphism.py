@@ -9,10 +9,11 @@ on all graphs at once:
 2. In each graph, give one node a new colour and run 1-WL again. Repeat this until all
    nodes of the graph have different colours. Two graphs that end with the same colours
    are isomorphic.
-3. This may miss isomorphic graphs, because it depends on which nodes were chosen. So
-   for each graph that is not decided yet, make one copy for every node that could have
-   been chosen, and compare the 1-WL colours of all copies. Graphs for which they differ
-   are not isomorphic. Repeat steps 2 and 3 on the copies with the rarest colours.
+3. Step 2 may miss isomorphic graphs, because its result depends on which nodes were
+   chosen. So for each graph that is not decided yet, make one copy for every node that
+   could have been chosen, give this node a new colour in the copy, and run 1-WL on all
+   copies. Two graphs whose copies have different colours are not isomorphic. Repeat
+   steps 2 and 3 on the copies with the rarest colours.
 4. If there are too many copies, compare the remaining graphs pair by pair, by a search
    with backtracking.
 """
@@ -31,17 +32,17 @@ many times; it raises an error when the graphs of all these runs together have m
 nodes than this."""
 
 UNFOLD_LIMIT, OWN_LIMIT = 1_000_000, 100_000
-"""Limits on the number of nodes in the copies of all graphs, and in the copies of one
-graph. Above these limits, no more copies are made and graphs are compared pair by
-pair."""
+"""Largest number of nodes in the copies of all graphs together, and in the copies of
+one graph; step 3 of the algorithm makes these copies. Beyond either limit, no more
+copies are made, and the remaining graphs are compared pair by pair."""
 
 
 def isomorphism_classes(union: GraphUnion) -> Tensor:
     """Return the isomorphism class of every graph as a number, [g].
 
     Two graphs have the same number iff there is an isomorphism between them that
-    preserves node colours and edge colours. Egonets of common data sets are fast;
-    highly symmetric graphs can be slow.
+    preserves node colours and edge colours. This is fast for egonets of common data
+    sets, but can be slow for highly symmetric graphs.
 
     Raises:
         GraphError: If the search for an isomorphism between two graphs exceeds
@@ -65,9 +66,9 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
 def representatives(union: GraphUnion) -> Tensor:
     """Return for every graph the index of a graph that is isomorphic to it, [g].
 
-    This is the graph's own index if no other graph is found. Graphs that get the same
+    A graph gets its own index if no isomorphic graph is found. Graphs that get the same
     index are isomorphic, but isomorphic graphs may get different indices. In exchange,
-    this is faster than `isomorphism_classes` and never fails.
+    this function is faster than `isomorphism_classes` and never fails.
     """
     colored, kind = refined(union)
     own = torch.arange(union.num_graphs)
@@ -75,7 +76,7 @@ def representatives(union: GraphUnion) -> Tensor:
 
 
 def pointed_classes(union: GraphUnion) -> Tensor:
-    """Return a class for every node as a number, [n].
+    """Sort nodes into classes; return the class of every node as a number, [n].
 
     Two nodes, of the same graph or of different graphs, have the same class iff an
     isomorphism of their graphs maps one node to the other.
@@ -90,10 +91,11 @@ def pointed_classes(union: GraphUnion) -> Tensor:
 
 
 def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
-    """Return a number for every graph, to find graphs that are certainly isomorphic.
+    """Return a number for every graph, from which isomorphic graphs can be found.
 
-    `kind` is a number for the 1-WL result of each graph. Two graphs that agree in both
-    numbers are isomorphic; two graphs that do not agree may still be isomorphic.
+    `kind` is a number for the 1-WL result of each graph. Two graphs with equal `kind`
+    and equal returned numbers are isomorphic. If the `kind` is equal but the returned
+    numbers differ, the graphs may or may not be isomorphic.
     """
     leaf = torch.zeros_like(kind)
     graphs = (torch.bincount(kind)[kind] > 1).nonzero().flatten()
@@ -115,10 +117,11 @@ def _leaves(union: GraphUnion, kind: Tensor) -> Tensor:
 
 
 def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort graphs into isomorphism classes, as far as this is possible without search.
+    """Sort graphs into isomorphism classes, as far as is possible without a search.
 
-    Returns for every graph a class number, the index of an isomorphic graph (or its own
-    index), and whether a search must still decide its class.
+    `kind` is a number for the 1-WL result of each graph. Returns three tensors with one
+    entry per graph: a class number, the index of an isomorphic graph (the graph's own
+    index if none is known), and whether a search must still decide the class.
     """
     owner = like = torch.arange(union.num_graphs)
     doubt = torch.zeros_like(kind, dtype=torch.bool)
@@ -146,10 +149,13 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _join(
     union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, like: Tensor
 ) -> Tensor:
-    """Find graphs that are isomorphic and return `like`, updated accordingly.
+    """Find isomorphic graphs and return an updated `like`.
 
-    `like` contains for each graph the index of an isomorphic graph, which is the graph
-    itself if no other is known.
+    `like` has for each graph the index of an isomorphic graph, or the graph's own index
+    if none is known. `kind` has a class number for each graph; graphs of different
+    classes are not isomorphic. `union` has recoloured copies of the graphs. For each
+    copy, `owner` is the index of the original graph, and `fingerprint` a number for the
+    1-WL result of the copy.
     """
     if not owner.numel():
         return like
@@ -168,16 +174,17 @@ def _join(
 def _filter(
     union: GraphUnion, owner: Tensor, mask: Tensor
 ) -> tuple[GraphUnion, Tensor]:
-    """Return the graphs of a union, and the entries of `owner`, selected by `mask`."""
+    """Select graphs of a union, and their entries in `owner`, by a boolean mask."""
     graphs = mask.nonzero().flatten()
     return union.select(graphs), owner[graphs]
 
 
 def _rarest(owner: Tensor, fingerprint: Tensor) -> Tensor:
-    """Return a mask that selects some of the copies made of each original graph.
+    """Return a boolean mask of the copies with the rarest 1-WL result.
 
-    Of the copies with the same `owner` (index of the original graph), those whose
-    `fingerprint` (1-WL result) occurs least often are selected.
+    For each copy of a graph, `owner` is the index of the original graph, and
+    `fingerprint` a number for the 1-WL result of the copy. For each original graph, the
+    mask selects the copies whose fingerprint is rarest among the copies of this graph.
     """
     if not owner.numel():
         return torch.zeros(0, dtype=torch.bool)

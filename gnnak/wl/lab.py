@@ -24,7 +24,7 @@ largest, which take minutes with the test 2-FWL."""
 class Contender:
     """A Weisfeiler-Leman (WL) test together with its options.
 
-    `run_lab` runs it once on each family of graphs, and gives one result per family.
+    `run_lab` runs the test on each family of graphs, and yields one result per family.
     """
 
     test: str
@@ -68,15 +68,15 @@ class LabResult:
     family: str
     """Name of the family: a key of `FAMILIES`."""
     contender: str
-    """The test with its options, or the network followed by what was run: `bound` (the
-    test that bounds the network), `random` (the network with random weights) or
-    `trained` (the network after training)."""
+    """The test with its options, or the name of a network followed by `bound` (result
+    of the test that bounds the network), `random` (result of the network with random
+    weights) or `trained` (result of the network after training)."""
     pairs: int
     """Number of pairs of non-isomorphic graphs that were compared."""
     apart: int | None
-    """Number of these pairs that were distinguished; None if the test was not run."""
+    """Number of pairs that were distinguished; None if the test was not run."""
     rounds: int | None
-    """Number of rounds until the colouring was stable; None for networks, and if the
+    """Number of rounds until the colouring was stable. None for networks, or if the
     test was not run."""
     seconds: float
     """Run time in seconds; 0 if the test was not run."""
@@ -93,7 +93,7 @@ def run_lab(
     contenders: Iterable[Contender] = LAB_CONTENDERS,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every WL test on every family of graphs; yield each result when computed.
+    """Run every WL test on every family of graphs, and yield the results one by one.
 
     Args:
         families: Names of families of graphs, from `FAMILIES`.

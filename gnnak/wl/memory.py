@@ -11,8 +11,8 @@ from gnnak.wl.union import GraphUnion
 GIB = 1 << 30
 
 _NUMBERS_PER_ITEM = 14
-"""Measured peak number of int64 values in memory for each node and edge, or for each
-tuple of nodes, that a round of the test processes."""
+"""A WL test needs at most this many int64 values in memory for each node and edge (or
+for each tuple of nodes) that a round processes; this number was measured."""
 
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
@@ -34,7 +34,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
 
 
 def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
-    """Estimate the memory of a WL test from the node and edge counts of each graph."""
+    """Estimate the memory of a WL test in bytes, from each graph's nodes and edges."""
     items = size + edges
     if test.endswith("-fwl"):
         items = size ** (int(test[0]) + 1)

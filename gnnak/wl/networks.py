@@ -1,7 +1,7 @@
-"""Count the pairs of graphs that networks, and the tests that bound them, distinguish.
+"""Count the pairs of graphs that a network distinguishes, before and after training.
 
-A Weisfeiler-Leman (WL) test bounds a network if it distinguishes all pairs of graphs
-that the network can distinguish.
+The count is compared with that of a Weisfeiler-Leman (WL) test that *bounds* the
+network: the test distinguishes all pairs of graphs that the network can distinguish.
 """
 
 from collections.abc import Iterable, Iterator
@@ -42,7 +42,7 @@ LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 """The networks that `gnnak wl lab` runs, unless `--no-networks` is given."""
 
 TRAINING_GRAPHS = 4
-"""Largest number of graphs of a family that a network is trained on."""
+"""A network is trained on at most this many graphs of a family."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +137,13 @@ def run_networks(
     steps: int = 5,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
-    """Run every network, and the WL test that bounds it, on every family of graphs.
+    """Run every network, and the WL test that bounds its power, on every family.
 
     A family is a named set of graphs that are hard to distinguish. For each network and
-    family, three results are yielded: for the test that bounds the network, for the
-    network with random weights, and for the network after training with `push_apart`
-    on at most `TRAINING_GRAPHS` graphs of the family.
+    family, three results are yielded: for the test that bounds the network (it
+    distinguishes all graphs that the network can distinguish), for the network with
+    random weights, and for the network after training with `push_apart` on at most
+    `TRAINING_GRAPHS` graphs of the family.
 
     Args:
         families: Names of families, from `FAMILIES`.
@@ -164,8 +165,8 @@ def _results(
 ) -> Iterator[LabResult]:
     """Yield three results of one network on one family of graphs.
 
-    They are the results of the test that bounds the network, of the network with random
-    weights, and of the trained network.
+    These are the results of the WL test that bounds the power of the network, of the
+    network with random weights, and of the trained network.
     """
     embedder = PlainEmbedder(network, settings.num_hops)
 
@@ -196,7 +197,7 @@ def _results(
 
 
 def _training_graphs(groups: Groups) -> list[Graph]:
-    """Return at most `TRAINING_GRAPHS` graphs of the largest group, evenly spaced."""
+    """Return at most `TRAINING_GRAPHS` graphs, evenly spaced in the largest group."""
     largest = max(groups, key=len)
     stride = -(-len(largest) // TRAINING_GRAPHS)
     return largest[::stride]

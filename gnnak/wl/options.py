@@ -1,8 +1,8 @@
-"""Names and options of the Weisfeiler-Leman (WL) tests, and checks of both.
+"""Define and check the names and options of the Weisfeiler-Leman (WL) tests.
 
 HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour. In
-`subgraph-1-wl*`, HASH is the result of 1-WL on the egonet; in `subgraph-1-wl`, the user
-chooses it.
+`subgraph-1-wl*`, HASH is the result of 1-WL on the egonet. In `subgraph-1-wl`, the user
+chooses the HASH.
 """
 
 from dataclasses import dataclass, fields
@@ -16,9 +16,10 @@ TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl")
 """The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
-"""Values of the option `hash`: the function that `subgraph-1-wl` uses to map an egonet
-to a colour (HASH in the paper). `exact` gives the isomorphism class of the egonet; any
-other value names a test, and its result on the egonet is the colour."""
+"""Values of the option `hash`, which names the function that `subgraph-1-wl` uses to
+map an egonet to a colour (HASH in the paper). `exact` maps an egonet to its isomorphism
+class. Any other value is the name of a WL test, whose result on the egonet is the
+colour."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Options:
     """
 
     num_hops: int = 1
-    """Radius of the egonets: the largest distance of a node to the root."""
+    """Radius of the egonets: the largest distance of a node to the egonet's root."""
     hash: str = "exact"
-    """The function that `subgraph-1-wl` uses to map an egonet to a colour (HASH in the
-    paper): one of `HASHES`."""
+    """Name of the function that `subgraph-1-wl` uses to map an egonet to a colour (HASH
+    in the paper); one of `HASHES`."""
     d2c: bool = False
-    """Whether the initial colour of a node in an egonet includes its distance to the
-    root (D2C, distance to the centroid)."""
+    """Whether the initial colour of a node in an egonet includes the distance of the
+    node to the root (D2C, distance to the centroid)."""
     root_mark: bool = False
     """Whether the root of an egonet gets an initial colour that no other node of the
     egonet has."""

@@ -1,4 +1,4 @@
-"""Plot two graphs with each node in its final colour of a WL test."""
+"""Plot two graphs; the colour of a node is its final colour in a WL test."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MAX_NODES = 500
 
 
 def plot_explanation(explanation: Explanation) -> Figure:
-    """Plot both graphs side by side, each node in its final colour of the WL test.
+    """Plot both graphs side by side; nodes have their final colours in the WL test.
 
-    Nodes with the same final colour are plotted in the same colour in both graphs, and
-    the number of the colour is written into the node. The layout has a fixed seed, so
-    the same graphs give the same plot.
+    Nodes with the same final colour in the test are plotted in the same colour, also
+    across the two graphs. The number of the final colour is written into the node. The
+    layout has a fixed seed, so the same graphs give the same plot.
 
     >>> from gnnak.wl import explain
     >>> figure = plot_explanation(explain("1-wl", "Bw", "Bg"))

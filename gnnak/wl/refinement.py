@@ -21,12 +21,14 @@ class Coloring(NamedTuple):
     """
 
     color: Tensor
-    """[t]: the colour of each item, numbered 0, 1, 2, ..."""
+    """[t]: the colour (0, 1, 2, ...) of each of the t items. An item is what the test
+    colours: a node or a tuple of nodes."""
     graph: Tensor
-    """[t]: the graph of the union that each item belongs to."""
+    """[t]: the index of the graph that each of the t items belongs to. An item is what
+    the test colours: a node or a tuple of nodes."""
     node: Tensor
-    """[n]: the index of the item that stands for each node v. The item is v if the test
-    colours nodes, and the tuple (v, ..., v) if it colours tuples."""
+    """[n]: for each node v, the index in `color` of the colour of v. If the test
+    colours tuples, this is the index of the tuple (v, ..., v)."""
 
     @property
     def num_colors(self) -> int:
@@ -63,8 +65,9 @@ def color_refinement(union: GraphUnion) -> Iterator[Coloring]:
 def _neighbourhoods(union: GraphUnion, color: Tensor) -> Tensor:
     """Return for each node a number for the multiset of its neighbours' colours.
 
-    A node whose colour no other node has is skipped, since its colour cannot be split;
-    it gets the number of the empty multiset.
+    The colour of a neighbour is combined with the colour of the edge. A node whose
+    colour no other node has gets the number of the empty multiset, to save time: its
+    colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1
     source, target = union.edge_index

@@ -30,19 +30,20 @@ REFINEMENTS: dict[str, Callable[[GraphUnion], Iterator[Coloring]]] = {
     "2-fwl": lambda union: folklore_refinement(union, 2),
     "3-fwl": lambda union: folklore_refinement(union, 3),
 }
-"""The tests without subgraphs, by name. Each maps a union of graphs to the colouring of
-every round, and can also be the HASH of Subgraph-1-WL."""
+"""Maps the name of each WL test that does not use subgraphs to a function that runs the
+test on a union of graphs and yields the colouring of every round. Subgraph-1-WL can use
+each of these tests as its HASH, the function that maps an egonet to a colour."""
 
 
 class Reading(NamedTuple):
     """Options that add information to the colours of Subgraph-1-WL.
 
-    If all are False, the test is as the paper defines it.
+    If all options are False, the test follows the paper's definition.
     """
 
     d2c: bool = False
-    """Whether the initial colour of a node in an egonet includes its distance to the
-    root (D2C, distance to the centroid)."""
+    """Whether the initial colour of a node in an egonet includes the distance of the
+    node to the root (D2C, distance to the centroid)."""
     root_mark: bool = False
     """Whether the root of an egonet gets an initial colour that no other node of the
     egonet has."""
@@ -74,7 +75,7 @@ def subgraph_refinement(
         hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or
             the name of a test in `REFINEMENTS`.
         num_hops: Radius k of the egonets.
-        reading: Which information is added to the new colours.
+        reading: Options that say which further information the colours include.
     """
     items = torch.arange(union.num_nodes)
     color, roots = rank(union.node_color), items
@@ -128,10 +129,11 @@ def egonet_union(
 
 
 def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
-    """Assign the value of each egonet to its root; return a value for each node.
+    """Assign the value of each egonet to its root; return one value per node, [n].
 
-    `column` has one value per egonet. The root of an egonet gets this value plus 1; a
-    node whose egonet is not in `subs` gets 0.
+    `column` has one value per egonet in `subs`. The root of an egonet gets this value
+    plus 1; a node whose egonet is not in `subs` gets 0. `color`, [n], is only used for
+    its size.
     """
     values = torch.zeros_like(color)
     values[subs.root] = column + 1
@@ -139,10 +141,10 @@ def _at_nodes(column: Tensor, subs: RootedSubgraphs, color: Tensor) -> Tensor:
 
 
 def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
-    """Return a number for each node of each egonet, as part of its initial colour.
+    """Return for each node of each egonet a number that its initial colour includes.
 
-    With `reading.d2c` the number is the distance to the root. Otherwise it is 0,
-    except that roots have 1 if the options ask to mark them.
+    With `reading.d2c`, the number is the distance to the root. Otherwise it is 1 for
+    roots that are marked by the options, and 0 for all other nodes.
     """
     mark = torch.zeros_like(subs.node)
     if reading.d2c:
@@ -156,11 +158,13 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return the values that one round adds to the colour of the root of each egonet.
+    """Return the values that one round of Subgraph-1-WL adds to the roots' colours.
 
-    The first tensor has a number for each whole egonet. If `reading` asks for them,
-    further tensors have the colour of the root in its own egonet, and a number for the
-    colours of the root in all egonets that contain it.
+    The first tensor has the HASH of each egonet. With `reading.centroid`, the next
+    tensor has the colour of each root in its own egonet (not with the exact HASH, which
+    then compares egonets with marked roots). With `reading.context`, the last tensor
+    has a number for the multiset of the colours that each root has in all egonets that
+    contain the root.
     """
     if hash == "exact":
         columns = [isomorphism_classes(inside)]

@@ -50,7 +50,8 @@ def _refine(
 ) -> Iterator[Coloring]:
     """Refine the colours of all k-tuples until they are stable; yield every colouring.
 
-    In each round, `update` computes the values that are added to the colours.
+    In each round, `update` returns tensors with one value per tuple. The new colour of
+    a tuple encodes its old colour and these values.
     """
     blocks = TupleBlocks.of(union, k)
     graph, node = blocks.graph(), blocks.diagonal(union)
@@ -68,9 +69,9 @@ def _refine(
 def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of oblivious k-WL adds to the colours of tuples.
 
-    There are k tensors, one per entry of a tuple. The i-th tensor has for each tuple a
-    number for the multiset of colours that result from replacing its i-th entry by each
-    node.
+    The result is k tensors. The i-th tensor has for each tuple v a number for a
+    multiset of colours: the colours of all tuples that differ from v at most in the
+    i-th entry.
     """
     columns = []
     for axis in range(1, blocks.k + 1):
@@ -85,9 +86,9 @@ def _oblivious(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
 
 
 def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
-    """Replace the colours along the last axis of each table by one number.
+    """Replace each multiset of colours along the last axis of a table by one number.
 
-    Two numbers are equal iff they replace equal multisets of colours.
+    Two numbers are equal iff the multisets are equal, also across tables.
     """
     heights = [table.shape[:-1].numel() for table in tables]
     widths = torch.tensor([table.size(-1) for table in tables])
@@ -100,9 +101,10 @@ def _rank_lines(tables: list[Tensor]) -> tuple[Tensor, ...]:
 def _folklore(color: Tensor, blocks: TupleBlocks) -> list[Tensor]:
     """Return the values that one round of folklore k-WL adds to the colours of tuples.
 
-    Each node in turn replaces one entry of a tuple, which gives k tuples and their k
-    colours. The value of the tuple is a number for the multiset of these k colours over
-    all nodes. A tuple whose colour is unique is skipped.
+    The result is one tensor with a number for each tuple v. For every node u, replacing
+    one entry of v by u gives k tuples, which have k colours. The number stands for the
+    multiset of these lists of k colours, over all nodes u. A tuple whose colour no
+    other tuple has is skipped, since its colour cannot be split.
     """
     shared = torch.bincount(color)[color] > 1
     columns: list[list[Tensor]] = [[] for _ in range(blocks.k)]

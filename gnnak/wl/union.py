@@ -22,33 +22,35 @@ class GraphUnion:
     """
 
     num_graphs: int
-    """Number of graphs, g, including graphs without nodes."""
+    """Number g of graphs, including graphs without nodes."""
     graph: Tensor
-    """[n], in 0..g-1, ascending: the graph that each node belongs to."""
+    """[n]: the index (0 to g - 1) of the graph that each node belongs to, in ascending
+    order; g is the number of graphs."""
     node_color: Tensor
     """[n]: the initial colour of each node."""
     edge_index: Tensor
     """[2, e]: all ordered pairs (u, v) of nodes with an arc (directed edge) u -> v or
     v -> u, without duplicates. So the pair (v, u) is included whenever (u, v) is."""
     edge_color: Tensor
-    """[e]: the colour of each pair (u, v). It encodes the labels of all arcs u -> v and
-    of all arcs v -> u, and so their direction and number."""
+    """[e]: the colour of each pair (u, v) in `edge_index`. The colour encodes the
+    labels of all arcs (directed edges) u -> v and of all arcs v -> u, and thereby their
+    direction and number."""
     forward: Tensor
-    """[e], bool: whether the pair (u, v) has an arc u -> v; if False, it only has arcs
-    v -> u."""
+    """[e], bool: whether there is an arc (directed edge) u -> v, for each pair (u, v)
+    in `edge_index`. If False, there are only arcs v -> u."""
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes of all graphs together, n."""
+        """Number n of nodes of all graphs together."""
         return self.graph.numel()
 
     @property
     def sizes(self) -> Tensor:
-        """[g]: number of nodes of each graph."""
+        """Number of nodes of each of the g graphs, [g]."""
         return counts_of(self.graph, self.num_graphs)
 
     def recolored(self, node_color: Tensor) -> GraphUnion:
-        """Return a union of the same graphs with other node colours, [n]."""
+        """Return a union of the same graphs with `node_color`, [n], as node colours."""
         return replace(self, node_color=node_color)
 
     def select(self, graphs: Tensor) -> GraphUnion:
@@ -78,8 +80,9 @@ class GraphUnion:
 def _members(home: Tensor, size: int, graphs: Tensor) -> tuple[Tensor, Tensor]:
     """List the nodes (or edges) of the selected graphs, graph by graph.
 
-    Returns the indices of these nodes (or edges), and for each of them the position of
-    its graph in `graphs`.
+    `home` is the index of the graph of each node (or edge), in ascending order, and
+    `size` the number of graphs. Returns the indices of the listed nodes (or edges), and
+    for each of them the position of its graph in `graphs`.
     """
     count = counts_of(home, size)
     place, entry = ragged_ranges(pointers(count)[:-1][graphs], count[graphs])

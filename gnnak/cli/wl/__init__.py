@@ -1,4 +1,4 @@
-"""`gnnak wl`: which graphs a test or a network can distinguish, without training."""
+"""`gnnak wl`: show which graphs Weisfeiler-Leman tests and networks can distinguish."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`gnnak wl compare`: which tests distinguish the graphs of some files."""
+"""`gnnak wl compare`: show which Weisfeiler-Leman tests distinguish given graphs."""
 
 import json
 from pathlib import Path
@@ -50,9 +50,10 @@ def compare(
     max_memory: Memory = 8.0,
     as_json: Json = False,
 ) -> None:
-    """Show which tests distinguish the graphs, and the classes that each test finds.
+    """Show which Weisfeiler-Leman tests distinguish the given graphs.
 
-    Without --test all tests are run; each takes those of the options that it knows.
+    For each test, graphs that it does not distinguish are listed as one class. Without
+    --test, all tests are run. A test ignores the options that it does not support.
     """
     options = given(
         max_memory=max_memory,

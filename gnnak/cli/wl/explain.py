@@ -1,4 +1,4 @@
-"""`gnnak wl explain`: the round and the colours that distinguish two graphs."""
+"""`gnnak wl explain`: show how a Weisfeiler-Leman test distinguishes two graphs."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ def explain(
         bool, typer.Option("--json", help="Print one JSON object instead of text.")
     ] = False,
 ) -> None:
-    """Show in which round, and by which colours, a test distinguishes two graphs."""
+    """Show in which round, and by which colours, a WL test distinguishes two graphs."""
     if picture is not None and picture.suffix not in (".png", ".pdf", ".svg"):
         raise OptionError(f"--picture is {picture}; end it in .png, .pdf or .svg.")
     options = given(

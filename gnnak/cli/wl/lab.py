@@ -1,4 +1,7 @@
-"""`gnnak wl lab`: run tests and networks on hard families of graphs."""
+"""`gnnak wl lab`: run Weisfeiler-Leman tests and networks on families of graphs.
+
+The families contain non-isomorphic graphs that are hard to distinguish.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,12 @@ def lab(
     max_memory: Memory = 2.0,
     as_json: Json = False,
 ) -> None:
-    """Run tests, and networks with the tests that bound them, on hard families.
+    """Run Weisfeiler-Leman (WL) tests and networks on hard families of graphs.
 
-    For each it shows the number of non-isomorphic pairs, how many of them it
-    distinguishes, the rounds until the colouring was stable, and the time.
+    The table shows, for each family and each test or network, the number of
+    non-isomorphic pairs, how many of these pairs are distinguished, the rounds until
+    the colouring was stable, and the time. Each network is followed by a WL test that
+    is at least as powerful.
     """
     for name in family or ():
         check_choice("--family", name, WL_FAMILIES)
@@ -101,7 +106,10 @@ def _print_notes(console: Console, rows: list[LabResult]) -> None:
 
 
 def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
-    """Return a table of results with one section per family."""
+    """Return a table of results with one section per family of graphs.
+
+    `kind` is the heading of the second column: "test" or "network".
+    """
     table = Table("family", kind, title=title)
     for name in ("pairs", "told apart", "rounds", "seconds"):
         table.add_column(name, justify="right")

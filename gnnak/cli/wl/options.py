@@ -47,7 +47,9 @@ Memory = Annotated[
 
 
 def given(**options: object) -> dict[str, object]:
-    """Return the options that were set on the command line: not None and not False.
+    """Return the options that are neither None nor False.
+
+    These are the options that were set on the command line.
 
     >>> given(num_hops=2, hash=None, d2c=False)
     {'num_hops': 2}

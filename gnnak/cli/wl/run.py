@@ -41,17 +41,18 @@ def read_files(files: Sequence[Path]) -> dict[str, Graph]:
 def options_by_test(
     tests: Sequence[str], options: dict[str, object]
 ) -> dict[str, dict[str, object]]:
-    """Choose for each test the options that this test has.
+    """Select, for each Weisfeiler-Leman test, the options that this test supports.
 
     Args:
         tests: Names of the tests.
         options: Options that were set on the command line.
 
     Returns:
-        For each test, its part of the options.
+        Maps each test to the options that this test supports.
 
     Raises:
-        OptionError: If a value is out of range, or if none of the tests has an option.
+        OptionError: If a value is out of range, or if there is an option that none of
+            the tests supports.
     """
     for option in options:
         if not any(option in known_options(test) for test in tests):
@@ -70,17 +71,20 @@ def options_by_test(
 def compare_graphs(
     test: str, graphs: Sequence[Graph], options: dict[str, object], only_test: bool
 ) -> dict[str, object]:
-    """Sort graphs into classes of graphs that a test does not distinguish.
+    """Run a Weisfeiler-Leman test and count the pairs of graphs that it distinguishes.
 
     Args:
         test: Name of the test.
         graphs: The graphs.
         options: Options of the test.
-        only_test: Whether the command runs this test only. If so, an error is raised if
-            the graphs are too large for the test; otherwise the table shows the error.
+        only_test: Whether the command runs no other test. If the graphs are too large
+            for the test, an error is raised if this is True; otherwise the returned row
+            contains the error message.
 
     Returns:
-        A row of the table of `gnnak wl compare`.
+        A row of the table of `gnnak wl compare`: the test, the number of pairs, the
+        number of pairs that the test distinguishes, the number of rounds, and the class
+        of each graph. Graphs that the test does not distinguish are in the same class.
     """
     pairs = len(graphs) * (len(graphs) - 1) // 2
     row: dict[str, object] = {"test": test, "pairs": pairs}
@@ -95,7 +99,7 @@ def compare_graphs(
 
 
 def save_picture(found: Explanation, picture: Path) -> None:
-    """Plot both graphs in their stable colours and write the picture to a file.
+    """Plot two graphs, coloured by a Weisfeiler-Leman test, and save the picture.
 
     Args:
         found: The result of `wl.explain` for two graphs.
@@ -113,7 +117,7 @@ def save_picture(found: Explanation, picture: Path) -> None:
 
 
 def explanation_as_dict(found: Explanation) -> dict[str, object]:
-    """Return the JSON object that `gnnak wl explain --json` prints."""
+    """Convert an explanation to the JSON object of `gnnak wl explain --json`."""
     return {
         "test": found.test,
         "options": asdict(found.options),

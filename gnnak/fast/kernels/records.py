@@ -21,22 +21,27 @@ class Edges(NamedTuple):
     """
 
     source: Tensor
-    """[f]: index of the node copy at which each edge copy starts."""
+    """[f]: for each edge of each rooted subgraph, the index of the source node among
+    the nodes of all rooted subgraphs (the node copies)."""
     target: Tensor
-    """[f]: index of the node copy at which each edge copy ends; in ascending order."""
+    """[f]: for each edge of each rooted subgraph, the index of the target node among
+    the nodes of all rooted subgraphs (the node copies); in ascending order."""
     edge: Tensor
-    """[f]: index of the graph's edge of which each edge copy is a copy."""
+    """[f]: for each edge of each rooted subgraph, its index in the whole graph."""
     by_target: Groups
-    """The edge copies grouped by target, in CSR form (compressed sparse rows). Its
-    `order` is None, since the edge copies are already sorted by target."""
+    """The edge copies (edges as seen in one rooted subgraph) grouped by `target`, in
+    CSR form (compressed sparse rows). The field `order` of these `Groups` is None,
+    since the edge copies are already sorted by target."""
     by_source: Groups
-    """The edge copies grouped by source, in CSR form."""
+    """The edge copies (edges as seen in one rooted subgraph) grouped by `source`, in
+    CSR form (compressed sparse rows)."""
     by_edge: Groups
-    """The edge copies grouped by the graph's edge, in CSR form."""
+    """The edge copies (edges as seen in one rooted subgraph) grouped by `edge`, the
+    edge of the graph, in CSR form (compressed sparse rows)."""
 
 
 class EdgeStates(NamedTuple):
-    """Feature vectors of e edges with w columns each, stored in one of two forms.
+    """The states (feature vectors of width w) of e edges, stored in one of two forms.
 
     - Row form: `values` holds the state of every edge, [e, w], and `number` is None.
     - Affine form: the state of an edge is ReLU(slope * number + offset), with one
@@ -44,11 +49,11 @@ class EdgeStates(NamedTuple):
     """
 
     values: Tensor
-    """Either the state of every edge, [e, w]; or, if `number` is given, the slope and
-    the offset from which all states are computed, [2, w]."""
+    """If `number` is None, the state of every edge, [e, w]. Otherwise the slope and the
+    offset from which the states are computed, [2, w]."""
     number: Tensor | None = None
-    """One number per edge, [e], if states are ReLU(slope * number + offset); None if
-    `values` holds the states themselves."""
+    """One number per edge, [e], if the state of an edge is ReLU(slope * number +
+    offset); None if `values` holds the states themselves."""
 
     @classmethod
     def of(cls, states: "Tensor | EdgeStates") -> "EdgeStates":
@@ -56,17 +61,17 @@ class EdgeStates(NamedTuple):
         return cls(states) if isinstance(states, Tensor) else states
 
     def rows(self) -> Tensor:
-        """Return the states of all edges as one tensor, [e, w], whatever the form."""
+        """Return the states of all edges as a tensor, [e, w]; compute it if needed."""
         if self.number is None:
             return self.values
         return torch.relu(self.number[:, None] * self.values[0] + self.values[1])
 
     def at(self, edge: Tensor) -> "EdgeStates":
-        """Return the edge states as the kernels expect them.
+        """Return the edge states in the form that kernels on rooted subgraphs take.
 
-        In the affine form, `number` of the result has one entry for each edge in
-        `edge`, [f]. In the row form, the result is this object itself: the kernels look
-        up the rows.
+        If the states are computed from one number per edge, the result has the numbers
+        `number[edge]`, [f], in place of `number`. Otherwise the result is this object
+        unchanged, and the kernels gather the rows of `values` themselves.
 
         Args:
             edge: For each of the f edges of all rooted subgraphs, its index among the
@@ -93,7 +98,8 @@ class Moments(NamedTuple):
     def chunk(self, count: int) -> "list[Moments]":
         """Split the c columns into `count` equal parts.
 
-        Part i holds the statistics of part i of `tensor.chunk(count, dim=1)`.
+        Part i of the result has the statistics of `tensor.chunk(count, dim=1)[i]`,
+        where `tensor` is the tensor that these statistics describe.
         """
         return [Moments(part, self.rows) for part in self.partial.chunk(count, dim=2)]
 
@@ -101,35 +107,36 @@ class Moments(NamedTuple):
 BIAS_COLUMN = (1.0, 0.0, 0.0, 0.0)
 """Four values appended to every row x, so that one matrix product computes W x + b.
 
-The product multiplies the matrix [W, b, ...] with the row [x, 1, 0, 0, 0]. The three
-zeros keep rows aligned to 16 bytes, which fast matrix products need."""
+The product multiplies the matrix [W, b, b, b, b] with the row [x, 1, 0, 0, 0]. The
+three zeros keep rows aligned to 16 bytes, which fast matrix products need."""
 
 
 class CentroidRows(NamedTuple):
-    """Rows to add to the rows of root nodes, in a tensor [m, w] of m node copies.
+    """Vectors to add to those rows of a tensor [m, w] that belong to root nodes.
 
-    There is one row for each of s rooted subgraphs. It is added to the row of the node
-    copy that is the root of this subgraph (its centroid).
+    The tensor has one row for each of the m node copies (nodes as seen in one rooted
+    subgraph). There are s rooted subgraphs, with one vector for the root of each.
     """
 
     values: Tensor
-    """[s, w]: the row to add for each subgraph."""
+    """[s, w]: for each rooted subgraph, the vector to add to the row of its root."""
     centroid: Tensor
-    """[s]: index of the node copy that is the root of each subgraph."""
+    """[s]: for each rooted subgraph, the index of the row that belongs to its root."""
     subgraph: Tensor
-    """[m]: index of the subgraph that each node copy belongs to."""
+    """[m]: for each row, the index of the rooted subgraph that it belongs to."""
 
 
 class NormConstants(NamedTuple):
     """A batch norm with known statistics, as the affine function `scale * h + shift`.
 
-    scale = weight * rstd and shift = bias - mean * scale, for each of c columns.
+    For each of c columns, scale = weight * rstd and shift = bias - mean * scale, where
+    rstd = 1 / sqrt(variance + eps).
     """
 
     scale: Tensor
-    """[c]: the factor of each column."""
+    """[c]: the factor by which the norm multiplies each column, weight * rstd."""
     shift: Tensor
-    """[c]: what is added to each column after scaling."""
+    """[c]: the number that the norm adds to each column after scaling."""
     mean: Tensor
     """[c]: the mean that the norm subtracts from each column."""
     rstd: Tensor

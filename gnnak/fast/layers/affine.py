@@ -2,8 +2,7 @@ r"""Edge states in affine form, for edges that have one real number as raw featu
 
 The encoder of the number $v$ is a Linear without bias (weight $w$), a batch norm
 (weight $\gamma$, bias $\beta$) and a ReLU. Let $\mu$ and $\sigma^2$ be the mean and the
-variance of $w v$ over all edges: $w$ times the mean of $v$, and $w^2$ times its
-variance. Then the state of an edge is
+variance of $w v$ over all edges. Then the state of an edge is
 
 $$\text{ReLU}(a v + b) \qquad a = \frac{\gamma w}{\sqrt{\sigma^2 + \epsilon}} \qquad
   b = \beta - \frac{\gamma \mu}{\sqrt{\sigma^2 + \epsilon}}$$
@@ -26,10 +25,10 @@ def affine_states(
 ) -> EdgeStates | None:
     """Return edge states as a slope, an offset and one number per edge, if possible.
 
-    The state of an edge is ReLU(slope * number + offset). This is possible if the
+    The state of an edge is then ReLU(slope * number + offset). This is possible if the
     encoder is a `ContinuousEncoder` of one feature without forward hooks, if fused
-    kernels support its norm, if there are at least two edges, and if the features need
-    no gradient. Otherwise return None.
+    kernels support the encoder's norm, if there are at least two edges, and if the
+    features need no gradient. Otherwise return None.
 
     Args:
         encoder: The encoder of raw edge features.

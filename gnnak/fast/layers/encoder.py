@@ -23,7 +23,7 @@ from gnnak.nn.norm import BatchNorm
 
 
 def has_foreign_hooks() -> bool:
-    """Return whether saved-tensor hooks of other code than this module are active.
+    """Return whether code outside this module has set saved-tensor hooks.
 
     Saved-tensor hooks (`torch.autograd.graph.saved_tensors_hooks`) decide what is saved
     for backward. Activation checkpointing, for example, sets such hooks.
@@ -33,11 +33,11 @@ def has_foreign_hooks() -> bool:
 
 
 def can_recompute(block: Block, values: Tensor) -> bool:
-    """Return whether `recomputed_encoding` can compute the encoding of these features.
+    """Return whether `recomputed_encoding` supports this block and these features.
 
-    It can if the block is in training mode, gradients are enabled, autocast is off, the
-    norm can be fused, and no code outside this module has set saved-tensor hooks, as
-    activation checkpointing does.
+    This is the case if the block is in training mode, gradients are enabled, autocast
+    is off, fused kernels support the norm, and no code outside this module has set
+    saved-tensor hooks, as activation checkpointing does.
 
     Args:
         block: The Linear and the norm of the encoder.
@@ -55,9 +55,9 @@ def can_recompute(block: Block, values: Tensor) -> bool:
 def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     """Context manager: yield an encoding that is recomputed in the backward pass.
 
-    The encoding is `ReLU(norm(linear(values)))`, [r, c]. Within the `with` block,
-    saved-tensor hooks are active: when an operation saves the encoding for backward,
-    they store nothing; when its gradient needs the encoding, they recompute it.
+    The encoding is `ReLU(norm(linear(values)))`, [r, c]. Operations within the `with`
+    block do not save the encoding for backward: saved-tensor hooks drop the encoding
+    and recompute it in the backward pass.
 
     Args:
         block: The Linear, without bias, and the norm.
@@ -69,9 +69,10 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
     states_ref, states_version = weakref.ref(states), states._version
 
     def pack(saved: Tensor) -> tuple[Tensor, int] | None:
-        """Return None if `saved` is the encoding, else the tensor and its version.
+        """Return None if `saved` is the encoding, else `saved` and its version counter.
 
-        An encoding that was changed in place is treated like any other tensor.
+        PyTorch increases the version counter of a tensor with every in-place change. If
+        the encoding was changed in place, it is stored like any other tensor.
         """
         if saved._version == states_version and _are_same(saved, states_ref()):
             return None
@@ -80,7 +81,7 @@ def recomputed_encoding(block: Block, values: Tensor) -> Iterator[Tensor]:
         return saved.detach(), saved._version
 
     def unpack(packed: tuple[Tensor, int] | None) -> Tensor:
-        """Return the tensor that `pack` stored; if None, recompute the encoding."""
+        """Return the tensor that `pack` stored or, for None, recompute the encoding."""
         if packed is None:
             return _states(values, matrix, k)
         saved, version = packed

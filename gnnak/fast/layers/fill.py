@@ -1,4 +1,4 @@
-"""Estimate the encodings of dropped roots (SubgraphDrop) by a sparse matrix product."""
+"""Estimate the encodings of nodes whose rooted subgraphs SubgraphDrop dropped."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from gnnak.subgraphs.groups import Groups
 
 
 def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
-    """Return an encoding of all nodes, given the encoding of sampled roots.
+    """Return the encodings of all nodes, given the encodings of the sampled roots.
 
-    If the subgraph of a node was dropped, the node's encoding is estimated as a
-    weighted sum of the encodings of sampled roots. The weights are the sparse matrix
-    `subgraphs.filling`.
+    SubgraphDrop samples some nodes as roots and drops the subgraphs of all other nodes.
+    The encoding of a dropped node is estimated as a weighted sum of the encodings of
+    sampled roots. `subgraphs.filling` is the sparse matrix of the weights.
 
     Args:
         values: The encodings of the s sampled roots, [s, c].
@@ -32,9 +32,10 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
 
 
 class _Fill(torch.autograd.Function):
-    """Multiply a sparse matrix with rows; the gradient multiplies its transpose.
+    """Autograd function: multiply a sparse matrix with a dense matrix.
 
-    Both are the same function, so that it can be differentiated any number of times.
+    The backward pass applies the same function to the transposed sparse matrix, so
+    gradients can be differentiated again.
     """
 
     @staticmethod

@@ -2,8 +2,8 @@
 
 The gradient of a gather is a segment sum, and the gradient of a segment sum is a
 gather. PyTorch computes segment sums with atomic additions, in random order. Here one
-Triton program sums all rows of a segment: the result is deterministic, and it is
-computed faster where few segments have many rows each.
+Triton program sums all rows of a segment. The result is deterministic, and segments
+with many rows are summed faster.
 """
 
 from typing import Any
@@ -25,8 +25,8 @@ def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
     Args:
         values: The matrix to gather rows from, [r, c].
         index: The m row numbers to gather, [m].
-        groups: The positions 0 to m - 1 in `index`, grouped by the row number that
-            `index` has there.
+        groups: The positions i = 0 to m - 1, grouped by `index[i]`; the backward pass
+            sums the rows of each group.
 
     Returns:
         The gathered rows, [m, c].
@@ -40,16 +40,19 @@ def sum_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:
     Args:
         values: The m rows to sum, [m, c].
         index: The output row that each row of `values` is added to, [m].
-        groups: The numbers of the m rows, grouped by output row.
+        groups: The positions i = 0 to m - 1, grouped by `index[i]`.
 
     Returns:
-        The r sums, [r, c].
+        One sum per group, [number of groups, c].
     """
     return _Sum.apply(values, index, groups)
 
 
 def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
     """Return `table[index]`, for a table with at most `SMALL_TABLE` rows.
+
+    The backward pass uses no atomic additions, which are slow if many rows of the
+    result come from the same row of the table.
 
     Args:
         table: A matrix with k rows, [k, c].
@@ -94,7 +97,7 @@ class _Sum(torch.autograd.Function):
 
 
 class _Lookup(torch.autograd.Function):
-    """Autograd function of `lookup_rows`: reads rows of a small table."""
+    """Autograd function of `lookup_rows`: gathers rows of a small table."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:

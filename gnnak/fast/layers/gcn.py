@@ -1,7 +1,7 @@
 """Fused GCN on rooted subgraphs: no messages are stored, no self loops are added.
 
 A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. Messages would need a tensor with a row per edge copy.
+one rooted subgraph. A tensor of messages would have a row per edge copy.
 """
 
 from typing import Any
@@ -26,10 +26,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gcn` gives the same result as this conv.
+    """Return whether `run_gcn` computes the same result as `conv`.
 
-    It does if the conv is the GCN of Kipf and Welling, and if there are no edge states,
-    that is, `e` is None.
+    This is the case if `conv` is the GCN of Kipf and Welling, without other options of
+    `GCNConv`, and if there are no edge states (`e` is None).
     """
     return (
         e is None
@@ -45,17 +45,28 @@ def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) ->
 def run_gcn(
     conv: GCNConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    r"""Apply a GCN conv to node copies; arguments and results as in `FusedConv.run`.
+    r"""Apply a GCN conv in every rooted subgraph.
 
-    A node copy is a node as seen in one rooted subgraph. The output for node copy $i$,
-    with states $c$ of the node copies, weight $W$ and bias $b$ of the conv, is
+    A node copy is a node as seen in one rooted subgraph. With the states $c$ of all
+    node copies, the conv's weight $W$ and bias $b$, the output for node copy $i$ is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$
 
-    with $d_i$ = 1 + the number of edge copies $j \to i$, $j \neq i$. As in PyG, every
-    node copy gets one self loop, self loops of the graph are ignored, and parallel
-    edges are all counted.
+    with $d_i$ = 1 + the number of edges $j \to i$, $j \neq i$, in the subgraph. As in
+    PyG, every node copy gets one self loop, self loops of the graph are ignored, and
+    parallel edges are all counted.
+
+    Args:
+        conv: The conv.
+        c: States of the m node copies, [m, w].
+        e: Edge states, which GCN does not use; None.
+        edges: The edges of all rooted subgraphs.
+        norm_follows: Whether the output goes into a norm with batch statistics. The
+            bias then has the gradient zero.
+
+    Returns:
+        The conv's output, one row per node copy, and `c`.
     """
     weights = (conv.lin.weight, conv.bias)
     return Rows(_Gcn.apply(c.values, *weights, edges, norm_follows, c.recompute)), c
@@ -64,7 +75,8 @@ def run_gcn(
 class _Gcn(torch.autograd.Function):
     """Autograd function of `run_gcn`: computes the output of a GCN conv.
 
-    For backward it saves the input states, or the tensors that recompute them.
+    For backward it saves the input states or, if these can be recomputed, the tensors
+    from which they are recomputed.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Fused GINE on rooted subgraphs: the messages are never stored.
 
 A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. Messages would need a tensor with a row per edge copy.
+one rooted subgraph. A tensor of messages would have a row per edge copy.
 """
 
 from typing import Any
@@ -27,11 +27,10 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
-    """Return whether `run_gine` gives the same result as this conv.
+    """Return whether `run_gine` computes the same result as `conv`.
 
-    It does if the conv is the GINE of the paper's experiments (an update network of
-    Linear, norm, ReLU and Linear, and a learned epsilon), and if there are edge states
-    `e` as wide as the node states.
+    This is the case if `conv` has an update network of Linear, norm, ReLU and Linear
+    and a learned epsilon, and if there are edge states `e` as wide as the node states.
     """
     parts = two_linears(conv.nn)
     return (
@@ -48,9 +47,20 @@ def fits_gine(conv: GINEConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) 
 def run_gine(
     conv: GINEConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a GINE conv to node copies; arguments and results as in `FusedConv.run`.
+    """Apply a GINE conv in every rooted subgraph.
 
-    A node copy is a node as seen in one rooted subgraph.
+    Args:
+        conv: The conv.
+        c: States of the m node copies (nodes as seen in one rooted subgraph), [m, w].
+        e: States of the edges of the graph; must not be None.
+        edges: The edges of all rooted subgraphs.
+        norm_follows: Whether the output goes into a norm with batch statistics. The
+            bias of the last Linear then has the gradient zero.
+
+    Returns:
+        The conv's output, one row per node copy, and a tensor equal to `c`. Later
+        functions should read this tensor instead of `c`, so that one kernel can add up
+        all gradients of `c`.
     """
     parts = two_linears(conv.nn)
     assert parts is not None
@@ -62,18 +72,18 @@ def run_gine(
 def gine_linear(
     c: Rows, e: EdgeStates, eps: Tensor, matrix: Tensor, edges: Edges
 ) -> tuple[Rows, Rows]:
-    r"""Compute GINE's sums of messages and the first Linear of its update network.
+    r"""Compute GINE's sums of messages, then the first Linear of the update network.
 
-    The result for node copy $i$ (a node as seen in one rooted subgraph) is
+    The result for node copy $i$ (a node as it occurs in one rooted subgraph) is
 
     $$W \big((1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})\big)$$
 
     Args:
         c: States of the m node copies, [m, w].
         e: States of the e edges of the graph, [e, w].
-        eps: The learned scalar, [1].
+        eps: GINE's learned scalar, [1].
         matrix: W, the weight of the first Linear, [c', w].
-        edges: The edge copies (an edge as seen in one rooted subgraph).
+        edges: The edges of all rooted subgraphs.
 
     Returns:
         The output of the first Linear, [m, c'], and a tensor equal to c. Later
@@ -88,8 +98,8 @@ def gine_linear(
 class _GineLinear(torch.autograd.Function):
     """Autograd function of `gine_linear`: GINE's sums of messages, then a Linear.
 
-    It also returns the column statistics of its output. The backward pass recomputes
-    the sums of messages.
+    The function also returns the column statistics of the Linear's output. The backward
+    pass recomputes the sums of messages.
     """
 
     @staticmethod

@@ -1,10 +1,13 @@
 """The fused GNN-AK layer, from node states to encodings.
 
-It computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding, but
-reads and writes memory less often. Gates are looked up in a table with a row per hop.
-One matrix product replaces the Linear after the base GNN and the first Linears of all
-transforms. Few tensors have a row per edge copy (an edge as seen in one rooted
-subgraph); most have a row per node copy (a node as seen in one rooted subgraph).
+The layer computes the same values as `GNNAK.encode` in plain PyTorch, up to rounding,
+but reads and writes less memory:
+
+- Gates, which depend only on the hop (the distance to the root), are computed once per
+  hop and looked up in a table.
+- One matrix product replaces the Linear after the base GNN and the first Linears of the
+  MLPs of all encodings.
+- Messages, one for each edge of each rooted subgraph, are not stored if possible.
 """
 
 from itertools import pairwise
@@ -35,18 +38,19 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
 
 POOL_BY: dict[Encoding, Axis] = {"subgraph": "subgraph", "context": "node"}
-"""How each encoding sums node copies (a node as seen in one rooted subgraph): the
-subgraph encoding sums those in the same subgraph, the context encoding those of the
-same node."""
+"""For each encoding, by what the states of the base GNN are grouped and summed. The
+subgraph encoding sums the states in one rooted subgraph; the context encoding sums the
+states of one node in all rooted subgraphs."""
 
 
 def reads_affine(
     layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, encoder: ContinuousEncoder
 ) -> bool:
-    """Return whether the fused layer can compute edge states from a number per edge.
+    """Return whether the fused layer can compute edge states inside its kernels.
 
-    The kernels then compute ReLU(slope * number + offset) when they need the state of
-    an edge, and the edge states are not stored.
+    If each edge has a single number as raw feature, the state of an edge is
+    ReLU(slope * number + offset). Kernels that support this compute the state when they
+    need it, so edge states are not stored.
 
     Args:
         layer: The GNN-AK layer.
@@ -90,7 +94,7 @@ def can_fuse(
 
 
 def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
-    """Return whether a layer can be fused, judged by its options and node states `x`.
+    """Return whether the layer's options and the node states `x` allow a fused layer.
 
     `can_fuse` also checks the subgraphs and the edge states.
     """
@@ -120,11 +124,11 @@ def fused_encodings(
         subgraphs: The rooted subgraphs.
         e: States of the edges, as wide as the input states of the base GNN; None if the
             base GNN reads no edge states.
-        context_reduce: How the context encoding pools all copies of a node, one from
-            each rooted subgraph that contains the node: "sum" or "mean".
+        context_reduce: "sum" or "mean": how the context encoding pools the states that
+            a node has in all rooted subgraphs that contain the node.
 
     Returns:
-        The tensors by name of the encoding: "centroid" and "subgraph" have a row for
+        A tensor for each name of an encoding: "centroid" and "subgraph" have a row for
         each of the s rooted subgraphs, [s, c], and "context" one per node, [n, c].
     """
     hops = layer.hop_table
@@ -166,14 +170,14 @@ def _pooled_sums(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
 ) -> dict[Encoding, Tensor]:
-    """Compute the subgraph and context encodings: sums over subgraphs and over nodes.
+    """Compute the sums of the subgraph encoding and of the context encoding.
 
     Args:
         z: The output of the first Linears of all encodings' MLPs, side by side, with a
-            row per node copy (a node as seen in one rooted subgraph).
+            row per node copy (a node as it occurs in one rooted subgraph).
         transforms: For each encoding, the blocks of its MLP.
-        gates: For each encoding that is multiplied by a gate (a sigmoid of the distance
-            to the root), the values of the gate for each row of the hop table.
+        gates: For each encoding that has a gate (a factor that depends on the distance
+            to the root), the gate's values for each row of the hop table.
         rows: For each node copy, its row of the hop table.
         subgraphs: The rooted subgraphs.
     """
@@ -195,10 +199,10 @@ def _pooled_sums(
 
 
 def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
-    """Compute the centroid encoding from the base GNN's states of the roots.
+    """Compute the centroid encoding from the roots' states, by a Linear and a gate.
 
     Args:
-        states: The states of the roots, each in its own subgraph, a row per subgraph.
+        states: For each rooted subgraph, the base GNN's state of the root.
         products: Tensors computed from the weights of the layer.
     """
     if products.centroid is not None:
@@ -208,7 +212,7 @@ def _centroid_encoding(states: Tensor, products: WeightProducts) -> Tensor:
 
 
 def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
-    """Apply the third and later Linears of an MLP, with the norms and ReLUs between.
+    """Apply an MLP from the norm after the second Linear up to the last Linear.
 
     Args:
         blocks: All blocks (Linear, norm, ReLU) of the MLP.
@@ -220,7 +224,7 @@ def _later_blocks(blocks: list[Block], z: Rows) -> Rows:
 
 
 def _pool(name: Encoding, blocks: list[Block], subgraphs: RootedSubgraphs) -> Pool:
-    """Return which rows an encoding sums, and the norm that comes before the sums.
+    """Return the last norm of an encoding's MLP, and the rows to sum after this norm.
 
     Args:
         name: "subgraph" or "context".

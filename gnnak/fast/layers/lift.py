@@ -20,7 +20,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
     """Return the edge copies, grouped by target, by source and by edge of the graph.
 
-    An edge copy is an edge as seen in one rooted subgraph.
+    An edge copy is an edge as it occurs in one rooted subgraph.
     """
     source, target = subgraphs.edge_index
     return Edges(
@@ -36,16 +36,16 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 def lift(
     x: Tensor, table: Tensor | None, rows: Tensor, subgraphs: RootedSubgraphs
 ) -> Rows:
-    """Return the input states of all node copies (a node as seen in one subgraph).
+    """Return the input states of all node copies (a node as it occurs in one subgraph).
 
-    The state of a node copy is the state of its node, followed by the row of the hop
-    table for its distance to the root. These states are not saved for backward: the
-    backward pass recomputes them once from the node states.
+    The state of a node copy is the state of the node, concatenated with an embedding of
+    the distance to the root. The states of the node copies are not saved for backward:
+    the backward pass recomputes them from `x` and `table`.
 
     Args:
         x: States of the n nodes, [n, c].
-        table: The hop table, with a row of h numbers for each of t distances, [t, h];
-            None = append nothing to the node states.
+        table: The hop table: the embeddings of t distances to the root, [t, h]; None =
+            append nothing to the node states.
         rows: For each of the m node copies, its row of `table`, [m].
         subgraphs: The rooted subgraphs.
 

@@ -1,8 +1,8 @@
 """Batch norm and ReLU, fused with the residual sum or the Linear after them.
 
 The output of the norm is not saved for backward: it is recomputed from the norm's
-input, which costs one pass over memory. In all shapes, m is the number of rows, mostly
-one per node copy (a node as seen in one rooted subgraph).
+input, which costs one pass over memory. In all shapes, m is the number of rows; most
+matrices have one row per node of each rooted subgraph.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from gnnak.nn.norm import BatchNorm
 
 
 def norm_rows(norm: BatchNorm, h: Tensor) -> Tensor:
-    """Return `norm(h)` for a matrix h with m rows, [m, c]."""
+    """Return `norm(h)`, [m, c], computed by a fused kernel; h is a matrix [m, c]."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
 def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
-    """Return `residual + ReLU(norm(h))` for matrices with m rows, [m, c]."""
+    """Return `residual + ReLU(norm(h))`, [m, c]; h and residual are matrices [m, c]."""
     weights = (norm.weight, norm.bias)
     return _NormAct.apply(h.values, *weights, residual, norm, True, h.moments)
 
@@ -40,7 +40,7 @@ def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
 def norm_relu_linear(
     norm: BatchNorm, h: Rows, linear: nn.Linear, norm_follows: bool
 ) -> Rows:
-    """Return `linear(ReLU(norm(h)))` for a matrix h with m rows, [m, c'].
+    """Compute `linear(ReLU(norm(h)))`, [m, c'], for a matrix h with m rows.
 
     Args:
         norm: The norm before the ReLU.
@@ -60,7 +60,7 @@ def norm_relu_linears(
     norm_follows: bool,
     recompute: bool = False,
 ) -> list[Rows]:
-    """Split the columns of h into equal parts; apply a norm, ReLU and Linear to each.
+    """Apply norm, ReLU and Linear to each of several equal parts of the columns of h.
 
     Args:
         norms: A norm for each part.
@@ -103,8 +103,8 @@ def _product_recompute(
     """Return how to recompute `linear(ReLU(norm(part)))` in the backward pass.
 
     Args:
-        h: A matrix whose columns are split into parts.
-        index: Which part to use, counted from 0.
+        h: The matrix of which `part` is one of several equal parts of the columns.
+        index: Which of the parts `part` is, counted from 0.
         count: Number of parts.
         k: The scale and shift of the norm.
         linear: The Linear.
@@ -123,7 +123,7 @@ def _product_recompute(
 class _NormAct(torch.autograd.Function):
     """Autograd function: a batch norm, then optionally a ReLU and a residual sum.
 
-    `moments` are the column statistics of the input h, or None if they are not known.
+    `moments` are the column statistics of the input h; None = compute them.
     """
 
     @staticmethod
@@ -153,11 +153,11 @@ class _NormAct(torch.autograd.Function):
 
 
 class _NormLinears(torch.autograd.Function):
-    """Autograd function of `norm_relu_linears`: norm, ReLU and Linear on column parts.
+    """Autograd function of `norm_relu_linears`: norm, ReLU, Linear on parts of columns.
 
-    It also returns the column statistics of the outputs and the scales and shifts of
-    the norms. `weights` are four tensors for each part: weight and bias of the norm,
-    then weight and bias of the Linear.
+    The function also returns the column statistics of all outputs, and the scales and
+    shifts of all norms. `weights` are four tensors for each part of the columns: weight
+    and bias of the norm, then weight and bias of the Linear.
     """
 
     @staticmethod
@@ -221,7 +221,7 @@ def offset_grad(
     Args:
         grad: Gradient of the rows after the offset was added, [m, c].
         offset: The offset, [c]; None = there is no offset, and None is returned.
-        norm_follows: Whether these rows go into a norm that uses batch statistics: the
+        norm_follows: Whether the rows go into a norm that uses batch statistics: the
             offset then cancels, and its gradient is zero.
     """
     if offset is None:

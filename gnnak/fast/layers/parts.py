@@ -19,7 +19,7 @@ class TwoLinears(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The Linear and the norm of a `dense_block`, which is Linear, norm and ReLU."""
+    """The Linear and the norm of one block (Linear, norm, ReLU) of an MLP."""
 
     linear: nn.Linear
     """The Linear, without a bias."""
@@ -28,9 +28,9 @@ class Block(NamedTuple):
 
 
 def is_fusable(norm: BatchNorm) -> bool:
-    """Return whether fused kernels support the options of a norm.
+    """Return whether the fused kernels support the options of a norm.
 
-    They need a weight and a bias, running statistics, and a fixed momentum.
+    The norm must have a weight, a bias, running statistics and a fixed momentum.
     """
     return norm.affine and norm.track_running_stats and norm.momentum is not None
 
@@ -42,14 +42,14 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:
-    """Return whether fused kernels can apply a norm to these rows, also in training.
+    """Return whether the fused kernels can apply a norm to the rows of `x`.
 
-    They can if `is_fusable(norm)`, if training is not distributed, and if there are at
+    This needs a norm that `is_fusable` accepts, training in a single process, and at
     least two rows, each contiguous in memory.
 
     Args:
         norm: The norm.
-        x: A matrix with m rows, [m, c].
+        x: The input of the norm, [m, c].
     """
     rows = x.dim() == 2 and x.size(0) > 1 and x.stride(1) == 1
     return rows and is_fusable(norm) and not several_processes()
@@ -59,7 +59,8 @@ def blocks_of(transform: nn.Module) -> list[Block]:
     """Return the Linear and the norm of each block of an MLP.
 
     Args:
-        transform: The MLP, an `nn.Sequential` of blocks (Linear, norm, ReLU).
+        transform: The MLP, an `nn.Sequential` of blocks; each block is an
+            `nn.Sequential` of Linear, norm and ReLU.
     """
     assert isinstance(transform, nn.Sequential)
     blocks = []
@@ -73,9 +74,9 @@ def blocks_of(transform: nn.Module) -> list[Block]:
 
 
 def two_linears(module: nn.Module) -> TwoLinears | None:
-    """Return the Linears and the norm of an MLP with one hidden layer.
+    """Return the Linears and the norm of an MLP made of Linear, norm, ReLU, Linear.
 
-    The result is None for all other modules.
+    The result is None if the module is not such an MLP, or cannot be fused.
 
     >>> from gnnak.nn.mlp import mlp
     >>> two_linears(mlp([2, 3, 4])).second

@@ -1,8 +1,8 @@
-"""Fused PNA* on rooted subgraphs: the input of the messages is never concatenated.
+"""Fused PNA* convolution, a variant of PNA, on the nodes of all rooted subgraphs.
 
-A message of PNA* is an MLP of [c_i, c_j, e_ij]: the states of the target and the source
-node copy (a node as seen in one rooted subgraph), and of the edge. There is one message
-per edge copy (an edge as seen in one rooted subgraph).
+A message of PNA* is an MLP of [c_i, c_j, e_ij]: the states of the target node, the
+source node and the edge. There is one message per edge copy (an edge as seen in one
+rooted subgraph). The fused version never concatenates the three states.
 """
 
 from typing import Any
@@ -32,11 +32,11 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fits_pna(
     conv: PNAStarConv, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether `run_pna` gives the same result as this conv.
+    """Return whether `run_pna` can replace a PNA* conv on these inputs.
 
-    It does if the edge states `e` have the width that the conv was built for (None for
-    width 0), if the conv's MLPs can be fused, and if there are at least two messages,
-    because their batch norm needs two rows.
+    It can if the edge states `e` have the width that the conv expects (`e` is None for
+    width 0), if the MLPs of the conv can be fused, and if there are at least two
+    messages, because the batch norm of the messages needs two rows.
     """
     if e is None:
         fits_edges = conv.edge_channels == 0
@@ -49,9 +49,9 @@ def fits_pna(
 def run_pna(
     conv: PNAStarConv, c: Rows, e: EdgeStates | None, edges: Edges, norm_follows: bool
 ) -> tuple[Rows, Rows]:
-    """Apply a PNA* conv to node copies; arguments and results as in `FusedConv.run`.
+    """Apply a PNA* conv with fused kernels to the nodes of all rooted subgraphs.
 
-    A node copy is a node as seen in one rooted subgraph.
+    Arguments and results are those of `FusedConv.run`.
     """
     message, update = two_linears(conv.message), two_linears(conv.update)
     assert message is not None
@@ -67,27 +67,28 @@ def run_pna(
 
 
 def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
-    r"""Apply the first Linear of the messages, $W [c_i, c_j, e_{ij}]$.
+    r"""Apply the first Linear of the message MLP of PNA*, $W [c_i, c_j, e_{ij}]$.
 
-    There is one message for every edge copy $j \to i$, that is, for every edge as seen
-    in one rooted subgraph.
+    There is one message for every edge copy $j \to i$ (an edge as seen in one rooted
+    subgraph).
 
     Args:
-        c: States of the m node copies (a node as seen in one subgraph), [m, w].
+        c: States of the m node copies (a node as seen in one rooted subgraph), [m, w].
         e: States of the e edges of the graph, [e, w']; None = no edge states.
         matrix: W, the weight of the Linear, [c', 2w + w'].
-        edges: The f edge copies.
+        edges: Source, target and edge of each of the f edge copies.
 
     Returns:
-        The output of the Linear, [f, c'].
+        The output of the Linear for each message, [f, c'].
     """
     return _PairLinear.apply(c.values, e, matrix, edges, c.recompute)
 
 
 class _PairLinear(torch.autograd.Function):
-    """Autograd function of `pair_linear`: the first Linear of the messages.
+    """Autograd function of `pair_linear`: the first Linear of the message MLP.
 
-    For backward it saves the node states, or the tensors that recompute them.
+    It saves the node states for backward, or the tensors from which `recompute`
+    recomputes the node states.
     """
 
     @staticmethod
@@ -132,7 +133,8 @@ class _PairLinear(torch.autograd.Function):
 class _PnaPool(torch.autograd.Function):
     """Autograd function: mean, minimum, maximum and standard deviation of messages.
 
-    `message` has a row per message; `groups` are these rows grouped by target.
+    `message` has one row per message. `groups` says which rows have the same target and
+    are pooled together.
     """
 
     @staticmethod
@@ -151,11 +153,11 @@ class _PnaPool(torch.autograd.Function):
 
 
 def _split(matrix: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Split the columns of a weight into those for the target, the source and the edge.
+    """Split a weight matrix by columns into parts for target, source and edge.
 
     Args:
-        matrix: The weight of a Linear whose input is the states of the target, the
-            source and the edge, concatenated.
-        width: Width of the node states.
+        matrix: The weight of a Linear whose input is the concatenation of the states of
+            the target node, the source node and the edge.
+        width: Width of the state of a node.
     """
     return matrix[:, :width], matrix[:, width : 2 * width], matrix[:, 2 * width :]

@@ -1,4 +1,4 @@
-"""The second half of the fused layer: from the base GNN's last norm to the encodings.
+"""Second half of a fused GNN-AK layer: from the base GNN's last norm to the encodings.
 
 A node copy is a node as seen in one rooted subgraph. The centroid of a subgraph is the
 node copy of its root.
@@ -30,15 +30,16 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Pool(NamedTuple):
-    """How one encoding is pooled: the norm before pooling, and the rows to sum."""
+    """How one encoding is pooled: the norm before the sum, and the rows of each sum."""
 
     norm: BatchNorm
-    """The norm just before the sum, the last one of the encoding's MLP."""
+    """The last norm of the encoding's MLP, directly before the sum."""
     groups: Groups
     """The node copies (a node as seen in one rooted subgraph), grouped by the output
-    row they are summed into."""
+    row they are added to."""
     key: Tensor
-    """[m]: the output row that each of the m node copies is summed into."""
+    """[m]: the output row that each of the m node copies (a node as seen in one rooted
+    subgraph) is added to."""
 
 
 def norm_add_linear(
@@ -51,7 +52,7 @@ def norm_add_linear(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Compute states `s = residual + ReLU(norm(h))`, and `z = s matrix^T + offset`.
+    """Compute `s = residual + ReLU(norm(h))`, then a Linear, `z = s matrix^T + offset`.
 
     Neither s nor z is saved for backward: the backward pass recomputes both.
 
@@ -62,15 +63,15 @@ def norm_add_linear(
         residual: Rows that are added after the ReLU, [m, w].
         matrix: Weight of the Linear that computes z, [c', w].
         offset: Bias of the Linear that computes z, [c']; None = no bias.
-        subgraphs: The rooted subgraphs, for the positions of the centroids.
+        subgraphs: The rooted subgraphs; they say which rows belong to roots.
         norm_follows: Whether z goes into norms that use batch statistics: the offset
             then cancels, and its gradient is zero.
-        bias_column: Whether to append `BIAS_COLUMN`, 4 constant columns, to the states
-            of the centroids.
+        bias_column: Whether to append `BIAS_COLUMN`, 4 constant columns, to the
+            returned rows of s.
 
     Returns:
-        z, [m, c'], and the rows of s at the centroids (the root of each subgraph in its
-        own subgraph): [s, w] or, with the bias column, [s, w + 4].
+        z, [m, c'], and the row of s for the root of each subgraph, [subgraphs, w] or,
+        with `bias_column`, [subgraphs, w + 4].
     """
     recompute_residual = recompute_function(residual.recompute)
 
@@ -115,19 +116,19 @@ def gate_pools(
 ) -> tuple[Tensor, ...]:
     """Compute the pooled encodings: norm, ReLU, product with a gate, and segment sum.
 
-    A gate is a sigmoid that depends on the distance of a node to the root. The columns
-    of z are split into equal parts, one for each encoding.
+    The columns of z are split into equal parts, one for each encoding. A gate is a
+    learned factor that depends on the distance from a node to its root.
 
     Args:
         z: The input of the norms, a row for each of the m node copies (a node as seen
             in one rooted subgraph), [m, c * encodings].
-        gates: For each encoding, the values of its gate for each of the t rows of the
-            hop table, [t, c]; None = no gate.
-        rows: For each node copy, its row of the hop table, [m].
-        pools: For each encoding, its norm and the groups of node copies to sum.
+        gates: For each encoding, its gate: a row of factors for each of t distances,
+            [t, c]; None = no gate.
+        rows: For each node copy, the row of the gates for its distance, [m].
+        pools: For each encoding, its norm and which node copies are summed.
 
     Returns:
-        For each encoding, the sum of each group of node copies, [groups, c].
+        For each encoding, a row of sums for each group of node copies, [groups, c].
     """
     weights = [part for pool in pools for part in (pool.norm.weight, pool.norm.bias)]
     count = len(pools)
@@ -140,8 +141,8 @@ def gate_pools(
 class _NormAddLinear(torch.autograd.Function):
     """Autograd function of `norm_add_linear`: norm, ReLU, residual sum and Linear.
 
-    It also returns the scale and shift of the norm, and the column statistics of its
-    output.
+    The function also returns the scale and shift of the norm, and the column statistics
+    of the Linear's output (None if no norm follows).
     """
 
     @staticmethod
@@ -193,8 +194,8 @@ class _NormAddLinear(torch.autograd.Function):
 class _GatePools(torch.autograd.Function):
     """Autograd function of `gate_pools`: norm, ReLU, product with a gate, segment sum.
 
-    `parameters` are first the gates of all encodings (None = no gate), then the weight
-    and the bias of the norm of each encoding.
+    `parameters` are the gates of all encodings (None = no gate), followed by the weight
+    and the bias of each encoding's norm.
     """
 
     @staticmethod

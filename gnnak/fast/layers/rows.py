@@ -1,8 +1,8 @@
 """Tensors that are either saved for backward or recomputed in the backward pass.
 
-They have a row per node copy (a node as seen in one rooted subgraph) or edge copy (an
-edge as seen in one rooted subgraph), and are the largest tensors of a network. An
-autograd function that reads such `rows` in its backward pass uses three helpers::
+These tensors have a row for each node, or for each edge, of each rooted subgraph, and
+are the largest tensors of a network. An autograd function that needs such a tensor,
+`rows`, in its backward pass uses three functions of this module::
 
     ctx.save_for_backward(..., *to_save(rows.values, rows.recompute))  # forward pass
     ctx.recompute = recompute_function(rows.recompute)
@@ -33,23 +33,24 @@ class Recompute(NamedTuple):
     reference to the original tensor, whose memory could then not be freed."""
     saved: tuple[Tensor | None, ...]
     """The tensors that `function` takes as arguments. They are saved for backward
-    instead of its result."""
+    instead of the tensor that `function` returns."""
     owned: bool = False
     """Whether the caller of `function` owns the returned tensor and may overwrite it,
     because no other function reads that tensor afterwards."""
     uncached: TensorFunction | None = None
-    """Like `function`, but without a cache of intermediate results, for callers that
-    cache the final result themselves; None = these callers use `function`."""
+    """A version of `function` that caches no intermediate results, for callers that
+    cache the returned tensor; None = there is no such version, so these callers use
+    `function`."""
 
 
 class Rows(NamedTuple):
-    """A large matrix, and how to recompute it in the backward pass.
+    """A large matrix, and optionally how to recompute it in the backward pass.
 
-    It has a row for each node or edge of each rooted subgraph.
+    The matrix has a row for each node, or for each edge, of each rooted subgraph.
     """
 
     values: Tensor
-    """The matrix, [m, c]."""
+    """The matrix, with m rows and c columns, [m, c]."""
     moments: Moments | None = None
     """Column statistics of `values`, if the kernel that computed `values` returned
     them; None = a norm that needs the statistics computes them."""
@@ -67,9 +68,8 @@ class CachedRecompute:
         function: Computes the tensor from its saved inputs.
 
     Attributes:
-        caches: Whether the tensor is cached. At first it is False: every call
-            recomputes the tensor. Set it to True only if the backward pass will call
-            `release`.
+        caches: Whether the tensor is cached. Initially False: every call recomputes the
+            tensor. Set `caches` to True only if the backward pass will call `release`.
     """
 
     def __init__(self, function: TensorFunction) -> None:
@@ -89,20 +89,21 @@ class CachedRecompute:
 
 
 def to_save(values: Tensor, recompute: Recompute | None) -> tuple[Tensor | None, ...]:
-    """Return the tensors to save for backward, so that `values` can be read there.
+    """Return the tensors to save for backward if the backward pass needs `values`.
 
-    These are `values` itself if `recompute` is None, else the tensors from which
-    `recompute` computes `values`. Their number varies, so pass them as the last
-    arguments of `save_for_backward`.
+    If `recompute` is None, this is `values` itself, else the tensors from which the
+    backward pass recomputes `values`. The number of tensors varies, so pass them as the
+    last arguments of `save_for_backward`.
     """
     return (values,) if recompute is None else recompute.saved
 
 
 def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
-    """Return the function of a `Recompute`, to store as an attribute of `ctx`.
+    """Return `recompute.function`, or None if `recompute` is None.
 
-    The result is None if `recompute` is None. Do not store the whole `Recompute`: its
-    tensors would then stay in memory after the backward pass.
+    An autograd function stores the result as an attribute of `ctx`. The whole
+    `Recompute` must not be stored there: its tensors would stay in memory after the
+    backward pass.
     """
     return None if recompute is None else recompute.function
 
@@ -110,12 +111,12 @@ def recompute_function(recompute: Recompute | None) -> TensorFunction | None:
 def saved_or_recomputed(
     saved: Sequence[Tensor | None], function: TensorFunction | None
 ) -> Tensor:
-    """Return, in the backward pass, the tensor that was passed to `to_save`.
+    """Return a saved tensor in the backward pass; recompute it if `function` is given.
 
     Args:
-        saved: The tensors that `to_save` returned in the forward pass.
-        function: The result of `recompute_function`, which recomputes the tensor from
-            `saved`; None = the tensor itself was saved.
+        saved: The tensors that were saved for backward, as `to_save` returned them.
+        function: Recomputes the tensor from `saved`; None = `saved` contains only the
+            tensor itself.
     """
     if function is not None:
         return function(*saved)
@@ -125,13 +126,13 @@ def saved_or_recomputed(
 
 
 def can_overwrite(recompute: Recompute | None) -> bool:
-    """Return whether a kernel may write the gradient of a tensor over the tensor.
+    """Return whether the backward pass may overwrite a tensor with its gradient.
 
     This is possible for a recomputed tensor that no other function reads afterwards. A
-    tensor that was saved must stay intact for a second backward pass.
+    tensor that was saved for backward must stay intact for a second backward pass.
 
     Args:
-        recompute: How the tensor is recomputed; None = it was saved.
+        recompute: How the tensor is recomputed; None = the tensor was saved.
     """
     return recompute is not None and recompute.owned
 

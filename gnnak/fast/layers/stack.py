@@ -1,4 +1,4 @@
-"""Fused base GNNs: a `Stack` whose convs all have fused implementations.
+"""Fused base GNNs: a `Stack` (convs in sequence) of convs with fused implementations.
 
 A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
 one rooted subgraph. The centroid of a subgraph is the node copy of its root.
@@ -29,22 +29,23 @@ class FusedConv(NamedTuple):
     """The fused implementation of one class of graph convolutions."""
 
     fits: Callable[[Any, EdgeStates | None, RootedSubgraphs], bool]
-    """Takes a conv of the class, the edge states (or None) and the rooted subgraphs.
-    Returns whether `run` can replace the conv on these inputs."""
+    """Takes a conv of the class, the edge states (None if there are none) and the
+    rooted subgraphs. Returns whether `run` can replace the conv on these inputs."""
     run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
-    """Applies the conv.
+    """Applies the conv with fused kernels.
 
-    Arguments: the conv; the states of the m node copies (a node as seen in one rooted
-    subgraph), [m, w]; the states of the e edges of the graph, [e, w'], or None; the
-    edge copies; and `norm_follows`, whether the output goes into a norm that uses batch
-    statistics (a bias then cancels).
+    Arguments: the conv; the input states of the m node copies (a node as seen in one
+    rooted subgraph), [m, w]; the states of the e edges of the graph, [e, w'], or None;
+    the edge copies (an edge as it occurs in one rooted subgraph); and `norm_follows`,
+    whether the output goes into a norm that uses batch statistics, so that a bias
+    cancels.
 
-    Returns the conv's output, [m, w], and a tensor equal to the states of the node
-    copies. The residual sum must read the returned tensor, so that the conv's backward
-    pass can add up all gradients of the states."""
+    Returns the conv's output, [m, w], and the input states. A residual sum after the
+    conv must use the returned input states, so that the conv's backward pass can add up
+    all gradients of the states."""
     reads_affine: bool = False
-    """Whether `run` also takes edge states in affine form. Such states are stored as a
-    number per edge, a slope and an offset (see `EdgeStates`)."""
+    """Whether `run` also accepts edge states in affine form, that is, states given as
+    ReLU(slope * number + offset) with one number per edge (see `EdgeStates`)."""
 
 
 CONVS: dict[type[nn.Module], FusedConv] = {
@@ -52,14 +53,15 @@ CONVS: dict[type[nn.Module], FusedConv] = {
     GCNConv: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
-"""The fused implementation by class of the conv. Subclasses of these classes are not
-fused, as they may compute something else."""
+"""The fused implementation for each class of convs that has one. Subclasses of these
+classes are not fused, because they may compute something else."""
 
 
 def stack_reads_affine(gnn: nn.Module) -> bool:
-    """Return whether this base GNN can be fused and read edge states in affine form.
+    """Return whether a base GNN can be fused and accepts edge states in affine form.
 
-    In affine form, states are stored as one number per edge, a slope and an offset.
+    In affine form, edge states are given as ReLU(slope * number + offset) with one
+    number per edge.
     """
     return is_fused_stack(gnn) and all(CONVS[type(c)].reads_affine for c in gnn.convs)
 
@@ -67,7 +69,7 @@ def stack_reads_affine(gnn: nn.Module) -> bool:
 def can_fuse_stack(
     gnn: nn.Module, e: EdgeStates | None, subgraphs: RootedSubgraphs
 ) -> bool:
-    """Return whether `run_stack` can replace this base GNN on these inputs.
+    """Return whether the fused `run_stack` can replace a base GNN on these inputs.
 
     Args:
         gnn: The base GNN.
@@ -82,8 +84,9 @@ def can_fuse_stack(
 def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
     """Return whether a base GNN is a `Stack` whose modules can all be fused.
 
-    Its convs must be of the classes in `CONVS`, and its norms fusable. There is no
-    fused dropout: the result is False if the stack has dropout in training mode.
+    The class of each conv must be in `CONVS`, and `is_fusable` must accept each norm.
+    Dropout cannot be fused, so the result is False for a stack with dropout in training
+    mode.
     """
     if type(gnn) is not Stack:
         return False
@@ -104,7 +107,7 @@ def run_stack(
     norm_follows: bool,
     bias_column: bool,
 ) -> tuple[Rows, Tensor]:
-    """Run the base GNN and a Linear after it, fused.
+    """Run a base GNN and a Linear after it with fused kernels.
 
     Args:
         stack: A `Stack` accepted by `can_fuse_stack`.
@@ -121,9 +124,8 @@ def run_stack(
             returned states of the roots.
 
     Returns:
-        The output of the Linear, [m, c'], and the base GNN's output states of the
-        roots, each in its own subgraph: [s, w] for s subgraphs or, with the bias
-        column, [s, w + 4].
+        The output of the Linear, [m, c'], and the base GNN's output state of the root
+        of each of s subgraphs, [s, w] or, with `bias_column`, [s, w + 4].
     """
     assert isinstance(stack, Stack)
     edges = edges_of(subgraphs)

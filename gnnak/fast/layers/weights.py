@@ -1,8 +1,8 @@
 """Weight-only terms of GNN-AK layers, computed for all layers of a network at once.
 
-A weight-only term depends on the weights of a layer but not on its inputs. Each layer
-needs a few tiny matrix products of this kind, whose kernels take longer to launch than
-to run. Batched over all layers, the products need about a tenth of the launches.
+A weight-only term depends on the weights of a layer but not on its inputs, like the
+product of two weight matrices. The kernels of these small products take longer to
+launch than to run. Batched over all layers, they need about a tenth of the launches.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -26,31 +26,35 @@ class WeightProducts(NamedTuple):
     After the base GNN comes `project`, a Linear (weight P, bias b) or the identity.
     Then comes a transform for every pooled encoding: an MLP whose first Linear has no
     bias. Let W be the weights of these first Linears, stacked, and s the states that
-    the base GNN returns. One matrix product then replaces `project` and all the first
-    Linears: W (P s + b) = (W P) s + W b.
+    the base GNN returns. A single Linear then replaces `project` and all the first
+    Linears: W (P s + b) = (W P) s + W b. Its weight is `matrix` = W P, or W if
+    `project` is the identity, and its bias is `offset` = W b.
     """
 
     matrix: Tensor
-    """[c', w]: W P, or W if `project` is the identity."""
+    """[c', w]: weight of the single Linear that replaces `project` and the first Linear
+    of every transform."""
     offset: Tensor | None
-    """[c']: W b; None if `project` is the identity."""
+    """[c']: bias of the single Linear that replaces `project` and the first Linear of
+    every transform; None if `project` is the identity."""
     gates: dict[str, Tensor]
-    """For each encoding that is multiplied by a gate (a sigmoid of the distance to the
-    root), [t, c]: the gate's values for each of the t rows of the hop table. The
-    centroid encoding's gate is left out if it is part of the matrix `centroid`."""
+    """The gate of each encoding that has one, [t, c]: a factor in (0, 1) for each of
+    the t possible distances from a node to its root and each channel. The gate of the
+    centroid encoding is left out if the matrix `centroid` already contains it."""
     centroid: Tensor | None
-    """[c, w + 4]: the matrix [P, b, b, b, b], each row times the centroid encoding's
-    gate if there is one. Its product with base-GNN states to which `BIAS_COLUMN` is
-    appended is the centroid encoding. None if `project` is the identity."""
+    """[c, w + 4]: the weight of `project` with its bias appended as 4 equal columns;
+    each row is multiplied by the gate of the centroid encoding, if there is one. The
+    product with the roots' states, to which `BIAS_COLUMN` (1, 0, 0, 0) is appended, is
+    the centroid encoding. None if `project` is the identity."""
 
 
 @contextmanager
 def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
-    """Context manager: `weight_products` is batched over these layers, and cached.
+    """Context manager: compute the `weight_products` of several layers in one batch.
 
     Within the `with` block, the first call of `weight_products` for one of `layers`
-    also computes the results for all others whose weights have the same shapes. Calls
-    for these layers then return the cached results.
+    also computes and caches the results of all layers in `layers` whose weights have
+    the same shapes. Later calls return the cached results.
     """
     token = _cache.set(_ProductCache(layers))
     try:
@@ -60,11 +64,13 @@ def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
 
 
 def weight_products(layer: GNNAK) -> WeightProducts:
-    """Return the tensors of a layer that depend on its weights but not on its inputs.
+    """Compute the tensors of a layer that depend on its weights but not on its inputs.
 
-    The layer must apply an MLP to node states before it pools them. Within
-    `batched_weight_products`, the results of several layers are computed in one batch
-    and cached, except under activation checkpointing.
+    Within `batched_weight_products`, results are cached and computed for several layers
+    in one batch, except under activation checkpointing.
+
+    Args:
+        layer: A GNN-AK layer that applies an MLP to node states before pooling them.
     """
     cache = _cache.get()
     if cache is None or layer not in cache.layers or has_foreign_hooks():
@@ -77,14 +83,15 @@ def weight_products(layer: GNNAK) -> WeightProducts:
 
 
 class _ProductCache:
-    """Caches the results of `weight_products` for some layers.
+    """Caches the results of `weight_products` for several layers.
 
     Args:
-        layers: The layers.
+        layers: The layers whose results are cached.
 
     Attributes:
-        products: Two dictionaries from layers to results: `products[True]` has results
-            computed with gradients enabled, `products[False]` those without.
+        products: Two dictionaries from layers to results: `products[True]` for results
+            computed with gradients enabled, `products[False]` for results computed
+            without gradients.
     """
 
     def __init__(self, layers: Sequence[GNNAK]) -> None:
@@ -96,9 +103,9 @@ _cache: ContextVar[_ProductCache | None] = ContextVar("weight_products", default
 
 
 def _shapes(layer: GNNAK) -> Hashable:
-    """Return the shapes and types of a layer's weights, to compare layers.
+    """Return the shapes, dtypes and devices of the weights of a layer.
 
-    The weights of layers with equal results can be stacked.
+    If two layers give the same result, their weights can be stacked.
     """
     parts = (layer.hop_table, layer.gates, layer.project, layer.transforms)
     weights = [w for part in parts if part is not None for w in part.parameters()]
@@ -107,7 +114,7 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
-    """Compute `weight_products` for layers whose weights have the same shapes."""
+    """Return the `WeightProducts` of each layer; all weights must have equal shapes."""
     count, one = len(layers), layers[0]
     names = [name for name in one.encodings if name in one.transforms]
     firsts = [
@@ -135,24 +142,27 @@ def _compute(layers: Sequence[GNNAK]) -> list[WeightProducts]:
 
 
 def _per_layer(tables: dict[str, Tensor], count: int) -> list[dict[str, Tensor]]:
-    """Split tensors along their first dimension, which has an entry per layer.
+    """Split tensors that are stacked over the layers into the tensors of each layer.
 
     Args:
-        tables: Tensors by name.
+        tables: By name, a tensor whose first dimension has one entry per layer.
         count: Number of layers.
 
     Returns:
-        For each layer, its entries of all tensors, by name.
+        For each layer, a dictionary from names to the tensors of the layer.
     """
     parts = {name: of_all.unbind() for name, of_all in tables.items()}
     return [{name: part[i] for name, part in parts.items()} for i in range(count)]
 
 
 def _gate_tables(layers: Sequence[GNNAK]) -> dict[str, Tensor]:
-    """Return, by encoding, the factors that nodes at each distance are multiplied by.
+    """Compute the gates of all layers, for each encoding that has a gate.
 
-    The factors, called gates, are `sigmoid(linear(hop_table))`, stacked over all
-    layers: [layers, distances, channels].
+    A gate is a factor for each distance from a node to its root and each channel,
+    computed as `sigmoid(linear(hop_table))`.
+
+    Returns:
+        By name of the encoding, the gates of all layers, [layers, distances, channels].
     """
     tables: list[Tensor] = [
         layer.hop_table.weight for layer in layers if layer.hop_table is not None

@@ -1,6 +1,6 @@
-"""Fast implementations of the functions and methods with the decorator `operation`.
+"""Fast implementations of functions and methods with the decorator `operation`.
 
-Each method of the classes here has the name and the arguments of the function that it
-replaces; the docstring is there. It returns `NotImplemented` for arguments that it does
-not support, and the plain function runs.
+Each public method here replaces the plain PyTorch function of the same name, which has
+the same arguments and documents them. A method returns `NotImplemented` for arguments
+that it does not support; the plain function then runs.
 """

@@ -1,4 +1,4 @@
-"""Fast operations on batches: SubgraphDrop and padding, as Triton kernels."""
+"""Fast sampling of rooted subgraphs (SubgraphDrop) and fast padding of batches."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class BatchOperations:
-    """Fast sampling of rooted subgraphs and padding of batches."""
+    """Fast sampling of rooted subgraphs and fast padding of batches."""
 
     # Sampling of rooted subgraphs.
 
@@ -92,18 +92,18 @@ def _greedy(
     generator: torch.Generator | None,
     farthest: bool,
 ) -> Tensor:
-    """Sample the roots whose subgraphs SubgraphDrop uses; all other roots are dropped.
+    """Sample the rooted subgraphs that SubgraphDrop uses; all others are dropped.
 
     Args:
-        subgraphs: All rooted subgraphs of a batch.
+        subgraphs: All s rooted subgraphs of a batch.
         plan: What SubgraphDrop precomputes for the batch.
         min_coverage: Each node must be in at least this many sampled subgraphs.
         generator: Source of randomness; PyTorch's default generator if None.
-        farthest: Whether to use farthest-point sampling; otherwise greedy set cover.
+        farthest: Whether to use farthest-point sampling; if False, greedy set cover.
 
     Returns:
-        The sampled roots, or `NotImplemented` if the fast kernels do not support the
-        plan.
+        A boolean mask of the sampled subgraphs, [s]; `NotImplemented` if the Triton
+        kernels do not support the batch.
     """
     if not can_sample(plan):
         return NotImplemented
@@ -114,5 +114,5 @@ def _greedy(
 
 
 def _can_pad(value: Tensor) -> bool:
-    """Return whether the Triton kernels for padding can run on this tensor."""
+    """Return whether the Triton kernels for padding can run on a tensor."""
     return has_triton() and (value.is_cuda or interprets_triton())

@@ -1,7 +1,6 @@
-"""Fast operations of layers and networks.
+"""Fast implementations of gathers, pools, norms, GNN-AK layers and networks.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph.
+Each method replaces a plain PyTorch function of the same name.
 """
 
 from collections.abc import Callable
@@ -33,11 +32,11 @@ from gnnak.typing import Encoding, Reduce
 
 
 class LayerOperations:
-    """Fast gathers, pools, norms, GNN-AK layers and networks.
+    """Fast implementations of gathers, pools, norms, GNN-AK layers and networks.
 
     Args:
-        serves: Takes the input tensor of an operation and returns whether the fast
-            implementation may be used for it.
+        serves: Takes an input tensor and returns whether the fast implementation may be
+            used for this tensor.
     """
 
     def __init__(self, serves: Callable[[Tensor], bool]) -> None:
@@ -128,10 +127,10 @@ class LayerOperations:
         x: Tensor,
         subgraphs: RootedSubgraphs,
     ) -> Tensor:
-        """Run a layer whose edge states are a function of one real number per edge.
+        """Run a GNN-AK layer on a graph with one real number as feature of each edge.
 
-        The kernels compute the edge states from these numbers where they need them, so
-        that the edge states are not stored.
+        The kernels compute the edge states from these numbers when they read them, so
+        no tensor of edge states is stored.
         """
         if type(layer) is not GNNAK or not self._serves(x):
             return NotImplemented
@@ -155,7 +154,10 @@ class LayerOperations:
         num_edges: int,
         run: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """Run a GNN on edge states that are recomputed in the backward pass."""
+        """Encode raw edge features as edge states, and run a GNN with these.
+
+        The edge states are not saved for backward but recomputed in the backward pass.
+        """
         if type(encoder) is not ContinuousEncoder:
             return NotImplemented
         if has_hooks(encoder):
@@ -170,8 +172,8 @@ class LayerOperations:
     def run_layers(self, network: Network, *given: Any) -> Tensor:
         """Run all layers of a network.
 
-        Products of weights that do not depend on the inputs are computed for all layers
-        in one batch.
+        Matrix products that depend only on weights are computed for all layers in one
+        batch.
         """
         if network.recompute and network.training:
             return NotImplemented
@@ -181,12 +183,12 @@ class LayerOperations:
 
 
 def _pooled(z: Tensor, index: Tensor, groups: Groups, reduce: Reduce) -> Tensor:
-    """Sum or average all rows of `z` that have the same index.
+    """Sum or average the rows of `z` in each group.
 
     Args:
-        z: The rows.
-        index: The output row that each row of `z` is pooled into.
-        groups: The rows of `z` grouped by `index`, in CSR form.
+        z: The rows, [m, c].
+        index: The group of each row, [m].
+        groups: The same groups in CSR form.
         reduce: "sum" or "mean".
     """
     pooled = sum_rows(z, index, groups)

@@ -12,7 +12,7 @@ from gnnak.fast.step.recorder import GraphRecorder
 
 
 class StepOperations:
-    """Captured training steps, and an optimiser that updates on several streams."""
+    """Training steps captured as CUDA graphs; optimiser steps on several streams."""
 
     # Training steps captured as CUDA graphs.
 

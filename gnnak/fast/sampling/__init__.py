@@ -9,19 +9,20 @@ from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.plan import Plan
 
 FAST_NODES = 256
-"""Largest number of nodes of a connected component that the kernels support."""
+"""Maximum number of nodes per connected component in the Triton kernels that sample
+roots."""
 MIN_BLOCK = 64
-"""Smallest block size (nodes per program) for which the kernels are compiled.
+"""Smallest block size (nodes per program) for which the Triton kernels are compiled.
 
-The block size is a power of two that fits the largest component of a batch. A batch
-that needs a new block size triggers a compilation in the middle of an epoch; this
-minimum makes such compilations rare."""
+The block size is a power of two, and at least the number of nodes of the batch's
+largest connected component. A batch that needs a new block size triggers a compilation
+in the middle of an epoch; this minimum makes such compilations rare."""
 
 
 def can_sample(plan: Plan) -> bool:
     """Return whether the Triton kernels can sample roots in a batch of graphs.
 
-    True if Triton is installed, `torch.compile` is not tracing, every connected
+    They can if Triton is installed, `torch.compile` is not tracing, every connected
     component has at most `FAST_NODES` nodes, and the batch is on a CUDA device (or
     Triton's interpreter is on).
 
@@ -34,7 +35,7 @@ def can_sample(plan: Plan) -> bool:
 
 
 def block_of(plan: Plan) -> int:
-    """Return the block size of the kernels: how many nodes one program can handle.
+    """Return the block size of the Triton kernels: how many nodes one program handles.
 
     This is the number of nodes of the batch's largest connected component, rounded up
     to a power of two, and at least `MIN_BLOCK`.

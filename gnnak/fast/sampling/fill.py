@@ -1,11 +1,11 @@
 """Weights for estimating the encodings of dropped roots, computed by a Triton kernel.
 
-SubgraphDrop encodes only the sampled rooted subgraphs. It estimates the encoding of any
-other root as a weighted sum of the computed encodings: a node at distance d from the
-nearest sampled root takes the mean over its neighbours at distance d - 1. So the
-weights are computed for d = 1, 2, and so on. One Triton program does this for a whole
-connected component; the PyTorch version (`plan_filling`) launches several kernels per
-distance.
+SubgraphDrop encodes only the sampled rooted subgraphs. The encoding of any other root
+is estimated as a weighted sum of the computed encodings: a node at distance d from the
+nearest sampled root gets the mean over its neighbours at distance d - 1. The weights
+are therefore computed for d = 1, then d = 2, and so on. One Triton program does this
+for a whole connected component; the PyTorch version (`plan_filling`) launches several
+kernels per distance.
 """
 
 from dataclasses import replace
@@ -25,18 +25,20 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fast_filling(
     subgraphs: RootedSubgraphs, plan: Plan, kept: Tensor, number: Tensor
 ) -> Filling:
-    """Compute the sparse matrix that estimates encodings of dropped from sampled roots.
+    """Compute the weights with which encodings of dropped roots are estimated.
 
-    The matrix equals that of `plan_filling`, the PyTorch version, up to the order of
-    its entries: here they are sorted by connected component.
+    The encoding of a root whose subgraph is dropped is estimated as a weighted sum of
+    the encodings of sampled roots. The weights form a sparse matrix, with the same
+    entries as in `plan_filling`, the PyTorch version, but sorted by connected
+    component.
 
     Args:
         subgraphs: All s rooted subgraphs of the batch, one per node.
         plan: The sampling plan: what SubgraphDrop precomputes for the batch.
-        kept: Boolean mask of the sampled subgraphs, [s]; True for at least one subgraph
-            of every connected component.
-        number: The index of each sampled subgraph among the sampled subgraphs, [s];
-            entries of other subgraphs are ignored.
+        kept: Boolean mask of the sampled subgraphs, [s]. At least one subgraph of every
+            connected component must be sampled.
+        number: For each sampled subgraph, its index when only the sampled subgraphs are
+            counted, [s]; entries of other subgraphs are ignored.
     """
     groups, near, nodes = plan.by_component, plan.near, subgraphs.rooted_at
     home = plan.component.index_select(0, subgraphs.root)
@@ -101,10 +103,11 @@ def _fill(
     weight,
     BLOCK: tl.constexpr,
 ):
-    """Triton kernel of `fast_filling`: compute the weights of a connected component.
+    """Triton kernel of `fast_filling`: compute the weights in one connected component.
 
-    It begins with the sampled roots, and continues with the nodes at distance 1, 2, and
-    so on from them.
+    The weights of a node are those with which its encoding is estimated from the
+    encodings of sampled roots. The kernel computes them for the sampled roots, then for
+    nodes at distance 1 from the nearest sampled root, then at distance 2, and so on.
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
@@ -146,10 +149,10 @@ def _fill(
 
 @triton.jit
 def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width):
-    """Initialise the matrix of weights of one connected component.
+    """Initialise the weights of `_fill` for one connected component.
 
-    The matrix has one row per node and one column per sampled root. An entry is 1 if
-    its row and its column belong to the same node, else 0.
+    They are a matrix with one row per node and one column per sampled root. An entry is
+    1 if the node is the sampled root, else 0.
     """
     j = 0
     while j < width:
@@ -163,9 +166,9 @@ def _begin(out_node, out_subgraph, weight, row, column, node, mine, there, width
 
 @triton.jit
 def _nearer(layers, near, start, count, distance):
-    """Count, for each node, the neighbours that are closer to the sampled roots.
+    """Count, for each node, its neighbours at distance `distance - 1`.
 
-    A neighbour counts if its distance from the nearest sampled root is `distance - 1`.
+    The distance of a node is measured from the nearest sampled root.
     """
     nearer = tl.zeros_like(count)
     longest = tl.max(count, axis=0)
@@ -180,9 +183,11 @@ def _nearer(layers, near, start, count, distance):
 
 @triton.jit
 def _mean(column, width, layers, near, start, count, share, distance):
-    """Return, for each node, the mean weight of the neighbours that `_nearer` counts.
+    """Average weights, for each node, over its neighbours at distance `distance - 1`.
 
-    The weights are one column of the matrix that `_begin` initialises.
+    The distance of a node is measured from the nearest sampled root. `column` points to
+    the weight of each node for one sampled root; `share` is 1 / (number of such
+    neighbours).
     """
     total = tl.zeros_like(share)
     longest = tl.max(count, axis=0)

@@ -22,7 +22,7 @@ def sample_greedily(
     rank: Tensor,
     farthest: bool,
 ) -> Tensor:
-    """Sample subgraphs greedily until enough sampled subgraphs contain every node.
+    """Sample subgraphs greedily until each node is in `min_coverage` sampled subgraphs.
 
     Each step samples the subgraph with the highest score. The result equals that of the
     PyTorch function `gnnak.sampling.greedy.sample_greedily` with the same score.
@@ -31,14 +31,14 @@ def sample_greedily(
         subgraphs: All s rooted subgraphs of the batch, one per node. All nodes of a
             subgraph must be in the connected component of its root.
         plan: The sampling plan: what SubgraphDrop precomputes for the batch.
-        min_coverage: Number of sampled subgraphs that must contain each node. A node
-            that fewer subgraphs contain needs all of these.
+        min_coverage: Number of sampled subgraphs that must contain each node. If a node
+            is in fewer than `min_coverage` subgraphs, all of these are sampled.
         rank: A random permutation, [s]; of subgraphs with equal scores, the one with
             the higher rank is sampled.
         farthest: If True, the score of a subgraph is the distance of its root from the
-            nearest sampled root (farthest sampling). If False, it is the number of
-            nodes in the subgraph that the fewest sampled subgraphs contain so far
-            (minimum set cover).
+            nearest sampled root (farthest sampling). If False, the score is the number
+            of least covered nodes in the subgraph (minimum set cover). These are, of
+            all nodes that need more sampled subgraphs, those in the fewest.
 
     Returns:
         A boolean mask of the sampled subgraphs, [s].
@@ -105,8 +105,8 @@ def _draw(
 ):
     """Triton kernel of `sample_greedily`: sample roots in one connected component.
 
-    Each iteration samples the subgraph with the highest score, until enough sampled
-    subgraphs contain every node.
+    Each iteration samples the subgraph with the highest score, until each node is in
+    `min_coverage` sampled subgraphs.
     """
     begin = tl.load(component_ptr + tl.program_id(0))
     place = tl.arange(0, BLOCK)
@@ -147,9 +147,9 @@ def _draw(
 
 @triton.jit
 def _holds(copy_ptr, member, chosen, node):
-    """Return, for each node, whether the subgraph `chosen` contains it.
+    """Return a mask of the nodes that the subgraph `chosen` contains.
 
-    It searches the node in the sorted list of the subgraph's nodes, by binary search.
+    Uses binary search in the subgraph's nodes, which are sorted in `member`.
     """
     begin = tl.load(copy_ptr + chosen)
     count = tl.load(copy_ptr + chosen + 1) - begin
@@ -163,9 +163,10 @@ def _holds(copy_ptr, member, chosen, node):
 
 @triton.jit
 def _total(copy_ptr, member, marks, node, subgraph, marked, there):
-    """Return, for each subgraph, how many marked nodes it contains.
+    """Return, for each subgraph, how many of its nodes are marked.
 
-    `marked` says for each node of the connected component whether it is marked.
+    `marked` is True for each marked node of the connected component; `marks` is a
+    buffer in which the kernel stores the same mask.
     """
     # Threads exchange the marks of their nodes through a buffer in global memory.
     tl.debug_barrier()

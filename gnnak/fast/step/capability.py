@@ -13,19 +13,23 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton
 
 SYNCHRONISING_CONVS = (GCNConv, GATConv, PPGN)
-"""Base GNNs whose forward pass in plain PyTorch synchronises: they read the number of
-self loops, or of nodes per graph, from the device."""
+"""Base GNNs whose forward pass in plain PyTorch synchronises with the device: the host
+waits for the number of self loops, or of nodes per graph."""
 
 
 def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
-    """Return the first module whose forward pass synchronises; None if none does.
+    """Return the first module of a network whose forward pass synchronises.
 
-    A GNN-AK layer that is always fused never calls the convs inside it, so these convs
-    are not checked.
+    Such a module waits for results on the device, so it cannot be captured as a CUDA
+    graph. A GNN-AK layer that is always fused never calls the convs inside it, so these
+    convs are not checked.
 
     Args:
         network: The network, in training mode.
         precision: Training precision; layers are fused only for "32".
+
+    Returns:
+        The module; None if no module synchronises.
     """
     if isinstance(network, SYNCHRONISING_CONVS):
         return network

@@ -17,15 +17,16 @@ from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item, Shape
 
 Step = Callable[[Item], Tensor]
-"""A training step: trains on one item (a batch) and returns the detached loss."""
+"""A training step: a function that trains on one item (a batch) and returns the
+detached loss."""
 FIRST_WARM_UP, WARM_UP = 3, 1
-"""Number of uncaptured steps before a capture: `FIRST_WARM_UP` for the largest shape,
-`WARM_UP` for each smaller shape. These steps compile and load kernels, and allocate the
-optimiser states."""
+"""Number of uncaptured steps before a capture: `FIRST_WARM_UP` for the largest batch
+shape, `WARM_UP` for each smaller shape. These steps compile and load kernels, and
+allocate the optimiser states."""
 
 
 class CapturedStep:
-    """A training step that is replayed as a CUDA graph for shapes captured before.
+    """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
     Each item (a batch) is trained on once: by a call of `step` or by a replay. `step`
     is called for items without padding, whose shapes hardly ever repeat, and for the
@@ -35,8 +36,8 @@ class CapturedStep:
     Static buffers and graph memory are allocated for the largest shape, and smaller
     shapes share them. When an item does not fit into the buffers, all graphs and
     buffers are released, and capturing starts again with the item's shape as the
-    largest. Each shape can become the largest only once: otherwise, two shapes that do
-    not fit into each other would replace each other again and again.
+    largest. A shape whose buffers were released never becomes the largest again;
+    otherwise two shapes could replace each other in turn for ever.
 
     Args:
         step: Trains on an item and returns the detached loss. Data that change between
@@ -47,7 +48,8 @@ class CapturedStep:
             gradients; None if a step leaves no such tensors.
 
     Attributes:
-        gave_up: Whether a capture has failed; nothing is captured or replayed after.
+        gave_up: Whether a capture has failed; after that, nothing is captured or
+            replayed any more.
     """
 
     def __init__(
@@ -63,7 +65,10 @@ class CapturedStep:
         self._released: set[Shape] = set()
 
     def __call__(self, item: Item) -> Tensor:
-        """Train on an item, by a replay if its shape was captured; return the loss."""
+        """Train on an item (a batch) and return the loss.
+
+        If a step for the item's shape was captured as a CUDA graph, replay the graph.
+        """
         buffers = None
         if item.shape is not None and not self.gave_up:
             buffers = self._buffers_for(item, item.shape)
@@ -83,9 +88,12 @@ class CapturedStep:
         return self.step(item) if buffers.replay is None else buffers.replay()
 
     def _buffers_for(self, item: Item, shape: Shape) -> "_StaticBuffers | None":
-        """Return the static buffers of a shape, and allocate them at its first use.
+        """Return the static buffers of a shape; allocate them when it first occurs.
 
-        Return None if this item must be trained on without buffers.
+        Returns:
+            The buffers. None if the item must be trained on without buffers: either the
+            largest shape is not captured yet, or the item does not fit into its buffers
+            and the shape's own buffers were released before.
         """
         if shape in self._buffers:
             return self._buffers[shape]
@@ -106,10 +114,13 @@ class CapturedStep:
         return self._buffers[shape]
 
     def _repeatable(self, static: Item) -> Callable[[], Tensor]:
-        """Return a function that runs the step on static buffers, to be captured.
+        """Return a function without arguments that runs the step on a static item.
 
-        The function rebuilds the item from its tensors at each call, so that values
-        cached in the item are computed again.
+        The function is meant to be captured. Each call rebuilds the item from its
+        tensors, so that values which the step caches in the item are recomputed.
+
+        Args:
+            static: An item (a batch) whose tensors are static buffers.
         """
         tensors = tensors_of(static)
         return lambda: self.step(like(static, tensors))
@@ -125,7 +136,7 @@ class CapturedStep:
         self.recorder.release()
 
     def _give_up(self, error: Exception) -> None:
-        """Release everything, log why the capture failed, and never capture again."""
+        """Free all CUDA graphs and buffers, log `error`, and never capture again."""
         self.gave_up = True
         self._release_all()
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -134,7 +145,7 @@ class CapturedStep:
 
 
 class _StaticBuffers:
-    """Tensors at fixed addresses, into which items of one shape are copied.
+    """Tensors at fixed addresses, into which items (batches) of one shape are copied.
 
     Args:
         tensors: The buffers, one for each tensor of an item, in the order of
@@ -165,10 +176,10 @@ class _StaticBuffers:
             torch._foreach_copy_(tensors, [given[position] for position in positions])
 
     def can_hold(self, tensors: list[Tensor]) -> bool:
-        """Return whether each tensor of an item fits into its buffer.
+        """Return whether each tensor of an item fits into the buffer for this tensor.
 
         Args:
-            tensors: The tensors, in the order of `tensors_of`.
+            tensors: The tensors of the item, in the order of `tensors_of`.
         """
         if len(tensors) != len(self.tensors):
             return False
@@ -176,10 +187,10 @@ class _StaticBuffers:
         return all(a.dtype == b.dtype and a.numel() <= b.numel() for a, b in pairs)
 
     def views_like(self, tensors: list[Tensor]) -> list[Tensor]:
-        """Return a view of each buffer, with the shape of the tensor given for it.
+        """Return views of the buffers that have the shapes of the given tensors.
 
         Args:
-            tensors: Tensors that the buffers can hold, in the order of `tensors_of`.
+            tensors: For each buffer, a tensor that fits into it.
         """
         pairs = zip(tensors, self.tensors, strict=True)
         return [buffer.view(-1)[: a.numel()].view(a.shape) for a, buffer in pairs]

@@ -6,16 +6,16 @@ from torch.optim import Optimizer
 from gnnak.fast.step.streams import SideStreams
 
 WEIGHTS_PER_STREAM = 32
-"""Number of weight tensors that one stream updates."""
+"""Number of weight tensors that the optimiser updates on one CUDA stream."""
 
 
 def step_on_streams(optimizer: Optimizer, device: torch.device) -> None:
-    """Take an optimiser step in which side streams update groups of weights.
+    """Take an optimiser step, with the weights divided among several CUDA streams.
 
-    When the step is captured as a CUDA graph, the side streams run in parallel. On a
-    single stream the kernels would run one after the other: PyTorch's fused Adam
-    updates only a few dozen weight tensors per kernel, and each kernel takes as long as
-    its largest tensor.
+    When the step is captured as a CUDA graph, the streams run in parallel. On a single
+    stream the kernels would run one after the other: PyTorch's fused Adam updates only
+    a few dozen weight tensors per kernel, and each kernel takes as long as its largest
+    tensor.
 
     Args:
         optimizer: A fused Adam.

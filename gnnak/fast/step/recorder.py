@@ -23,7 +23,8 @@ step."""
 class Recorder(Protocol):
     """Interface of objects that capture GPU work and replay it.
 
-    `GraphRecorder` implements it with CUDA graphs; tests use recorders without a GPU.
+    `GraphRecorder` implements the interface with CUDA graphs; tests use recorders that
+    need no GPU.
     """
 
     def warm_up(self, work: Work) -> Tensor:
@@ -42,7 +43,7 @@ class Recorder(Protocol):
         """
 
     def release(self) -> None:
-        """Free the memory of all captured work, which can then not be replayed."""
+        """Free the memory of all captured work; replays are then no longer possible."""
 
 
 class GraphRecorder:
@@ -50,15 +51,15 @@ class GraphRecorder:
 
     The graphs can share a pool because no graph reads memory of the pool that another
     graph, or an earlier replay, has written: weights and optimiser states are allocated
-    outside of the pool. Each replay advances the random state of the device as a call
-    of the work does.
+    outside of the pool. A replay advances the device's random number generator just as
+    a call of the captured function does.
 
     Args:
         device: A GPU.
 
     Attributes:
-        peak_bytes: By how many bytes the allocated memory grew, at its peak, in the
-            last warm-up that ran while there were no CUDA graphs.
+        peak_bytes: Peak growth of the allocated memory, in bytes, during the last
+            warm-up that ran while there were no CUDA graphs.
         synchronisations: Source lines that synchronised with the device in the last
             warm-up.
     """
@@ -75,9 +76,9 @@ class GraphRecorder:
     def warm_up(self, work: Work) -> Tensor:
         """Run the work once without capturing it, on the stream of later captures.
 
-        If there are CUDA graphs already, the work allocates memory from their pool.
-        This is safe: between replays the pool contains only gradients that are not read
-        again.
+        If there are CUDA graphs already, the work allocates from their memory pool.
+        This is safe: between replays, the pool contains only gradients that are not
+        read again.
         """
         outside = torch.cuda.current_stream(self.index)
         self.stream.wait_stream(outside)
@@ -146,7 +147,7 @@ class GraphRecorder:
             torch.cuda.empty_cache()
 
     def _reserve(self) -> None:
-        """Allocate the memory of the first CUDA graph as one block.
+        """Make the memory pool reserve the memory of the first CUDA graph as one block.
 
         With many small blocks, 10 % to 25 % of the memory was lost to fragmentation.
         """
@@ -155,7 +156,7 @@ class GraphRecorder:
 
     @contextmanager
     def _in_pool(self) -> Iterator[None]:
-        """Context manager: this thread allocates GPU memory from the graphs' pool."""
+        """Context manager: this thread allocates from the CUDA graphs' memory pool."""
         with graph_pools_changing(self.device):
             torch._C._cuda_beginAllocateCurrentThreadToPool(self.index, self.pool)
             try:
@@ -165,7 +166,7 @@ class GraphRecorder:
                 torch._C._cuda_releasePool(self.index, self.pool)
 
     def _leave_pool(self) -> None:
-        """Stop allocating from the graphs' memory pool after a capture has failed."""
+        """Stop allocating from the CUDA graphs' memory pool after a failed capture."""
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)

@@ -2,8 +2,8 @@
 
 Kernels of small batches leave most of a GPU idle. In a step that is captured as a CUDA
 graph, kernels of different streams may run at the same time. Outside of a capture, side
-streams would gain nothing, because launching the kernels is the bottleneck. Without a
-capture, and on a CPU, all work therefore runs on the current stream.
+streams would gain nothing, because launching the kernels is the bottleneck; all work
+then runs on the current stream.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,12 @@ import torch
 
 
 class SideStreams:
-    """Context manager: run work on side streams, and wait for them at the end.
+    """Context manager: run work on side CUDA streams, and wait for them at the end.
 
-    Each `side_stream` first waits for the work that was launched on the current stream
-    before. When the `with` block ends, the current stream waits for all side streams.
-    Tensors that a side stream reads or writes must stay alive until then.
+    Each `side_stream` first waits for the work already launched on the current stream.
+    When the `with` block ends, the current stream waits for all side streams. Tensors
+    that a side stream reads or writes must stay alive until the block ends. Outside of
+    a CUDA graph capture there are no side streams: all work runs on the current stream.
 
     Args:
         device: The device of the work.
@@ -38,12 +39,12 @@ class SideStreams:
         self._streams: list[torch.cuda.Stream] = []
 
     def __enter__(self) -> "SideStreams":
-        """Return this object, whose `side_stream` starts a new side stream."""
+        """Return this object."""
         return self
 
     @contextmanager
     def side_stream(self) -> Iterator[None]:
-        """Context manager: launch work on a new side stream, parallel to the others."""
+        """Context manager: the work in the `with` block runs on another side stream."""
         if not self.active:
             yield
             return
@@ -61,8 +62,8 @@ class SideStreams:
 
 @cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    """Return the side stream with this number; each number has a fixed stream.
+    """Return side stream `number`; the same number always gives the same stream.
 
-    A new stream could not reuse the memory that PyTorch caches for an old stream.
+    New streams could not reuse the memory that PyTorch caches for old streams.
     """
     return torch.cuda.Stream(device)

@@ -1,6 +1,6 @@
-"""Cai-Fürer-Immerman (CFI) pairs of graphs.
+"""Cai-Fürer-Immerman (CFI) pairs: two graphs that are hard to distinguish.
 
-For every k there is such a pair that the k-dimensional Weisfeiler-Leman test (k-WL)
+For every k, there is a CFI pair that the k-dimensional Weisfeiler-Leman test (k-WL)
 cannot distinguish.
 """
 
@@ -19,16 +19,16 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
     Each base node $u$ is replaced by ten nodes: $a_{u,v}$ and $b_{u,v}$ for each of its
     three neighbours $v$, and a middle node $m_S$ for each set $S$ of zero or two
-    neighbours. The middle node is joined to $a_{u,v}$ if $v \in S$, else to $b_{u,v}$.
+    neighbours. Node $m_S$ is joined to $a_{u,v}$ if $v \in S$, else to $b_{u,v}$.
     For each base edge $(u, v)$, graph $A$ joins $a_{u,v}$ to $a_{v,u}$ and $b_{u,v}$ to
     $b_{v,u}$. Graph $B$ is the same, except that for one base edge $(u, v)$ it joins
     $a_{u,v}$ to $b_{v,u}$ and $b_{u,v}$ to $a_{v,u}$.
 
-    $A$ and $B$ are not isomorphic, and k-WL can distinguish them only if k is larger
-    than the smallest separator of the base graph. If the base graph has girth at
-    least 5, the paper's Subgraph-1-WL with t-hop egonets, t <= 4, cannot distinguish
-    $A$ and $B$, even if its HASH, the function that maps egonets to colours, tests
-    isomorphism exactly (Theorem 4).
+    $A$ and $B$ are not isomorphic. The k-dimensional Weisfeiler-Leman test (k-WL) can
+    distinguish them only if k is larger than the size of the smallest separator of the
+    base graph. The paper's test Subgraph-1-WL, which compares the t-hop egonets of all
+    nodes, cannot distinguish them if t <= 4 and the base graph has girth at least 5,
+    even if it tests egonets for isomorphism exactly (Theorem 4).
 
     Args:
         base: A simple, undirected, connected graph in which every node has degree 3.
@@ -55,9 +55,10 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
 
 
 def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
-    """Build graph $A$ of `cfi_pair`, or graph $B$ if `crossed` is given.
+    """Build one of the two graphs of `cfi_pair` from the base graph.
 
-    `crossed` is the base edge at which $B$ differs from $A$.
+    The result is graph $A$ if `crossed` is None, else graph $B$, which differs from $A$
+    at the base edge `crossed`.
     """
     edges: list[tuple[Node, Node]] = []
     for u in base:
@@ -76,5 +77,5 @@ def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:
 
 
 def _even_sets(neighbors: list[object]) -> list[tuple[object, ...]]:
-    """Return the subsets with 0 or 2 elements of the three neighbours of a node."""
+    """Return all subsets of a node's three neighbours with 0 or 2 elements."""
     return [(), *combinations(neighbors, 2)]

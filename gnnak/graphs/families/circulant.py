@@ -1,6 +1,7 @@
 """Circulant graphs: nodes on a cycle, each joined to the nodes at fixed distances.
 
-1-WL, 2-WL and 3-WL are Weisfeiler-Leman (WL) tests.
+The Weisfeiler-Leman (WL) tests 1-WL and 2-WL cannot distinguish two such graphs with
+the same number of nodes and the same degree.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,8 @@ isomorphic."""
 def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
     """Build a circulant graph: `i` is joined to `(i + step) % num_nodes` for each step.
 
-    All nodes look the same, so 1-WL gives all of them the same colour.
+    The graph is regular, so the Weisfeiler-Leman test 1-WL gives all nodes the same
+    colour.
 
     >>> edge_index, num_nodes = circulant(5, [1, 2])
     >>> edge_index.size(1), num_nodes
@@ -36,11 +38,12 @@ def circulant(num_nodes: int, steps: Iterable[int]) -> Graph:
 def csl(num_nodes: int = 41, skips: Sequence[int] = CSL_SKIPS) -> list[Graph]:
     """Build circular skip link (CSL) graphs, one for each of `skips`.
 
-    A CSL graph is the circulant graph with steps 1 and `skip`. All CSL graphs are
-    4-regular, so neither 1-WL nor 2-WL distinguishes any two of them. The ten default
-    graphs on 41 nodes are pairwise non-isomorphic, and 3-WL distinguishes all of them.
-    The paper's Subgraph-1-WL* with 1-hop egonets can only detect triangles, which only
-    the graph with skip 2 has; all other pairs need larger egonets.
+    In the CSL graph with skip s, node i is joined to the nodes i ± 1 and i ± s. All CSL
+    graphs are 4-regular, so the Weisfeiler-Leman (WL) tests 1-WL and 2-WL distinguish
+    no two of them. The ten default graphs on 41 nodes are pairwise non-isomorphic, and
+    3-WL distinguishes all of them. The paper's test Subgraph-1-WL*, which compares
+    egonets by 1-WL, can only detect triangles if it uses 1-hop egonets. Only the graph
+    with skip 2 has triangles; to distinguish the others, the test needs larger egonets.
 
     Args:
         num_nodes: Number of nodes of each graph.

@@ -1,10 +1,10 @@
-"""All strongly regular graphs with one of four parameter sets.
+"""All strongly regular graphs for four choices of the parameters n, d, a and b.
 
-A graph is strongly regular, srg(n, d, a, b), if it has n nodes of degree d, any two
-adjacent nodes have exactly a common neighbours, and any two other nodes have exactly b.
-Neither the Weisfeiler-Leman (WL) test 3-WL nor its folklore variant 2-FWL can
-distinguish two graphs with the same parameters. Most of the graphs are built with
-functions of `two_graphs`.
+A graph is strongly regular with parameters srg(n, d, a, b) if it has n nodes, every
+node has degree d, any two adjacent nodes have exactly `a` common neighbours, and any
+two non-adjacent nodes have exactly `b` common neighbours. Neither the Weisfeiler-Leman
+(WL) test 3-WL nor the equivalent 2-FWL can distinguish two graphs with the same
+parameters. Most of the graphs are built with functions of `two_graphs`.
 """
 
 from itertools import combinations
@@ -20,12 +20,14 @@ from gnnak.graphs.families.two_graphs import (
 from gnnak.graphs.named import Graph, rook, shrikhande, undirected
 
 _POINTS = ((0,), (0, 2, 5, 25), (0, 13), (0, 1, 3, 6, 12, 13, 14, 22))
-"""Indices of the 15 graphs that `srg25` returns, among the 4 x 26 graphs that it
-builds: one graph of each isomorphism class."""
+"""Which graphs `srg25` returns: for each of the four matrices of `regular_two_graphs`,
+indices into the 26 graphs built from the matrix. The 15 graphs are pairwise
+non-isomorphic."""
 
 _SWITCHINGS = ((0,), (0, 1), (0, 1), (0, 1, 2, 5, 11))
-"""Indices of the 10 graphs that `srg26` returns, among the 188 graphs that it builds:
-one graph of each isomorphism class."""
+"""Which graphs `srg26` returns: for each of the four matrices of `regular_two_graphs`,
+indices into the graphs that `regular_members` builds from the matrix. The 10 graphs are
+pairwise non-isomorphic."""
 
 
 def srg16() -> list[Graph]:
@@ -34,11 +36,11 @@ def srg16() -> list[Graph]:
     These are the only strongly regular graphs with 16 nodes of degree 6 in which any
     two nodes have 2 common neighbours: srg(16, 6, 2, 2).
 
-    In a 1-hop egonet, the neighbours of the root form two triangles in the rook's graph
-    and a hexagon in the Shrikhande graph. 1-WL cannot distinguish two triangles from a
-    hexagon, because both are 2-regular, so Subgraph-1-WL* with 1-hop egonets cannot
-    distinguish the two graphs. Subgraph-1-WL with 3-WL as its HASH, the function that
-    maps egonets to colours, can (Theorem 3).
+    The neighbours of a node form two triangles in the rook's graph and a hexagon in the
+    Shrikhande graph. 1-WL cannot distinguish two triangles from a hexagon, because both
+    are 2-regular. So the paper's test Subgraph-1-WL*, which compares egonets by 1-WL,
+    cannot distinguish the two graphs by 1-hop egonets. Its variant that compares
+    egonets by 3-WL can (Theorem 3).
     """
     return [rook(), shrikhande()]
 
@@ -47,8 +49,8 @@ def srg25() -> list[Graph]:
     """Return the 15 strongly regular graphs with 25 nodes of degree 12 (data set SR25).
 
     Any two adjacent nodes have 5 common neighbours, and any two other nodes have 6:
-    srg(25, 12, 5, 6). `descendants` builds 26 such graphs from each of the four
-    matrices of `regular_two_graphs`; isomorphic duplicates are left out.
+    srg(25, 12, 5, 6). The function `descendants` builds 26 such graphs from each of the
+    four matrices of `regular_two_graphs`; isomorphic duplicates are left out.
     """
     chosen = zip(regular_two_graphs(), _POINTS, strict=True)
     return [_graph(descendants(s)[i]) for s, points in chosen for i in points]
@@ -58,9 +60,9 @@ def srg26() -> list[Graph]:
     """Return the 10 strongly regular graphs with 26 nodes of degree 10.
 
     Any two adjacent nodes have 3 common neighbours, and any two other nodes have 4:
-    srg(26, 10, 3, 4). `regular_members` builds 188 such graphs from the four matrices
-    of `regular_two_graphs`; isomorphic duplicates are left out. The graphs were first
-    listed by Paulus.
+    srg(26, 10, 3, 4). The function `regular_members` builds 188 such graphs from the
+    four matrices of `regular_two_graphs`; isomorphic duplicates are left out. The
+    graphs were first listed by Paulus.
     """
     found = []
     for matrix, chosen in zip(regular_two_graphs(), _SWITCHINGS, strict=True):
@@ -76,9 +78,10 @@ def srg28() -> list[Graph]:
     Any two adjacent nodes have 6 common neighbours, and any two other nodes have 4:
     srg(28, 12, 6, 4). One is the triangular graph T(8): its nodes are the pairs of 8
     points, and two pairs are joined if they share one point. The other three, the Chang
-    graphs, are obtained from T(8) by switching a set of nodes, that is by exchanging
-    edges and non-edges between the set and the other nodes. The sets are the edges of a
-    perfect matching of the 8 points, of an 8-cycle, and of a triangle and a 5-cycle.
+    graphs, are obtained from T(8) by switching a set of nodes, that is, by exchanging
+    edges and non-edges between the set and the other nodes. As sets of pairs of points,
+    the three switched sets are a perfect matching, an 8-cycle, and a triangle with a
+    5-cycle.
     """
     pairs = list(combinations(range(8), 2))
     joined = np.array([[len({*a} & {*b}) == 1 for b in pairs] for a in pairs])
@@ -93,7 +96,7 @@ def srg28() -> list[Graph]:
 
 
 def _cycle(points: range) -> list[tuple[int, int]]:
-    """Return the edges of the cycle through `points`, each as (lower, higher) point."""
+    """Return the edges of the cycle through `points`, each as (smaller, larger)."""
     ends = zip(points, [*points[1:], points[0]], strict=True)
     return [(min(end), max(end)) for end in ends]
 
@@ -105,13 +108,13 @@ def _graph(matrix: Matrix) -> Graph:
 
 
 def is_strongly_regular(graph: Graph, degree: int, joined: int, apart: int) -> bool:
-    """Return whether a graph is strongly regular, srg(n, degree, joined, apart).
+    """Return whether a graph is strongly regular with the given parameters.
 
     Args:
         graph: The graph, with both directions of every edge.
         degree: Degree of every node.
-        joined: Number of common neighbours of two adjacent nodes.
-        apart: Number of common neighbours of two other nodes.
+        joined: Number of common neighbours of any two adjacent nodes.
+        apart: Number of common neighbours of any two non-adjacent nodes.
 
     >>> is_strongly_regular(rook(), 6, 2, 2)
     True

@@ -19,19 +19,20 @@ Matrix = NDArray[np.int64]
 Block = frozenset[int]
 
 _CYCLIC_BLOCKS = ({0, 1, 4}, {0, 2, 7})
-"""Two triples of points. Shifting both by 0 to 12 modulo 13 gives 26 triples, which
-contain every pair of the 13 points exactly once."""
+"""Two triples of the points 0 to 12. Adding 0, 1, ..., 12 modulo 13 to both gives 26
+triples, which contain every pair of the 13 points exactly once."""
 
 _SECOND_SQUARE = ("01234", "10342", "23401", "34120", "42013")
-"""A 5x5 Latin square, one string per row. Permuting rows, columns and symbols does not
-turn it into the cyclic Latin square."""
+"""A 5x5 Latin square, one string per row. It cannot be turned into the cyclic Latin
+square, (row + column) mod 5, by permuting rows, columns and symbols."""
 
 
 def latin_squares() -> list[Matrix]:
-    """Return two 5x5 Latin squares: the cyclic one and one not equivalent to it.
+    """Return two 5x5 Latin squares, the cyclic one and one that is not equivalent.
 
-    Permuting rows, columns and symbols, or exchanging the roles of these three, gives
-    an equivalent square. Every 5x5 Latin square is equivalent to one of the two.
+    Two Latin squares are equivalent if permuting rows, columns and symbols, or
+    exchanging the roles of these three, turns one square into the other. Every 5x5
+    Latin square is equivalent to one of the two returned squares.
     """
     cyclic = np.add.outer(np.arange(5), np.arange(5)) % 5
     second = np.array([[int(symbol) for symbol in row] for row in _SECOND_SQUARE])
@@ -63,8 +64,8 @@ def regular_two_graphs() -> list[Matrix]:
     """Return four 26x26 matrices from which strongly regular graphs are built.
 
     Each is the Seidel matrix of a graph: 0 on the diagonal, -1 for adjacent nodes and
-    +1 for other pairs. The four graphs represent the four regular two-graphs on 26
-    points (see the docstring of this module).
+    +1 for other pairs. The docstring of this module defines regular two-graphs; there
+    are four of them on 26 points, and each of the graphs belongs to a different one.
 
     >>> [bool((s @ s == 25 * np.eye(26)).all()) for s in regular_two_graphs()]
     [True, True, True, True]
@@ -82,29 +83,32 @@ def regular_two_graphs() -> list[Matrix]:
 
 
 def _seidel(joined: NDArray[np.bool_]) -> Matrix:
-    """Convert a boolean adjacency matrix: -1 for an edge, 1 for no edge, 0 diagonal."""
+    """Convert a boolean adjacency matrix to a Seidel matrix.
+
+    A Seidel matrix has 0 on the diagonal, -1 for adjacent nodes and +1 for other pairs.
+    """
     matrix = np.where(joined, -1, 1)
     np.fill_diagonal(matrix, 0)
     return matrix.astype(np.int64)
 
 
 def switched(matrix: Matrix, signs: Matrix) -> Matrix:
-    """Switch a Seidel matrix: multiply row and column `i` by `signs[i]` (1 or -1)."""
+    """Multiply row i and column i of a Seidel matrix by `signs[i]` (1 or -1)."""
     return matrix * np.outer(signs, signs)
 
 
 def descendants(matrix: Matrix) -> list[Matrix]:
-    """Isolate each node in turn by switching, and return the graphs without that node.
+    """For each node, isolate the node by switching, and remove it from the graph.
 
     Switching a set of nodes exchanges edges and non-edges between the set and the other
-    nodes. The returned graphs are called descendants.
+    nodes. The resulting graphs are called descendants.
 
     Args:
         matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
             +1 for other pairs.
 
     Returns:
-        One Seidel matrix for each node.
+        For each node, the Seidel matrix of the graph without the node.
     """
     found = []
     for point in range(len(matrix)):
@@ -116,19 +120,20 @@ def descendants(matrix: Matrix) -> list[Matrix]:
 
 
 def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
-    """Flip rows and columns of a matrix in all ways that make each row sum to `value`.
+    """Return all regular graphs of one degree into which switching turns a graph.
 
-    To flip i is to multiply row i and column i by -1. The signs (-1 for flipped rows,
-    else +1) form an eigenvector of the matrix with eigenvalue `value`, so all
-    eigenvectors with entries +1 and -1 are listed.
+    Switching a set of nodes multiplies their rows and columns of the Seidel matrix by
+    -1. Afterwards every row sums to `value` if and only if the vector with -1 for
+    switched nodes and +1 for other nodes is an eigenvector with eigenvalue `value`. So
+    the function finds all such eigenvectors.
 
     Args:
-        matrix: A Seidel matrix: 0 on the diagonal, -1 for adjacent nodes, +1 for other
-            pairs.
-        value: The row sum, an eigenvalue of the matrix.
+        matrix: The graph as a Seidel matrix: 0 on the diagonal, -1 for adjacent nodes,
+            +1 for other pairs.
+        value: Sum of every row of the returned matrices; an eigenvalue of `matrix`.
 
     Returns:
-        The matrices after flipping.
+        The Seidel matrix of each regular graph.
     """
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix.astype(float))
@@ -144,7 +149,7 @@ def regular_members(matrix: Matrix, value: int) -> list[Matrix]:
 
 
 def _independent_rows(space: NDArray[np.float64]) -> list[int]:
-    """Return the indices of the first rows that form a basis of the row space."""
+    """Return the indices of rows that form a basis of the row space."""
     chosen: list[int] = []
     for row in range(len(space)):
         if np.linalg.matrix_rank(space[[*chosen, row]], tol=1e-6) > len(chosen):

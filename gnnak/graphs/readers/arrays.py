@@ -17,8 +17,8 @@ def to_tensor(key: str, array: np.ndarray, whole: bool) -> Tensor:
     Args:
         key: Name of the array in error messages.
         array: Integers, bools or floating-point numbers of up to 64 bits.
-        whole: If True, the array must contain whole numbers: an array of bools or
-            floating-point numbers raises an error.
+        whole: Whether only arrays of integers are accepted; if False, also arrays of
+            bools or floating-point numbers.
 
     Raises:
         GraphError: If the dtype is not accepted, or an integer does not fit into int64.
@@ -69,7 +69,8 @@ def to_flag(key: str, array: np.ndarray | None) -> bool:
 
     Args:
         key: Name of the array in error messages.
-        array: The array; None = the file does not contain it, which means False.
+        array: The array; None if the file does not contain the array, for which the
+            result is False.
 
     Raises:
         GraphError: If the array is not a single bool.

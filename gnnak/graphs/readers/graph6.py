@@ -1,10 +1,11 @@
 r"""The graph6 format: one simple undirected graph per line, in printable characters.
 
-A line starts with $N(n)$, the number of nodes. The bits of the upper triangle of the
+A line starts with the number of nodes, n. The bits of the upper triangle of the
 adjacency matrix follow, column by column, $(0,1), (0,2), (1,2), (0,3), \ldots$, padded
-with zeros to a multiple of six. Each six bits plus 63 are one character. $N(n)$ is one
-character for n <= 62, else `~` and three characters, or `~~` and six characters. The
-reference is Brendan McKay's description:
+with zeros to a multiple of six. Every six bits are a number; the character with this
+number plus 63 as its code is written. The number of nodes is one character for n <= 62,
+else `~` and three characters, or `~~` and six characters. The reference is Brendan
+McKay's description:
 https://users.cecs.anu.edu.au/~bdm/data/formats.txt
 """
 
@@ -73,7 +74,7 @@ def parse_graph6(text: str | bytes, name: str = "graph6 text") -> GraphStore:
 
 
 def format_graph6(store: GraphStore) -> str:
-    r"""Format the graphs of a store as graph6, one per line, without features.
+    r"""Return the graphs of a store as graph6 text, one per line, without features.
 
     Raises:
         GraphError: If a graph has self loops, duplicate edges or an edge without its
@@ -146,6 +147,9 @@ def _decode(line: bytes) -> tuple[int, np.ndarray]:
 def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
     """Read the number of nodes from the start of a graph6 line.
 
+    Args:
+        six: The characters of the line as six-bit numbers (character code minus 63).
+
     Returns:
         The number of nodes, and the rest of the line.
     """
@@ -161,7 +165,10 @@ def _decode_size(six: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def _ends(place: np.ndarray) -> np.ndarray:
-    """Convert positions of bits in the upper triangle to edges between two nodes."""
+    """Convert positions of bits to edges between two nodes, [2, e].
+
+    The bits are the upper triangle of the adjacency matrix, column by column.
+    """
     high = ((np.sqrt(8.0 * place + 1) + 1) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > place
     high += high * (high + 1) // 2 <= place
@@ -169,7 +176,13 @@ def _ends(place: np.ndarray) -> np.ndarray:
 
 
 def _encode(size: int, place: np.ndarray) -> str:
-    """Encode one graph as a graph6 line, without a line break."""
+    """Encode one graph as a graph6 line, without a line break.
+
+    Args:
+        size: Number of nodes.
+        place: Positions of the graph's edges among the bits of the upper triangle of
+            the adjacency matrix, column by column.
+    """
     digits, prefix = (1, "") if size < 63 else (3, "~") if size < 258048 else (6, "~~")
     number = "".join(
         chr(63 + (size >> 6 * digit & 63)) for digit in reversed(range(digits))

@@ -1,4 +1,4 @@
-"""`GraphFile`: the content of a data set file, graphs and their splits."""
+"""`GraphFile`: the content of a data set file, that is, graphs and their splits."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class GraphFile:
     """[k, g], int64: the part that each graph is in, one row per cross-validation fold:
     0 train, 1 test, -1 not used. None if the file has no folds."""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of categories, by key. A key ends in "_names": `names["atom_names"][3]` is
-    the name of atom type 3."""
+    """Lists of category names, by key. Keys end in "_names". For example,
+    `names["atom_names"][3]` is the name of atom type 3."""
 
     def indices(self, part: Part) -> Tensor:
         """Return the positions of the graphs in one part of the split, sorted.
@@ -69,7 +69,8 @@ class GraphFile:
         """Check that every field is as documented above and return this object.
 
         Raises:
-            GraphError: If a field is not as documented; the message names the first.
+            GraphError: If a field is not as documented; the message names the first
+                such field.
         """
         self.store.check()
         size = len(self.store)
@@ -96,7 +97,10 @@ class GraphFile:
 
 
 def _check_codes(name: str, value: object, shape: str, low: int, high: int) -> None:
-    """Raise `GraphError` unless `value` is int64 with all entries in low..high."""
+    """Raise `GraphError` unless `value` is an int64 tensor with entries in low..high.
+
+    `name` and `shape` (the expected shape) are only used in the error message.
+    """
     if not isinstance(value, Tensor) or value.dtype != torch.long:
         raise GraphError(f"{name} must be an int64 tensor of shape {shape}.")
     wrong = value[(value < low) | (value > high)]

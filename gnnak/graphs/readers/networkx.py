@@ -85,7 +85,7 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
 
 
 class _Raw(NamedTuple):
-    """One networkx graph as Python lists: its edges and the attribute values."""
+    """One networkx graph as Python lists of edges and attribute values."""
 
     size: int
     directed: bool
@@ -115,7 +115,14 @@ def _one(
 def _row(
     number: int, what: str, data: Mapping[str, Any], names: Names | None
 ) -> list[float]:
-    """Concatenate the values of the named attributes of one node or edge."""
+    """Concatenate the values of the named attributes of one node or edge.
+
+    Args:
+        number: Position of the graph, for error messages.
+        what: The node or edge in words, for error messages.
+        data: All attributes of the node or edge.
+        names: Names of the attributes to concatenate; None = no attributes.
+    """
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
@@ -130,7 +137,8 @@ def _row(
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:
     """Convert the attribute values of all nodes or edges to a tensor, one row each.
 
-    Integers and bools become int64, other numbers float32.
+    Integers and bools become int64, other numbers float32. The result is None if
+    `names` is None.
     """
     if names is None:
         return None

@@ -121,7 +121,10 @@ def _load(path: FilePath) -> dict[str, np.ndarray]:
 
 
 def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
-    """Call `action`; turn any exception into a `FileFormatError`."""
+    """Return `action()`; turn any exception into a `FileFormatError`.
+
+    The message of the error begins with `what`.
+    """
     try:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files
@@ -132,9 +135,9 @@ def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
 def _assemble(
     arrays: dict[str, np.ndarray], allow_no_edges: bool
 ) -> tuple[GraphFile, bool]:
-    """Build a `GraphFile` from the arrays of an npz file, without reverse edges.
+    """Build a `GraphFile` from the arrays of an npz file; add no reverse edges.
 
-    The second result tells whether the file says that its edges are directed.
+    The second result is the flag `directed` of the file.
     """
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
@@ -164,7 +167,10 @@ def _assemble(
 
 
 def _constant(num_nodes: int) -> Tensor:
-    """Return zeros [n, 1], used as `x` if the file has no `x`."""
+    """Return a column of `num_nodes` zeros, the `x` of files that have no `x`.
+
+    Raises `GraphError` if there are more zeros than fit in memory.
+    """
     try:
         return torch.from_numpy(np.zeros((num_nodes, 1), np.int64))
     except (MemoryError, ValueError) as error:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStore:
     """Convert PyG graphs to a store with their `x`, `edge_index`, `edge_attr` and `y`.
 
-    One-dimensional `x` [n] and `edge_attr` [e] become one column, [n, 1] and [e, 1];
-    `y` may be a number.
+    One-dimensional `x` [n] and `edge_attr` [e] become one column, [n, 1] and [e, 1].
     All other attributes (`pos`, `edge_weight`, masks, ...) are dropped.
 
     Args:
@@ -79,11 +78,11 @@ def to_pyg(store: GraphStore) -> list[Data]:
 def _collect(
     data_list: Iterable[Data], node_targets: bool
 ) -> tuple[list[int], dict[str, list[Tensor | None]]]:
-    """Check all graphs and collect their fields.
+    """Check all graphs, and collect their fields such as `x`.
 
     Returns:
-        The number of nodes of every graph; and for each field name, the list of its
-        values, one per graph.
+        The number of nodes of each graph, and a dict from field names to lists of
+        values, one value per graph.
     """
     from torch_geometric.data import Data  # takes seconds to import
 
@@ -134,10 +133,10 @@ def _columns(value: Tensor | None) -> Tensor | None:
 
 
 def _num_nodes(data: Data) -> int:
-    """Return `data.num_nodes` if it is set, else the number of rows of `x`.
+    """Return `data.num_nodes` if it is set, else the number of rows of `data.x`.
 
-    PyG's guess from `edge_index` would miss isolated nodes, so this raises `GraphError`
-    if both are missing.
+    If both are missing, this raises `GraphError`: the number of nodes that PyG infers
+    from `edge_index` can be too small, because it misses isolated nodes.
     """
     if "num_nodes" in data and data["num_nodes"] is not None:
         return int(data["num_nodes"])
@@ -147,7 +146,7 @@ def _num_nodes(data: Data) -> int:
 
 
 def _join(name: str, values: list[Tensor | None]) -> Tensor | None:
-    """Concatenate the values of a field of all graphs; None if the values are None."""
+    """Concatenate the values that a field has in all graphs; None if they are None."""
     if values[0] is None:
         return None
     axis = 1 if name == "edge_index" else 0

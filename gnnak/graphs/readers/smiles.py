@@ -99,7 +99,10 @@ def _import_rdkit(name: str) -> Any:
 
 
 def _parse(chem: Any, line: int, text: object) -> Any:
-    """Parse a SMILES string to an rdkit molecule; raise `GraphError` if invalid."""
+    """Parse a SMILES string to an rdkit molecule; raise `GraphError` if it is invalid.
+
+    The error message contains `line`, the position of the string.
+    """
     if not isinstance(text, str):
         kind = type(text).__name__
         raise GraphError(f"line {line} is a {kind}; give SMILES strings.")

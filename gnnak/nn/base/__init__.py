@@ -1,1 +1,1 @@
-"""Base GNNs, to run on rooted subgraphs: stacks of PyG convs, PNA* and PPGN."""
+"""GNNs to run on rooted subgraphs (base GNNs): stacks of PyG convs, PNA* and PPGN."""

@@ -29,23 +29,29 @@ def gine(channels: int) -> MessagePassing:
 
 
 def gcn(channels: int) -> MessagePassing:
-    """Build GCN, with self loops and symmetric normalisation; reads no edge states."""
+    """Build GCN with self loops and symmetric normalisation.
+
+    The conv does not read edge states.
+    """
     return GCNConv(channels, channels)
 
 
 def sage(channels: int) -> MessagePassing:
-    """Build GraphSAGE with mean aggregation; reads no edge states."""
+    """Build GraphSAGE with mean aggregation.
+
+    The conv does not read edge states.
+    """
     return SAGEConv(channels, channels)
 
 
 def gat(channels: int) -> MessagePassing:
-    """Build GAT with four heads; one head if `channels` is not a multiple of 4."""
+    """Build GAT with four heads, or one head if `channels` is not a multiple of 4."""
     heads = 4 if channels % 4 == 0 else 1
     return GATConv(channels, channels // heads, heads=heads, edge_dim=channels)
 
 
 def gatedgcn(channels: int) -> MessagePassing:
-    """Build GatedGCN, which multiplies each message by a sigmoid before the sum."""
+    """Build GatedGCN, which multiplies each message by a learned sigmoid gate."""
     return ResGatedGraphConv(channels, channels, edge_dim=channels)
 
 
@@ -54,10 +60,9 @@ def pna(channels: int, degrees: Tensor) -> MessagePassing:
 
     Args:
         channels: Width of the node states, in and out.
-        degrees: Histogram of in-degrees in the training set: the number of nodes with
-            in-degree 0, 1, ..., up to the largest, max; [max + 1]. The scalers divide
-            by the mean of log(degree + 1), so at least one node must have an incoming
-            edge.
+        degrees: Histogram of in-degrees in the training set: `degrees[d]` is the number
+            of nodes with in-degree d. At least one node must have an incoming edge,
+            because the scalers divide by the mean of log(d + 1).
     """
     whole = not degrees.is_floating_point() and not degrees.is_complex()
     if degrees.dim() != 1 or not whole or not bool((degrees[1:] > 0).any()):

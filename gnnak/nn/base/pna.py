@@ -17,8 +17,8 @@ class PNAStarConv(nn.Module):
       x_i' = \text{MLP}\big[x_i,\ \text{mean}_j m_{ij},\ \text{min}_j m_{ij},\
         \text{max}_j m_{ij},\ \text{std}_j m_{ij},\ d_{\deg(i)}\big]$$
 
-    Here $m_{ij}$ is the message of the edge from node $j$ to node $i$, $e_{ij}$ its
-    edge state, $d$ the learned embedding of the in-degree, and
+    Here $m_{ij}$ is the message from node $j$ to node $i$, $e_{ij}$ the state of the
+    edge, $d$ the learned embedding of the in-degree, and
     $\text{std} = \sqrt{\text{ReLU}(E[m^2] - E[m]^2) + 10^{-5}}$. For a node without
     incoming edges, mean, minimum and maximum are zero.
 
@@ -87,9 +87,16 @@ class PNAStarConv(nn.Module):
 
 
 def _extreme(values: Tensor, index: Tensor, size: int, which: str) -> Tensor:
-    """Take the minimum or maximum, per channel, of rows that have the same index.
+    """Return the minimum or maximum, per channel, of the rows that have the same index.
 
-    An output row that no input row belongs to is zero.
+    Args:
+        values: The rows, [m, c].
+        index: The output row that each row of `values` belongs to, [m].
+        size: Number of output rows.
+        which: "amin" or "amax".
+
+    Returns:
+        The extremes, [size, c]; zero in rows that `index` does not contain.
     """
     rows = index[:, None].expand_as(values)
     out = values.new_zeros(size, values.size(1))

@@ -15,19 +15,19 @@ BUCKET_GROWTH = 1.2
 
 
 class PPGN(nn.Module):
-    r"""A GNN of matrix products over pairs of nodes, as expressive as 2-FWL (= 3-WL).
+    r"""Provably powerful graph network (PPGN), a GNN of matrix products.
 
-    WL is the Weisfeiler-Leman test, FWL its folklore variant. Each graph, or rooted
-    subgraph, of n nodes is a tensor $X$ [w, n, n] with the node states on the diagonal
-    and the edge states off the diagonal. A block computes
+    PPGN is as expressive as the 3-dimensional Weisfeiler-Leman test (3-WL). A graph or
+    rooted subgraph with n nodes is a tensor $X$ [w, n, n] with the node states on the
+    diagonal and the edge states off the diagonal. A block computes
 
     $$X' = W\,[X,\ \text{MLP}_1(X) \cdot \text{MLP}_2(X)]$$
 
     with one matrix product per channel. The new state of node $i$ is
     $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$.
 
-    Graphs of similar size form a bucket: they are padded to the size of its largest
-    graph and multiplied in one batch. Padding does not change the results.
+    Graphs of similar size are padded to one size and multiplied in one batch. Padding
+    does not change the results.
 
     Args:
         channels: Width of node and edge states, w.
@@ -84,7 +84,7 @@ class PPGN(nn.Module):
 
 
 class PPGNBlock(nn.Module):
-    """One block of `PPGN`: matrix products of states of node pairs.
+    """One block of `PPGN`: a matrix product per channel of the states of node pairs.
 
     Args:
         channels: Width of the states of node pairs, w.
@@ -108,7 +108,7 @@ class PPGNBlock(nn.Module):
 
         Args:
             pairs: States of node pairs of b graphs padded to n nodes, [b, n, n, w].
-            mask: 1 for pairs of real nodes, 0 for padding, [b, n, n, 1].
+            mask: True for pairs of nodes, False for padding, [b, n, n, 1].
         """
         left = (self.left(pairs) * mask).permute(0, 3, 1, 2)
         right = (self.right(pairs) * mask).permute(0, 3, 1, 2)
@@ -119,9 +119,12 @@ class PPGNBlock(nn.Module):
 def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
     """Split the graphs of a batch into buckets: groups of graphs of similar size.
 
+    Args:
+        batch: Index of the graph that each node is in, [n].
+
     Yields:
-        For each bucket: its nodes, the position of each node's graph in the bucket, the
-        position of each node in its graph, and the size to pad the graphs to.
+        For each bucket: the indices of its nodes, the index of each node's graph within
+        the bucket, the index of each node within its graph, and the size to pad to.
     """
     if not batch.numel():
         return
@@ -138,7 +141,7 @@ def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
 
 
 def _size_ranges(sizes: Tensor) -> list[tuple[int, int]]:
-    """Return the smallest and the largest graph size of each bucket."""
+    """Group similar graph sizes; return the smallest and largest size of each group."""
     ranges: list[tuple[int, int]] = []
     for size in sizes[sizes > 0].unique().tolist():
         if ranges and size <= ranges[-1][0] * BUCKET_GROWTH:
@@ -157,9 +160,10 @@ def _to_dense(
     position: Tensor,
     size: int,
 ) -> Tensor:
-    """Build padded matrices of node pairs for graphs of similar size.
+    """Build the tensor of node pairs, [b, size, size, w], of b graphs of similar size.
 
     Node states are on the diagonal and edge states off the diagonal; padding is zero.
+    The last four arguments are those that `_buckets` yields.
     """
     num_graphs = int(graph.max()) + 1
     at = x.new_full((x.size(0),), -1, dtype=torch.long)
@@ -177,7 +181,7 @@ def _to_dense(
 
 
 def _real_pairs(graph: Tensor, position: Tensor, size: int) -> Tensor:
-    """Return a boolean mask of the node pairs that are not padding."""
+    """Return a mask, [b, size, size, 1]: True for node pairs, False for padding."""
     real = torch.zeros(
         int(graph.max()) + 1, size, device=graph.device, dtype=torch.bool
     )

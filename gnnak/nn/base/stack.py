@@ -1,4 +1,4 @@
-"""`Stack`: several convs in sequence, as one base GNN."""
+"""`Stack`: several convs in sequence, to use as one GNN."""
 
 from collections.abc import Sequence
 
@@ -50,7 +50,7 @@ class Stack(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """Number of convs, the paper's m."""
+        """Number of convs in the stack."""
         return len(self.convs)
 
     def forward(
@@ -66,8 +66,9 @@ class Stack(nn.Module):
         Args:
             x: Node states, [n, c].
             edge_index: Directed edges, [2, e].
-            edge_attr: Edge states, [e, c'], for convs that read them.
-            edge_weight: One weight per edge, [e]; use instead of `edge_attr`.
+            edge_attr: Edge states, [e, c'], where c' is the width that the convs take.
+            edge_weight: One weight per edge, [e], for convs that read edge weights
+                instead of edge states.
             batch: Index of the graph that each node is in, [n]; passed only to convs
                 that have an argument `batch`.
         """

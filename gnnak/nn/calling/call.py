@@ -1,4 +1,4 @@
-"""Find out how a GNN is called: which arguments it reads and how wide its states are.
+"""Find out which arguments a GNN reads, and how wide its input and output are.
 
 A base GNN is any module that maps (x, edge_index[, edge_attr or edge_weight][, batch])
 to node states. Its signature shows which arguments it accepts. A trial run on a
@@ -23,10 +23,10 @@ from gnnak.nn.calling.widths import node_widths
 
 @dataclass(frozen=True)
 class Calling:
-    """How one GNN is called: the arguments it reads and the width of its output.
+    """The arguments that one GNN reads, and the width of its output.
 
-    Call this object with the GNN and all arguments; it passes on those that the GNN
-    reads.
+    Call this object with the GNN and all arguments. It passes on only the arguments
+    that the GNN reads.
     """
 
     name: str
@@ -41,10 +41,13 @@ class Calling:
     """Whether the GNN fails if it is called without edge attributes."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
-        """Choose the GNN's argument for edge attributes: "edge_attr" or "edge_weight".
+        """Return the name of the GNN's argument that takes these edge attributes.
 
         Args:
             edge_attr: Edge states, [e, c], or weights, [e].
+
+        Returns:
+            "edge_attr" or "edge_weight".
 
         Raises:
             EdgeAttrError: If the GNN reads no edge attributes of this shape.
@@ -87,8 +90,8 @@ class Calling:
             New node states, [n, out_channels].
 
         Raises:
-            EdgeAttrError: If the GNN needs `edge_attr` but it is None, or if it is
-                given but the GNN does not read it.
+            EdgeAttrError: If `edge_attr` is None but the GNN needs edge attributes, or
+                if the GNN reads no edge attributes of the given shape.
         """
         options: dict[str, Tensor | None] = {}
         if edge_attr is not None:
@@ -104,19 +107,19 @@ class Calling:
 
 
 def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
-    """Run `gnn` on a small graph to find out how it is called.
+    """Run `gnn` on a small graph to find the arguments it reads and its output width.
 
-    The run changes neither the weights nor the running statistics nor the training
-    mode of `gnn`. It does initialise the weights of lazy modules, for the input width
-    `in_channels`.
+    The run leaves weights, running statistics and training mode of `gnn` unchanged,
+    but lazy modules initialise their weights, for the input width `in_channels`.
 
     Args:
         gnn: The module to try.
         in_channels: Width of the node states that `gnn` will get.
-        origin: Where this width comes from, quoted in error messages.
+        origin: Explanation of `in_channels` for error messages, such as
+            "in_channels 8 + hop_channels 16".
 
     Raises:
-        OptionError: If `gnn` is clearly no base GNN; see `check_callable`.
+        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
         WidthError: If no call of `gnn` succeeds and returns node states.
     """
     check_callable(gnn)
@@ -138,11 +141,11 @@ def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
 def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
     """Return the input and output width of `gnn`; None if they cannot be found.
 
-    The GNN is run on a small graph with each input width that its attributes or
-    submodules declare, until a run succeeds. If all runs fail, half of each even width
-    is tried too, because convs like EdgeConv start with a Linear on the concatenated
-    states of an edge's two ends. Half widths are not accepted for a GNN that needs edge
-    attributes.
+    The attributes of the GNN and its submodules declare possible input widths. Try them
+    one after the other on a small graph until a run succeeds. If all runs fail, try
+    half of each even width: the first Linear of a conv like EdgeConv takes the
+    concatenated states of two nodes. A half width is not accepted for a GNN that needs
+    edge attributes.
     """
     check_callable(gnn)
     declared = node_widths(gnn)
@@ -159,19 +162,20 @@ def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
 
 
 def _trial(gnn: nn.Module, in_channels: int) -> Trial:
-    """Prepare to call `gnn` on a small graph with node states of this width."""
+    """Build the `Trial` that calls `gnn` with node states of width `in_channels`."""
     return Trial(gnn, in_channels, takes_batch="batch" in argument_names(gnn))
 
 
 def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
-    """Call `gnn` on a small graph with node states of this width; None if it fails."""
+    """Run `gnn` with node states of width `in_channels`; None if all calls fail."""
     return _trial(gnn, in_channels).run(edge_arguments(gnn))
 
 
 def _width_error(trial: Trial, origin: str) -> WidthError:
-    """Return the error to raise for a GNN that fails with the given input width.
+    """Return the error to raise for a GNN whose trial calls have all failed.
 
-    The message says where that width comes from and, if it is found, the right width.
+    The message explains the input width of the calls by `origin`. If the GNN works with
+    another width, the message names that width.
     """
     gnn, width = trial.gnn, trial.in_channels
     name, own = type(gnn).__name__, own_widths(gnn)
@@ -188,7 +192,7 @@ def _width_error(trial: Trial, origin: str) -> WidthError:
 
 
 def _reason(trial: Trial) -> str:
-    """Return in one line why every call of a GNN failed, for an error message."""
+    """Return one line for an error message: why all trial calls of a GNN failed."""
     lines = str(trial.failure).strip().splitlines()
     if lines:
         return lines[0]

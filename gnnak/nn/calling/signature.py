@@ -1,4 +1,7 @@
-"""Read the signature of a GNN, and reject modules that cannot be a base GNN."""
+"""Read the signature of a GNN, and reject modules that cannot be a base GNN.
+
+A base GNN is the GNN that a GNN-AK layer runs on rooted subgraphs.
+"""
 
 import inspect
 
@@ -7,9 +10,9 @@ from torch import nn
 from gnnak.errors import OptionError
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
-"""The argument names under which a GNN may take edge attributes."""
+"""Names of the arguments that take edge attributes or edge weights in PyG convs."""
 SUPPORTED_ARGUMENTS = ("x", "edge_index", *EDGE_ARGUMENTS, "batch")
-"""The argument names that a base GNN may have; no others are passed."""
+"""Names of all arguments that gnnak may pass to a GNN."""
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """The values of `inspect.Parameter.kind` for `*args` and `**kwargs`."""
 
@@ -17,8 +20,8 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 def argument_names(module: nn.Module) -> tuple[str, ...]:
     """Return the argument names of `module.forward`.
 
-    The `forward` of a PyG `Sequential` takes `*args`; its argument names are read from
-    the string that the `Sequential` was built with.
+    A PyG `Sequential` is built with a string that names its arguments, such as
+    "x, edge_index"; for such a module, return the names in that string.
     """
     described = getattr(getattr(module, "signature", None), "param_dict", None)
     if described is not None:
@@ -27,13 +30,13 @@ def argument_names(module: nn.Module) -> tuple[str, ...]:
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
-    """Return which of `edge_attr` and `edge_weight` the GNN may take.
+    """Return which of the arguments `edge_attr` and `edge_weight` the GNN accepts.
 
-    A GNN with `**kwargs` may take both, to pass them on to a module inside.
+    A GNN with `**kwargs` accepts both.
 
     Returns:
-        For each edge argument that the GNN may take: True if its signature has an
-        argument of that name, False if only `**kwargs` would take it.
+        The names of the accepted arguments, as keys. The value is True if the GNN's
+        signature has this argument, and False if only `**kwargs` accepts it.
     """
     names = argument_names(gnn)
     kinds = [argument.kind for argument in _arguments(gnn)]
@@ -65,7 +68,7 @@ def check_module(what: str, value: object) -> None:
     """Raise `OptionError` unless `value` is an instance of `nn.Module`.
 
     Args:
-        what: What `value` is used as, for the error message.
+        what: Description of the value for the error message, such as "the base GNN".
         value: The value to check.
 
     >>> check_module("the base GNN", nn.Linear)
@@ -84,10 +87,10 @@ Linear(...).
 
 
 def check_callable(gnn: object) -> None:
-    """Raise `OptionError` if `gnn` is clearly no base GNN, without running it.
+    """Raise `OptionError` if `gnn` cannot be a base GNN; do not run `gnn`.
 
-    It raises if `gnn` is not a module, contains a conv that caches a graph, or requires
-    arguments that a base GNN never gets.
+    The error is raised if `gnn` is not a module, contains a conv with `cached=True`, or
+    requires arguments that gnnak never passes.
     """
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
@@ -109,7 +112,7 @@ def check_callable(gnn: object) -> None:
 def _arguments(gnn: nn.Module) -> list[inspect.Parameter]:
     """Return the parameters of `gnn.forward`.
 
-    For a PyG `Sequential`, return the parameters that it was built with.
+    For a PyG `Sequential`, return the parameters named in the string it was built with.
     """
     if hasattr(getattr(gnn, "signature", None), "param_dict"):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

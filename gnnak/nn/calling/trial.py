@@ -12,11 +12,11 @@ from gnnak.errors import EdgeAttrError, WidthError
 from gnnak.nn.calling.widths import edge_widths
 
 MAX_COLUMNS = 4
-"""A trial calls the GNN with integer edge attributes of 1 to `MAX_COLUMNS` columns."""
+"""Largest number of columns of the integer edge attributes that a `Trial` tries."""
 
 
 class Outcome(NamedTuple):
-    """What is known about a GNN after at least one call of it has succeeded."""
+    """Result of a `Trial`: what the calls of a GNN have shown about the GNN."""
 
     out_channels: int
     """Width of the node states that the GNN returns."""
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 class Trial:
-    """Call one GNN on the path 0 - 1 - 2, with and without edge attributes.
+    """Test calls of one GNN on the path 0 - 1 - 2, with and without edge attributes.
 
     Args:
         gnn: The GNN to call.
@@ -54,12 +54,12 @@ class Trial:
         """Call the GNN without edge attributes, then with each edge argument alone.
 
         Args:
-            edge_arguments: The names of the edge arguments that the GNN may take, as
-                keys. The value is True if the GNN's signature has an argument of that
-                name, and False if only `**kwargs` would take it.
+            edge_arguments: Which of `edge_attr` and `edge_weight` the GNN accepts, as
+                keys. The value is True if the GNN's signature has this argument, and
+                False if only `**kwargs` accepts it.
 
         Returns:
-            The result; None if every call failed, for the reason in `failure`.
+            The result; None if every call failed. `failure` is then the reason.
         """
         out = self._call({})
         widths = [None if out is None else out.size(1)]
@@ -75,6 +75,11 @@ class Trial:
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Call the GNN with several values of one edge argument until a call succeeds.
+
+        Args:
+            argument: "edge_attr" or "edge_weight".
+            named: Whether the GNN's signature has this argument; False if only
+                `**kwargs` accepts it.
 
         Returns:
             The width of the GNN's output, or None if every call fails; and whether the
@@ -96,7 +101,7 @@ class Trial:
         return None, named
 
     def _edges(self, argument: str) -> Iterator[Tensor]:
-        """Yield example values of one edge argument, to try one after the other."""
+        """Yield values of different widths and dtypes to try for one edge argument."""
         if argument == "edge_attr":
             for width in edge_widths(self.gnn, self.in_channels):
                 yield self.x.new_ones(4, width).requires_grad_()
@@ -108,6 +113,10 @@ class Trial:
 
     def _call(self, edges: dict[str, Tensor], report: bool = True) -> Tensor | None:
         """Call the GNN with at most one edge argument.
+
+        Args:
+            edges: The name and value of the edge argument; empty = none.
+            report: Whether to store an exception of the GNN in `failure`.
 
         Returns:
             The output; None if the GNN raises an exception or returns no node states.
@@ -139,8 +148,8 @@ def trial_mode(module: nn.Module) -> Iterator[None]:
     """Context manager: put `module` in evaluation mode and switch gradients off.
 
     On exit, the training mode of every submodule and the random state are restored. The
-    random state is not restored for a lazy `module`, whose first call draws its initial
-    weights: the next lazy module must draw other weights.
+    random state is not restored if `module` is lazy: its first call draws initial
+    weights, and the next lazy module would otherwise draw the same weights.
     """
     training = {part: part.training for part in module.modules()}
     lazy = any(is_lazy(weight) for weight in module.parameters())

@@ -1,4 +1,4 @@
-"""Guess the input widths of a GNN from its attributes and weights."""
+"""Guess the widths of a GNN's node and edge inputs from its attributes and weights."""
 
 from collections.abc import Iterable
 
@@ -17,11 +17,11 @@ EDGE_WIDTH_NAMES = (
 
 
 def node_widths(gnn: nn.Module) -> list[int]:
-    """Return the input widths that a GNN declares, likeliest first.
+    """Return the widths that the node states of a GNN may have, likeliest first.
 
-    These are its `in_channels`, `channels` and `out_channels`, then the input widths of
-    its submodules, in the order of the submodules. The list is empty for a lazy GNN,
-    which takes any width.
+    These are the attributes `in_channels`, `channels` and `out_channels` of the GNN,
+    then the input widths of its submodules. The list is empty for a lazy GNN, which
+    takes any width.
 
     >>> from torch_geometric.nn import GATConv, GINConv
     >>> node_widths(GATConv(8, 5))
@@ -43,9 +43,10 @@ def node_widths(gnn: nn.Module) -> list[int]:
 def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
     """Return the widths that the edge attributes of a GNN may have, likeliest first.
 
-    Many GNNs concatenate an edge's attributes with the states of one or both of its end
-    nodes, and declare the total width. So for every width in an attribute or a weight's
-    shape, the list has that width minus 0, 1 and 2 times `in_channels`.
+    The widths come from attributes of the GNN's modules and from the shapes of its
+    weights. Many GNNs apply a Linear to the concatenation of an edge's attributes with
+    the states of one or two nodes. So for every width w, the list also has
+    w - `in_channels` and w - 2 `in_channels`.
 
     Args:
         gnn: The GNN.
@@ -65,9 +66,9 @@ def edge_widths(gnn: nn.Module, in_channels: int) -> list[int]:
 
 
 def _as_width(declared: object) -> int:
-    """Return the value of an attribute such as `in_channels` as an int.
+    """Convert the value of an attribute such as `in_channels` to one width.
 
-    A pair of equal widths is returned as one int, anything else that is no width as 0.
+    A tuple such as (8, 8) gives 8. A value that is no width gives 0.
     """
     if isinstance(declared, tuple) and declared and declared[0] == declared[-1]:
         declared = declared[0]

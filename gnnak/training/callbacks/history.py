@@ -1,9 +1,9 @@
 """Learning curves, best weights, early stopping and checkpoints of a run.
 
-Written by hand for two reasons. Lightning's `ModelCheckpoint` writes every new best
-epoch to disk, while here the best weights stay on the device until the run ends. And
-with Lightning's `EarlyStopping`, a run that has stopped early trains on when it is
-resumed.
+Written by hand for two reasons. Lightning's `ModelCheckpoint` writes the weights to
+disk after every epoch with a new best score, while here the best weights stay on the
+device until the run ends. And with Lightning's `EarlyStopping`, a run that had stopped
+early continues to train when it is resumed.
 """
 
 import csv
@@ -23,19 +23,17 @@ from gnnak.training.callbacks.timing import Clock
 from gnnak.training.module import GraphTask
 
 SAVE_SECONDS = 20.0
-"""Least number of seconds between two checkpoints. They are written only at the end of
-an epoch."""
+"""Least number of seconds between two checkpoints. Checkpoints are written only at the
+end of an epoch."""
 
 
 class RunHistory(Callback):
-    """Callback that records the history of a run.
-
-    It records learning curves and the best weights, stops the run early and writes
-    checkpoints.
+    """Callback for learning curves, best weights, early stopping and checkpoints.
 
     Args:
-        folder: The folder of `last.ckpt` and `metrics.csv`.
-        clock: The clock of the run; the seconds it has summed are saved in checkpoints.
+        folder: The folder to write the checkpoint `last.ckpt` and the learning curves
+            `metrics.csv` to.
+        clock: Measures the time of the run; checkpoints contain this time.
         early_stop: Stop after this many epochs without a better validation score;
             None = never.
     """
@@ -49,31 +47,32 @@ class RunHistory(Callback):
 
     @property
     def epochs(self) -> int:
-        """Number of finished epochs, those before a resume included."""
+        """Number of finished epochs; in a resumed run, all epochs since the start."""
         return len(self.curves["validation"])
 
     @property
     def best(self) -> float:
-        """The best validation score so far; NaN before the first epoch."""
+        """The best validation score so far; NaN before the end of the first epoch."""
         return self.curves["validation"][self.best_epoch] if self.epochs else math.nan
 
     @property
     def state_key(self) -> str:
-        """The name under which `last.ckpt` contains the state of this callback.
+        """The name of this callback's state in the checkpoint `last.ckpt`.
 
-        It must not change: otherwise older checkpoints could not be resumed.
+        The name must never change, or else older checkpoints could not be resumed.
         """
         return "Keeper"
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop a resumed run that had already stopped early."""
+        """If the run is resumed and had already stopped early, stop at once."""
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         """Record the training loss and the validation score of the epoch.
 
-        Also copy the weights if the score is the best so far, stop early if due, and
-        write a checkpoint if due.
+        Also copies the weights if the score is the best so far, stops the run after
+        `early_stop` epochs without a better score, and writes a checkpoint unless the
+        last one is less than `SAVE_SECONDS` old.
         """
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
@@ -90,7 +89,7 @@ class RunHistory(Callback):
         self._save(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the curves, best weights and times that a resumed run needs."""
+        """Return the learning curves, best weights and times, for checkpoints."""
         return {
             "curves": self.curves,
             "best_epoch": self.best_epoch,
@@ -100,7 +99,7 @@ class RunHistory(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned, when a run is resumed."""
+        """Restore a state that `state_dict` returned, when a run is resumed."""
         self.curves = state["curves"]
         self.best_epoch = state["best_epoch"]
         self.best_weights = state["best_weights"]
@@ -112,9 +111,9 @@ class RunHistory(Callback):
             trainer.should_stop = True
 
     def _save(self, trainer: Trainer) -> None:
-        """Write `last.ckpt` and `metrics.csv`.
+        """Write the checkpoint `last.ckpt` and the learning curves `metrics.csv`.
 
-        Does nothing if they were written less than `SAVE_SECONDS` ago.
+        Does nothing if the last checkpoint is less than `SAVE_SECONDS` old.
         """
         due = time.monotonic() - self._saved >= SAVE_SECONDS
         if not trainer.strategy.broadcast(due):

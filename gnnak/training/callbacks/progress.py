@@ -1,4 +1,4 @@
-"""The progress of a run on the screen: a bar, and a line of text below it.
+"""Show the progress of a run: a bar, with a line of text below the bar.
 
 Written by hand because Lightning's `RichProgressBar` shows one bar per epoch, not one
 bar for the whole run.
@@ -23,7 +23,7 @@ from gnnak.training.callbacks.history import RunHistory
 
 
 class ProgressLines(Callback):
-    """Callback that shows a bar for the whole run, and loss and scores below the bar.
+    """Callback that shows one progress bar for the run, with loss and scores below it.
 
     Args:
         console: The console to write to; only the main process of a run writes.
@@ -52,17 +52,20 @@ class ProgressLines(Callback):
             self.progress.start()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Set the bar to the number of finished epochs, above 0 in a resumed run."""
+        """Set the bar to the number of finished epochs.
+
+        In a resumed run, the bar thus includes the epochs before the interruption.
+        """
         self.progress.update(self.task, completed=trainer.current_epoch)
 
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Advance the bar by one training step, a fraction of an epoch."""
+        """Advance the bar, which counts epochs, by one training step."""
         self.progress.advance(self.task, 1 / trainer.num_training_batches)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Show the training loss and the validation scores of the epoch."""
+        """Show the training loss, the validation score and the best score so far."""
         history = self.history
         if not history.epochs:
             return

@@ -1,4 +1,4 @@
-"""Restore the handler of SIGTERM after Lightning has replaced it by its own."""
+"""Restore the handler of SIGTERM after Lightning has installed its own handler."""
 
 import signal
 import threading
@@ -7,11 +7,11 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 
 class RestoreSignals(Callback):
-    """Callback that restores the handler of SIGTERM after Lightning replaced it.
+    """Callback that replaces Lightning's handler of SIGTERM with the earlier handler.
 
-    It restores the handler that was installed when the callback was created.
-    Lightning's handler first broadcasts to all processes of the run; if one of them
-    does not take part in the broadcast, the program hangs.
+    The earlier handler is the one that was installed when the callback was created.
+    Lightning's handler broadcasts to all processes of the run; the program hangs if one
+    of the processes does not take part in the broadcast.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Seconds and peak memory of the phases of a run: data, training, evaluation.
+"""Measure seconds and peak memory of the phases of a run: data, train, evaluation.
 
 Written by hand because Lightning's `Timer` neither synchronises with the device nor
 measures memory.
@@ -16,15 +16,15 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from gnnak.memory import peak_megabytes, reset_peak
 
 Phase = Literal["data", "train", "evaluation"]
-"""A phase of a run; `data` is the assembly of training batches."""
+"""A phase of a run: assembling training batches, training, or evaluation."""
 
 
 class Clock:
     """Sums up the seconds of each phase of a run, and records peak memory.
 
-    Phases may nest: the time of an inner phase does not count for the outer phase.
-    `seconds` has the sums by phase, `megabytes` the peak memory of the phases that were
-    timed by `measure`.
+    Phases may nest: the time of an inner phase does not count for the outer phase. The
+    attribute `seconds` maps each phase to its seconds; `megabytes` maps each phase that
+    was measured with the method `measure` to its peak memory.
 
     Args:
         device: The device on which training and evaluation run.
@@ -38,7 +38,7 @@ class Clock:
 
     @contextmanager
     def time(self, phase: Phase) -> Iterator[None]:
-        """Context manager: add the seconds spent in the `with` block to a phase."""
+        """Context manager: add the seconds of the `with` block to those of a phase."""
         begin, outer = time.perf_counter(), self._inner
         self._inner = 0.0
         try:
@@ -50,9 +50,10 @@ class Clock:
 
     @contextmanager
     def measure(self, phase: Phase) -> Iterator[None]:
-        """Context manager: like `time`, but also measure the peak memory of the device.
+        """Context manager: measure the seconds and the peak memory of a phase.
 
-        Synchronises with the device at the end of the `with` block.
+        Like the method `time`, but synchronises with the device at the end of the
+        `with` block, and stores the peak memory of the device in `megabytes`.
         """
         reset_peak(self.device)
         with self.time(phase):
@@ -78,11 +79,11 @@ class Timing(Callback):
         self._phase = ExitStack()
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start to measure the phase `train`."""
+        """Start measuring the phase `train`."""
         self._enter("train")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop measuring the phase `train`, start to measure `evaluation`."""
+        """Stop measuring the phase `train` and start measuring `evaluation`."""
         self._enter("evaluation")
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:

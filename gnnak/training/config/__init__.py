@@ -1,1 +1,1 @@
-"""The options of a run: dataclasses, YAML files, and changes of options by name."""
+"""The options of a run: dataclasses, and how to set them from YAML or `key=value`."""

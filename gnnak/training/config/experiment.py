@@ -1,6 +1,6 @@
 """Experiments: YAML files with the options of the runs on one data set.
 
-A file has only the options that differ from the defaults of `RunConfig`.
+A file lists only the options that differ from the defaults of `RunConfig`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 
 @dataclass(frozen=True)
 class Experiment:
-    """The options of the runs on one data set, and the number of seeds."""
+    """An experiment: the options of runs on one data set, and the number of seeds."""
 
     name: str
-    """The name of its YAML file, without the suffix."""
+    """The name of the experiment: the name of the YAML file, without the suffix."""
     config: RunConfig = field(default_factory=RunConfig)
     """The options that all runs of the experiment share."""
     runs: int = 1
-    """Number of seeds (0, 1, ...); results are averaged over one run per seed."""
+    """Number of runs, with seeds 0, 1, ...; results are averaged over these runs."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
@@ -67,8 +67,8 @@ def load_experiment(name: str) -> Experiment:
         name: One of `experiment_names`, or the path of a YAML file.
 
     Raises:
-        OptionError: If the experiment or one of its options is unknown. The message
-            names the most similar known one.
+        OptionError: If there is no experiment of this name, or if the file has an
+            unknown option or an invalid value.
         FileFormatError: If the content of the file is not a YAML mapping.
     """
     path = CONFIGS / f"{name}.yaml"

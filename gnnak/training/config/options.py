@@ -1,4 +1,4 @@
-"""Change options of frozen dataclasses by name, from dicts or `key=value` texts.
+"""Change options of frozen dataclasses by name, from dicts or `key=value` strings.
 
 Written by hand because no library that this project depends on can fill nested frozen
 dataclasses and check the types of their fields.
@@ -25,7 +25,7 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
     """Return a copy of a frozen dataclass with some options changed.
 
     Args:
-        record: The dataclass; it is not modified.
+        record: An instance of a frozen dataclass; it is not modified.
         options: The new values by name. Options of nested dataclasses are named with
             dots, `{"train.epochs": 3}`, or by nested mappings,
             `{"train": {"epochs": 3}}`.
@@ -44,9 +44,9 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """Parse arguments of the command-line option `--set`.
+    """Parse the arguments of the command-line option `--set` into a dict.
 
-    Each argument is a text `key=value`, where the value is YAML.
+    Each argument is a string `key=value`, where the value is YAML.
 
     Raises:
         OptionError: If an argument has no key or no "=", or its value is not YAML.
@@ -73,7 +73,8 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
 def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
     """Return a copy of a frozen dataclass with one option changed.
 
-    `path` is the name of the option, split at the dots; error messages use `name`.
+    `path` is the name of the option relative to `record`, split at the dots. `name` is
+    the full name of the option, for error messages.
     """
     hints = _hints(record.__class__)
     head, *rest = path
@@ -105,10 +106,10 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _unknown(name: str, head: str, record: Any) -> str:
-    """Return the error message for an unknown option.
+    """Return the error message for an unknown option, whose full name is `name`.
 
-    The message names the most similar option of the dataclass `record`, or else all of
-    its options.
+    The message names the field of the dataclass `record` that is most similar to
+    `head`, or all fields if none is similar.
     """
     prefix = name[: name.rfind(head)]
     known = _hints(record.__class__)
@@ -119,9 +120,10 @@ def _unknown(name: str, head: str, record: Any) -> str:
 
 
 def _converted(name: str, value: Any, hint: Any) -> Any:
-    """Convert a value, as read from YAML, to the type hint of an option.
+    """Convert a value that was read from YAML to the type of an option.
 
-    Raises `OptionError`, which names the option, if the value has a wrong type.
+    `name` is the name of the option, `hint` its type hint. Raises `OptionError` if the
+    value has the wrong type.
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:
@@ -133,9 +135,11 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
 
 
 def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
-    """Return whether a value can be converted to a type, and the converted value.
+    """Try to convert a value to a type.
 
-    If it cannot be converted, the second result has no meaning.
+    Returns:
+        Whether the value has been converted, and the converted value, which has no
+        meaning if the conversion failed.
     """
     if kind is type(None):
         return value is None, None
@@ -160,7 +164,7 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
 
 
 def _shown(kind: Any) -> str:
-    """Describe a type in words, for error messages."""
+    """Describe a type in words, such as `a whole number`, for error messages."""
     if kind is type(None):
         return "null"
     if get_origin(kind) is Literal:

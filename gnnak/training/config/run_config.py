@@ -16,10 +16,10 @@ from gnnak.typing import check_choice, check_count
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
-"""Options in which the runs of one table cell (one model on one task) differ; the cell
-shows the mean over these runs."""
+"""Options that may differ between runs of the same model on the same task. In a table
+of results, the mean over such runs is one cell."""
 SEEDS = 2**63
-"""Seeds must be below this number: PyTorch accepts no larger ones."""
+"""Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class DataConfig:
     target: str | None = None
     """The target to predict, if the data set has several; None = the first target."""
     protocol: Protocol = "split"
-    """How the graphs are split and scored, see `choose_parts`."""
+    """How the graphs are split into training, validation and test graphs; see
+    `choose_parts`."""
     fold: int | None = None
-    """The number of the fold, from 0. None if the protocol has no folds, or to let
-    `run_experiment` run all folds."""
+    """Number of the cross-validation fold, from 0; None if `protocol` has no folds.
+    `run_experiment` replaces None by each fold in turn."""
     seed: int = 0
     """Seed for data sets that are generated at random; independent of `train.seed`."""
 
@@ -52,7 +53,7 @@ class TrainConfig:
     epochs: int = 310
     """Number of passes over the training graphs."""
     batch_size: int = 128
-    """Graphs per training step, summed over all processes."""
+    """Number of graphs per training step, summed over all processes."""
     learning_rate: float = 1e-3
     """Initial learning rate of Adam."""
     weight_decay: float = 0.0
@@ -63,14 +64,15 @@ class TrainConfig:
     """The loss; None = L1 for regression, cross entropy for classification, binary
     cross entropy (BCE) for multilabel tasks."""
     clip: float | None = None
-    """Largest norm of the gradient; larger ones are clipped. None = no clipping."""
+    """Largest norm of the gradient, for gradient clipping; None = no clipping."""
     early_stop: int | None = None
     """Stop after this many epochs without a better validation score; None = never."""
     precision: Precision = "32"
-    """Floating-point format: `32` and `64` bits, or automatic mixed precision with
-    `bf16` (bfloat16) or `16` (float16)."""
+    """Floating-point precision: `32` (float32), `64` (float64), or automatic mixed
+    precision with `bf16` (bfloat16) or `16` (float16)."""
     seed: int = 0
-    """Seed of the initial weights, order of graphs, dropout and SubgraphDrop."""
+    """Seed of all randomness in training: initial weights, order of graphs, dropout
+    and the subgraphs that SubgraphDrop samples."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "step"):
@@ -119,13 +121,13 @@ class RunConfig:
         return self._digest(())
 
     def cell(self, also_without: tuple[str, ...] = ()) -> str:
-        """Return a hash that is the same for all runs of one table cell.
+        """Return a hash of all options except the seed and the fold (`PER_RUN`).
 
-        A table cell shows one model on one task; its runs differ only in seed and fold
-        (`PER_RUN`). The hash is therefore computed from all other options.
+        Runs with the same hash are averaged: their mean is one cell of a table of
+        results.
 
         Args:
-            also_without: Further options that do not enter the hash, such as
+            also_without: Further options to leave out of the hash, such as
                 `train.epochs`.
         """
         return self._digest(PER_RUN + also_without)

@@ -26,8 +26,8 @@ from gnnak.training.run import run_title
 from gnnak.typing import check_count
 
 WARM_BATCHES = 48
-"""Number of batches to train on before timing, if steps are captured. By then a CUDA
-graph was captured for almost every batch shape."""
+"""Least number of batches to train on before timing, if training steps are captured as
+CUDA graphs. By then, almost every batch shape has its CUDA graph."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ class BenchOptions:
     """Options of a benchmark: how much to train, and what to measure."""
 
     graphs: int | None = None
-    """Number of training graphs to use; None = all. Measured seconds are scaled up to
-    an epoch with all training graphs."""
+    """Number of training graphs to use; None = all. With fewer graphs, the measured
+    seconds are scaled up to an epoch with all training graphs."""
     epochs: int = 3
-    """Number of timed epochs; the result is their median."""
+    """Number of timed epochs; the result is the median of their times."""
     warm_up: int = 1
-    """Least number of untimed epochs at the start, since the first steps are slow. More
-    are run if steps are captured as CUDA graphs and an epoch has few batches."""
+    """Least number of untimed epochs at the start, since the first steps are slow. If
+    training steps are captured as CUDA graphs and an epoch has few batches, more
+    untimed epochs are run."""
     profile: bool = False
-    """Whether to also profile the GPU kernels and their share of the time."""
+    """Whether to also profile GPU kernels, in a separate run after the timing."""
     evaluation: bool = False
     """Whether to also time the evaluation on the validation graphs."""
 
@@ -63,19 +64,21 @@ def bench(
 ) -> Record:
     """Train for a few epochs and measure time and memory.
 
-    If `options.profile`, GPU kernels are profiled afterwards in a separate short run:
-    once PyTorch's profiler was started, kernel launches are slower for the rest of the
-    process.
+    If `options.profile` is True, GPU kernels are profiled afterwards in a separate
+    short run. Profiling comes last because PyTorch's profiler, once started, slows down
+    kernel launches for the rest of the process.
 
     Args:
         config: The options of the run; `train.epochs` is ignored.
         dataset: The data set.
-        machine: Device and memory; None = the first GPU, or the CPU if there is no GPU.
+        machine: The device and how to save memory; None = the first GPU, or the CPU if
+            there is no GPU.
         options: Number of graphs and epochs, and what to measure; None = the defaults.
         notify: Called with a text such as "epoch 2 of 4"; None = not called.
 
     Returns:
-        The record of the benchmark, of kind "bench".
+        The record of the benchmark: a dict of options and results, in which the entry
+        `kind` is "bench".
 
     Raises:
         OptionError: If `options.graphs` exceeds the number of training graphs.
@@ -95,14 +98,15 @@ def bench_both(
     options: BenchOptions | None = None,
     notify: Notify | None = None,
 ) -> list[Record]:
-    """Benchmark the fast backend, then plain PyTorch; arguments as in `bench`.
+    """Benchmark the fast backend (fused kernels, CUDA graphs) and plain PyTorch.
 
-    If `options.profile`, GPU kernels are profiled after both were timed.
+    The arguments are those of `bench`. If `options.profile` is True, GPU kernels are
+    profiled after both backends have been timed.
 
     Returns:
-        The record of the fast backend, then that of plain PyTorch. The entry `ratio` of
-        the first record is the seconds of plain PyTorch divided by the seconds of the
-        fast backend.
+        The record (dict of results) of the fast backend, and the record of plain
+        PyTorch. The entry `ratio` of the first record is the seconds per epoch of plain
+        PyTorch divided by those of the fast backend.
     """
     machine, options = machine or Machine(), options or BenchOptions()
     machines = [replace(machine, fast=fast) for fast in (True, False)]
@@ -125,15 +129,16 @@ def with_kernels(
     options: BenchOptions,
     notify: Notify | None = None,
 ) -> Record:
-    """Profile GPU kernels and return the record of a benchmark with the results added.
+    """Profile GPU kernels and add the results to the record of a benchmark.
 
-    On a CPU, the record is returned unchanged.
+    Returns a copy of the record with the entry `kernels`; without a GPU, returns the
+    record unchanged.
 
     Args:
-        record: The record that `bench` returned for the arguments below.
+        record: The record (dict of results) that `bench` returned for the same options.
         config: The options of the run.
         dataset: The data set.
-        machine: Device and memory.
+        machine: The device and how to save memory.
         options: Number of graphs, and least number of epochs to train before profiling.
         notify: Called with a text such as "epoch 2 of 4"; None = not called.
     """
@@ -156,7 +161,7 @@ def _timed(
     options: BenchOptions,
     notify: Notify | None,
 ) -> Record:
-    """Time a run and return the record of `bench`, without GPU kernels."""
+    """Time a run and return its record as `bench` does, without profiling kernels."""
     whole = choose_parts(dataset, config.data.protocol, config.data.fold)
     parts = _part(whole, options, config.data.name)
     warm_up = _warm_up(config, dataset, machine, options, parts)
@@ -195,10 +200,10 @@ def _short_run(
 
 
 def _part(whole: Parts, options: BenchOptions, name: str) -> Parts:
-    """Return the first `options.graphs` training graphs, for a shorter benchmark.
+    """Reduce the training graphs to the first `options.graphs`, for a short benchmark.
 
-    The number of validation graphs is reduced by the same factor. Raises `OptionError`
-    if there are too few training graphs.
+    The validation graphs are reduced by the same factor. Raises `OptionError` if the
+    data set `name` has fewer training graphs.
     """
     total = whole.train.numel()
     graphs = total if options.graphs is None else options.graphs
@@ -220,8 +225,8 @@ def _warm_up(
 ) -> int:
     """Return the number of epochs to train before the timing starts.
 
-    It is `options.warm_up`, or more if training steps are captured as CUDA graphs and
-    an epoch has few batches.
+    The number is `options.warm_up`, or higher if training steps are captured as CUDA
+    graphs and an epoch has few batches.
     """
     size = config.train.batch_size
     sizes = BatchSampler(parts.train, size).sizes
@@ -234,7 +239,7 @@ def _warm_up(
 
 
 def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Record:
-    """Return the measured entries of the record: sizes, seconds and peak memory."""
+    """Return the measured part of a record: sizes, seconds and peak memory."""
     watch = meters.watch
     graphs, batches = parts.train.numel(), int(trainer.num_training_batches)
     module = trainer.lightning_module
@@ -255,9 +260,10 @@ def _figures(meters: Meters, trainer: Trainer, whole: Parts, parts: Parts) -> Re
 def _seconds(
     watch: Stopwatch, phases: PhaseTimes, whole: Parts, parts: Parts
 ) -> dict[str, float]:
-    """Return the seconds of an epoch and of its phases.
+    """Return the seconds of an epoch and of each phase of the epoch.
 
-    They were measured on the graphs `parts` and are scaled up to all graphs, `whole`.
+    The seconds were measured on the graphs `parts`, which may be a subset of all graphs
+    `whole`; they are scaled up to all graphs.
     """
     scale = whole.train.numel() / parts.train.numel()
     seconds = {"epoch": watch.seconds} | phases.seconds

@@ -1,7 +1,7 @@
 """Benchmark how the cost of training grows.
 
 One quantity is varied: nodes per graph, hops of the rooted subgraphs, channels, or the
-coverage of SubgraphDrop (in how many sampled subgraphs each node must be).
+coverage of SubgraphDrop (the least number of sampled subgraphs that contain each node).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,25 +25,25 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 
 Growing = Literal["nodes", "hops", "channels", "coverage"]
-"""The quantity to vary. `hops` is the radius of the rooted subgraphs, `coverage` is
-`min_coverage` of SubgraphDrop."""
+"""The quantity that a benchmark varies: nodes per graph, hops (radius) of the rooted
+subgraphs, channels of the network, or `min_coverage` of SubgraphDrop."""
 RANGES: dict[Growing, tuple[int, ...]] = {
     "nodes": (16, 32, 64, 128, 256),
     "hops": (1, 2, 3, 4),
     "channels": (32, 64, 128, 256),
     "coverage": (1, 2, 3, 4, 5),
 }
-"""The default values of each quantity to vary."""
+"""The values that `grow` benchmarks by default, for each quantity."""
 SETTINGS: dict[Growing, str] = {
     "hops": "model.subgraphs.num_hops",
     "channels": "model.channels",
     "coverage": "model.drop.min_coverage",
 }
-"""The config option that sets each quantity. `nodes` has no option: other graphs are
-generated instead."""
+"""The config option that sets each quantity. The quantity `nodes` has no option: for
+each number of nodes, `regular_graphs` generates a data set."""
 DEGREE, DISTINCT, GRAPHS = 4, 32, 512
-"""Sizes of generated data sets: neighbours of each node, number of distinct graphs,
-number of graphs."""
+"""Sizes in `regular_graphs`: neighbours of each node, largest number of different
+graphs, and default number of graphs."""
 
 
 def grow(
@@ -55,23 +55,25 @@ def grow(
     notify: Notify | None = None,
     values: Sequence[int] = (),
 ) -> Iterator[Record]:
-    """Benchmark a run for several values of one quantity, such as the hops.
+    """Benchmark a run for several values of one quantity, such as the channels.
 
     Args:
         what: The quantity to vary.
         config: The options of the run; the option that sets `what` is replaced.
         load: Loads the data set. Not called if `what` is "nodes": then random regular
             graphs are generated.
-        machine: Device and memory; None = the first GPU, or the CPU if there is no GPU.
+        machine: The device and how to save memory; None = the first GPU, or the CPU if
+            there is no GPU.
         options: Options of each benchmark; None = the defaults.
         notify: Called with a text such as "hops 2, epoch 1 of 4"; None = not called.
-        values: The values of `what`; if empty, those of `RANGES`.
+        values: The values of `what`; if empty, the default values `RANGES[what]`.
 
     Yields:
-        One record (a dict of results, of kind "growth") per value.
+        One record (a dict of results, with the entry `kind` "growth") per value.
 
     Raises:
-        OptionError: If the model has no hops or no coverage to vary.
+        OptionError: If `what` is "hops" or "coverage", but the model does not use the
+            quantity; see `check_growing`.
     """
     check_growing(what, config)
     dataset = None if what == "nodes" else load()
@@ -118,7 +120,7 @@ def check_growing(what: Growing, config: RunConfig) -> None:
 def regular_graphs(num_nodes: int, num_graphs: int = GRAPHS) -> Dataset:
     """Generate a data set of random 4-regular graphs that all have the same size.
 
-    Only the first 32 graphs are generated; further graphs repeat them.
+    At most 32 different graphs are generated; larger data sets repeat these graphs.
 
     Args:
         num_nodes: Number of nodes per graph.

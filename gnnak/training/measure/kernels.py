@@ -1,7 +1,7 @@
 """Profile the GPU kernels of training steps.
 
 Written by hand because Lightning's `PyTorchProfiler` stays on for the whole run and
-slows it down.
+slows the run down.
 """
 
 import re
@@ -18,13 +18,13 @@ from gnnak.loading.prefetch import prefetching_paused
 from gnnak.training.measure.stopwatch import synchronised_time
 
 STEPS, TOP, WIDTH = 10, 12, 60
-"""Number of training steps to profile, largest number of kernels in a record, and
-largest number of characters of a kernel's name."""
+"""Number of training steps to profile, largest number of kernels to report, and largest
+number of characters of a kernel's name."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """How often one GPU kernel runs in a training step, and how long."""
+    """How often one GPU kernel is launched in a training step, and how long it runs."""
 
     name: str
     """The name of the kernel, shortened by `short_name`."""
@@ -47,19 +47,19 @@ class KernelTimes(Callback):
     def __init__(self, epoch: int) -> None:
         self.epoch, self.steps = epoch, 0
         self.kernels: list[KernelTime] = []
-        """All kernels of a step, the one with the longest time first."""
+        """The times of all kernels, the longest time first; empty before profiling."""
         self._profile: Any = None
 
     @property
     def microseconds(self) -> float:
-        """Mean time of all kernels per training step, in microseconds."""
+        """Mean microseconds per training step, summed over all kernels."""
         return sum(kernel.microseconds for kernel in self.kernels)
 
     def on_fit_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Start and stop the profiler once, before any step is captured.
+        """Start and stop the profiler once, before any CUDA graph is captured.
 
         The profiler does not see the kernels of CUDA graphs that were captured before
-        its first start.
+        the profiler was first started.
         """
         with prefetching_paused(), profile(acc_events=True):
             pass
@@ -74,7 +74,7 @@ class KernelTimes(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, module: LightningModule, *more: Any
     ) -> None:
-        """Count profiled steps; stop profiler and training after `STEPS` of them."""
+        """Stop the profiler and the training after `STEPS` profiled steps."""
         if self._profile is not None:
             self.steps += 1
             if self.steps == STEPS:
@@ -82,7 +82,7 @@ class KernelTimes(Callback):
                 self._end(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
-        """Stop the profiler if the epoch had fewer than `STEPS` steps."""
+        """Stop the profiler if the epoch had fewer than `STEPS` training steps."""
         if self._profile is not None:
             self._end(trainer)
 
@@ -96,7 +96,7 @@ class KernelTimes(Callback):
 
 
 def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
-    """Return the GPU kernels of a profile, the one with the longest time first.
+    """Return the time of each GPU kernel in a profile, the longest time first.
 
     Args:
         events: The result of `profile.key_averages()`. Events other than GPU
@@ -118,6 +118,8 @@ def kernel_times(events: Iterable[Any], steps: int) -> list[KernelTime]:
 def short_name(kernel: str) -> str:
     """Return the name of a kernel without return type, namespaces and arguments.
 
+    Longer names are cut to `WIDTH` characters.
+
     >>> short_name("void at::native::vectorized_add<4, float>(int, float*)")
     'vectorized_add<4, float>'
     """
@@ -129,13 +131,14 @@ def short_name(kernel: str) -> str:
 
 
 def kernels_share(found: KernelTimes, step_seconds: float) -> dict[str, Any]:
-    """Return the results of profiling, as an entry of the record of a benchmark.
+    """Return the results of profiling as a dict, for the record of a benchmark.
 
-    `share` is the fraction of a training step in which GPU kernels run; `top` lists the
-    kernels with the longest times.
+    The entry `share` is the fraction of a training step in which GPU kernels run;
+    `microseconds` and `calls` are the time and number of all kernels per step; `top`
+    lists the kernels with the longest times.
 
     Args:
-        found: The profiled kernels.
+        found: The callback that has profiled the kernels.
         step_seconds: Seconds of a training step, measured without the profiler.
     """
     return {

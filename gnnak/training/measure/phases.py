@@ -1,4 +1,4 @@
-"""Seconds of the phases of a training step: data, forward, backward, optimiser.
+"""Time the phases of a training step: data, forward, backward, optimiser.
 
 Written by hand because Lightning's profilers do not synchronise with the device between
 phases.
@@ -20,16 +20,16 @@ from gnnak.training.step import backward
 PHASES = ("data", "forward", "backward", "optimiser")
 """The phases of a training step, in order; `data` is the assembly of the batch."""
 WARM_UP, MOST = 2, 20
-"""Number of untimed steps at the start, and largest number of timed steps."""
+"""Number of untimed training steps at the start, and largest number of timed steps."""
 
 
 class PhaseTimes(Callback):
     """Callback that times the phases of training steps.
 
-    After training, it runs some further steps and synchronises after every phase. These
-    steps are never captured as CUDA graphs. If the steps of the training were captured,
-    the phases together take longer than a training step; then only the ratios between
-    the phases are meaningful.
+    After training, the callback runs some further steps and synchronises with the
+    device after every phase. These steps are never captured as CUDA graphs. If the
+    training itself used CUDA graphs, its steps were faster than the timed ones; then
+    only the ratios between the phases are meaningful.
     """
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class PhaseTimes(Callback):
 
 
 def _steps(trainer: Trainer, task: GraphTask) -> Iterator[dict[str, float]]:
-    """Run training steps, and yield the seconds of each phase after every step.
+    """Run training steps, and yield after each step the seconds of its phases.
 
-    An epoch with few batches is repeated.
+    If the batches of an epoch do not suffice, the loader starts another epoch.
     """
     data = trainer.datamodule  # type: ignore[attr-defined]
     assert isinstance(data, GraphData)

@@ -1,4 +1,4 @@
-"""Train for a few epochs to measure their time and memory."""
+"""Train for a few epochs, to measure time and memory."""
 
 import gc
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ from gnnak.training.protocols import Parts
 
 @dataclass(frozen=True)
 class Meters:
-    """The callbacks that measure a short run, and afterwards contain the results."""
+    """The callbacks of a benchmark, which measure the run and store the results."""
 
     watch: Stopwatch
     """Measures the seconds and the peak memory of training epochs."""
     phases: PhaseTimes
     """Measures the seconds of each phase of a training step: forward, backward, ..."""
     kernels: KernelTimes | None = None
-    """Profiles GPU kernels in one further epoch; None = no profiling."""
+    """Profiles GPU kernels in one additional epoch; None = no profiling."""
 
 
 def short_run(
@@ -46,17 +46,18 @@ def short_run(
     meters: Meters,
     evaluate: bool = False,
 ) -> Trainer:
-    """Train like `gnnak.training.run.run`, but only as long as the callbacks need.
+    """Train for a few epochs, to measure time and memory.
 
-    No files are written, and there is no test.
+    Trains like `gnnak.training.run.run`, but neither scores the test graphs nor writes
+    any files.
 
     Args:
         config: The options of the run; `train.epochs` is ignored.
         dataset: The data set.
         parts: Which graphs are for training and validation.
-        machine: Device and memory.
-        meters: The callbacks that measure, and afterwards contain the results. They
-            also define the number of epochs.
+        machine: The device and how to save memory.
+        meters: The callbacks that measure the run and store the results. The number of
+            epochs is the number of epochs that these callbacks need.
         evaluate: Whether to score the validation graphs after every epoch.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Seconds and peak memory of training epochs.
+"""Measure the seconds and the peak memory of training epochs.
 
 Written by hand because Lightning's `Timer` sums over all epochs and does not
 synchronise with the device.
@@ -18,7 +18,7 @@ Notify = Callable[[str], None]
 
 
 def synchronised_time(device: torch.device) -> float:
-    """Synchronise with the device, then return the time of `time.perf_counter()`."""
+    """Synchronise with the device, then return `time.perf_counter()`, in seconds."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()
@@ -33,7 +33,7 @@ class Stopwatch(Callback):
 
     Args:
         warm_up: Number of untimed epochs at the start.
-        epochs: Number of timed epochs after them.
+        epochs: Number of timed epochs, which follow the untimed ones.
         notify: Called at the start of each epoch with a text such as "epoch 2 of 4";
             None = not called.
     """
@@ -47,7 +47,7 @@ class Stopwatch(Callback):
 
     @property
     def seconds(self) -> float:
-        """Median seconds of the timed training epochs, without evaluation."""
+        """Median seconds of the timed epochs; evaluation is not included."""
         return median(self.training)
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
@@ -55,7 +55,7 @@ class Stopwatch(Callback):
         self._since = synchronised_time(trainer.strategy.root_device)
 
     def on_train_epoch_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Reset the peak memory, and call `notify` with the number of the epoch."""
+        """Reset the peak-memory counter; call `notify` with the number of the epoch."""
         reset_peak(trainer.strategy.root_device)
         if self.notify is not None:
             epoch, total = trainer.current_epoch + 1, trainer.max_epochs
@@ -63,7 +63,7 @@ class Stopwatch(Callback):
             self.notify(f"epoch {epoch} of {total}{kind}")
 
     def on_validation_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Record the training time of the epoch and start timing its evaluation."""
+        """Record the training time of the epoch and start timing the evaluation."""
         self._end_training(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -83,7 +83,7 @@ class Stopwatch(Callback):
         self._since = synchronised_time(trainer.strategy.root_device)
 
     def _end_training(self, trainer: Trainer) -> None:
-        """Record seconds and peak memory of the epoch's training, if it is timed."""
+        """Record training time and peak memory, if this is a timed epoch."""
         device = trainer.strategy.root_device
         now = synchronised_time(device)
         if self._is_timed(trainer) and self._since is not None:

@@ -21,14 +21,14 @@ from gnnak.training.step import can_capture
 from gnnak.typing import check_choice, check_count
 
 Accelerator = Literal["auto", "cpu", "gpu"]
-"""Where a run computes; `auto` uses a GPU if there is one."""
+"""The kind of device that a run uses; `auto` = a GPU if there is one, or the CPU."""
 PRECISIONS: dict[Precision, str] = {
     "32": "32-true",
     "64": "32-true",  # the network has float64 weights
     "bf16": "bf16-mixed",
     "16": "16-mixed",
 }
-"""The precision that Lightning is given for each value of `train.precision`."""
+"""Lightning's argument `precision` for each value of the option `train.precision`."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,24 @@ class Machine:
     """
 
     accelerator: Accelerator = "auto"
-    """The kind of device; `auto` uses a GPU if there is one."""
+    """The kind of device; `auto` = a GPU if there is one, or the CPU."""
     devices: int = 1
     """Number of GPUs per machine; on the CPU, number of processes per machine."""
     num_nodes: int = 1
-    """Number of machines."""
+    """Number of machines (nodes of a cluster) of the run."""
     deterministic: bool = False
     """Whether repeated runs give bitwise equal results; runs are then slower."""
     tf32: bool = True
-    """Whether matrix products on a GPU may round their inputs to TF32."""
+    """Whether float32 matrix products on a GPU may use TF32, which is less precise."""
     tensorboard: bool = False
     """Whether to write the validation scores to a TensorBoard log."""
     recompute: bool = False
-    """Whether the backward pass recomputes activations, to save memory."""
+    """Whether the backward pass recomputes activations instead of reading stored ones,
+    to save memory."""
     max_copies: int | None = None
-    """In evaluation, about how many node copies (a node as seen in one rooted subgraph)
-    a GNN-AK layer computes at a time; None = all node copies of a batch at once."""
+    """Approximate number of node copies (a node as it occurs in one rooted subgraph)
+    that a GNN-AK layer processes at a time in evaluation, to save memory; None = all
+    node copies of a batch at once."""
     fast: bool = True
     """Whether a GPU uses fused kernels and captured training steps (CUDA graphs);
     False = plain PyTorch."""
@@ -79,7 +81,7 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the run uses GPUs: there is one, and `accelerator` is not `cpu`."""
+        """Whether the run uses GPUs: a GPU exists, and `accelerator` is not `cpu`."""
         return self.accelerator != "cpu" and torch.cuda.is_available()
 
     @property
@@ -89,20 +91,20 @@ class Machine:
 
     @property
     def device(self) -> torch.device:
-        """`cuda` or `cpu`, without a device index."""
+        """The device of the run: `cuda` or `cpu`, without a device index."""
         return torch.device("cuda" if self.is_gpu else "cpu")
 
     @property
     def backend(self) -> Backend | None:
-        """The network's backend: None (the default) if `fast`, else plain PyTorch."""
+        """The backend of the network: None (default) if `fast`, else plain PyTorch."""
         return None if self.fast else PLAIN
 
     def captures(self, network: nn.Module, precision: Precision) -> bool:
         """Return whether training steps of a network are captured as CUDA graphs.
 
-        Only single-process runs with `fast` capture steps. Runs with `recompute` do
-        not: their backward pass restores the state of the random number generator,
-        which synchronises with the device.
+        This needs `fast`, a single process, a network and a precision that can be
+        captured, and no `recompute`: with `recompute`, the backward pass synchronises
+        with the device, to restore the state of the random number generator.
         """
         if not self.fast or not self.is_single_process or self.recompute:
             return False
@@ -128,7 +130,8 @@ def make_trainer(
 
     Raises:
         OptionError: If `train.precision` is `16` and the run is not on a GPU.
-        MissingPackageError: If the log is wanted, but TensorBoard is not installed.
+        MissingPackageError: If `machine.tensorboard` is True, but TensorBoard is not
+            installed.
     """
     gpu, train = machine.is_gpu, config.train
     if train.precision == "16" and not gpu:
@@ -169,9 +172,10 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
 
 @contextmanager
 def matmul_precision(machine: Machine) -> Iterator[None]:
-    """Context manager: float32 matrix products on a GPU use TF32, if `machine.tf32`.
+    """Context manager: let float32 matrix products use TF32, if `machine.tf32`.
 
-    Changes PyTorch's global setting within the `with` block only.
+    Has no effect on the CPU. At the end of the `with` block, PyTorch's global setting
+    is restored.
     """
     if not (machine.is_gpu and machine.tf32):
         yield

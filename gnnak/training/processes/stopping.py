@@ -12,10 +12,10 @@ from typing import Any
 from gnnak.training.processes.workers import is_worker
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""The signals that stop the program."""
+"""The signals that ask the program to stop."""
 RESEND_SECONDS = 0.05
-"""Seconds until a signal is sent again: Python discards the exception of a signal
-handler that runs inside a destructor or a callback."""
+"""Seconds after which `stoppable` sends a signal again, if Python has discarded the
+exception `Stopped`. Python discards exceptions that are raised during a destructor."""
 
 
 class Stopped(BaseException):
@@ -25,7 +25,7 @@ class Stopped(BaseException):
 
     Args:
         number: The number of the signal.
-        advice: Tells the user how to continue; the message ends with it.
+        advice: Tells the user how to continue; appended to the error message.
     """
 
     def __init__(self, number: int, advice: str = "") -> None:
@@ -39,12 +39,12 @@ class Stopped(BaseException):
 def stoppable(advice: str = "") -> Iterator[None]:
     """Context manager: SIGINT and SIGTERM raise `Stopped`.
 
-    A second signal ends the process at once. The context manager has no effect in
-    worker processes, which end with the main process, and in threads other than the
-    main thread, where Python allows no signal handlers.
+    A second signal ends the process at once. The context manager has no effect in two
+    cases: in worker processes, which end with the main process, and in threads other
+    than the main thread, where Python allows no signal handlers.
 
     Args:
-        advice: Tells the user how to continue; the message ends with it.
+        advice: Tells the user how to continue; appended to the error message.
     """
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -59,9 +59,9 @@ def stoppable(advice: str = "") -> Iterator[None]:
         before = sys.unraisablehook
 
         def resend(lost: Any) -> None:
-            """Send the signal again if Python discarded `Stopped`.
+            """Send the signal again if the discarded exception `lost` is `Stopped`.
 
-            Python discards exceptions that are raised in a finaliser (`__del__`).
+            Python discards exceptions that are raised in a destructor (`__del__`).
             """
             if not isinstance(lost.exc_value, Stopped):
                 before(lost)
@@ -81,8 +81,9 @@ def stoppable(advice: str = "") -> Iterator[None]:
 def stoppable_at_once() -> Iterator[None]:
     """Context manager: SIGINT and SIGTERM print a message and end the process at once.
 
-    Used while large libraries are imported, when no results could be lost. Raising an
-    exception is unsafe there: native code that calls Python ignores it or crashes.
+    Used while large libraries are imported, when no results can be lost. The signal
+    handler must not raise an exception there: native code that calls Python may ignore
+    the exception or crash.
     """
 
     def leave(number: int, _: FrameType | None) -> None:
@@ -97,7 +98,7 @@ def stoppable_at_once() -> Iterator[None]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[bool]:
-    """Context manager: install a handler of `SIGNALS`, then restore the earlier ones.
+    """Context manager: install a handler of `SIGNALS`; at the end, restore the old one.
 
     Yields:
         Whether the handler was installed. It is not installed in worker processes, nor

@@ -1,8 +1,8 @@
-"""Worker processes of a run; they end when the main process ends.
+"""Make the worker processes of a run end when the main process ends.
 
 With several devices, the main process starts one worker process per further device, for
-distributed data parallel training (DDP). Written by hand because Lightning does not end
-its worker processes if the main process is killed.
+distributed data parallel training (DDP). This module is needed because Lightning does
+not end its worker processes if the main process is killed.
 """
 
 import os
@@ -13,7 +13,7 @@ import time
 MAIN = "GNNAK_MAIN_PROCESS"
 """The environment variable that tells workers the process id of the main process."""
 POLL_SECONDS = 0.2
-"""Seconds between two checks of a worker whether the main process is still alive."""
+"""Interval, in seconds, at which a worker checks if the main process is still alive."""
 WATCHER = "gnnak-watch-main"
 """The name of a worker's thread that checks whether the main process is alive."""
 
@@ -21,9 +21,9 @@ WATCHER = "gnnak-watch-main"
 def become_main() -> None:
     """Declare this process the main process of a run.
 
-    Its process id is stored in the environment variable `MAIN`. Processes that it
-    starts later inherit the variable and are workers. In a worker, this function does
-    nothing.
+    The process id is stored in the environment variable `MAIN`. Processes that the main
+    process starts later inherit the variable, which makes them workers. In a worker,
+    this function does nothing.
     """
     os.environ.setdefault(MAIN, str(os.getpid()))
 
@@ -34,10 +34,10 @@ def is_worker() -> bool:
 
 
 def main_is_gone(seconds: float = 0.0) -> bool:
-    """Return whether the main process has ended; called in a worker.
+    """Return whether the main process has ended. Workers call this function.
 
     Args:
-        seconds: If the main process is alive, wait up to this long for its end.
+        seconds: How long to wait for the end of a main process that is still alive.
     """
     deadline = time.monotonic() + seconds
     while os.environ.get(MAIN) == str(os.getppid()):

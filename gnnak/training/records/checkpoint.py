@@ -1,6 +1,6 @@
-"""The file `best.ckpt`: the best weights of a run and the options of its network.
+"""Write and read the file `best.ckpt`: the best weights and the options of a run.
 
-Written by hand because a Lightning checkpoint lacks the config and the feature sizes of
+A Lightning checkpoint would not be enough: it lacks the config and the feature sizes of
 the data set, without which the network cannot be built.
 """
 
@@ -24,7 +24,8 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
 
 FORMAT = "gnnak checkpoint"
-"""Written to the file, to recognise checkpoints of this class."""
+"""`Checkpoint.save` writes this text to the file, and `load_checkpoint` raises an error
+for files without this text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Checkpoint:
     config: RunConfig
     """All options of the run."""
     info: DatasetInfo
-    """Task, metric and feature sizes of the data set of the run."""
+    """Task, metric and feature sizes of the data set that the run used."""
     weights: Mapping[str, Tensor]
     """The `state_dict` of the network."""
     scores: Mapping[str, float]
@@ -76,11 +77,11 @@ class Checkpoint:
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the `best.ckpt` of a run. No code in the file is executed.
+    """Read the `best.ckpt` of a run, without executing code in the file.
 
     Raises:
-        CheckpointError: If the file is damaged, not written by `Checkpoint.save`, or
-            written by a version with other options.
+        CheckpointError: If the file is damaged, was not written by `Checkpoint.save`,
+            or was written by a version of `gnnak` with other options.
     """
     content = read_tensors(path)
     if content.get("format") != FORMAT:
@@ -111,7 +112,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     """Read a file that `torch.save` wrote: a dict of tensors and plain Python values.
 
     Raises:
-        CheckpointError: If the file is damaged, or its content is anything else.
+        CheckpointError: If the file is damaged, or does not contain such a dict.
     """
     file = io.BytesIO(read_bytes(path))
     try:
@@ -128,7 +129,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
 
 def _plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert a `DatasetInfo` to plain Python values, for the file."""
+    """Convert a `DatasetInfo` to plain Python values, to write it to a checkpoint."""
     plain = asdict(info)
     for name in ("node_features", "edge_features"):
         plain[name] = _plain_features(getattr(info, name))
@@ -136,10 +137,10 @@ def _plain_info(info: DatasetInfo) -> dict[str, Any]:
 
 
 def _plain_features(features: Features | None) -> list[int] | int | None:
-    """Convert the description of features to plain values, for the file.
+    """Convert a description of features to plain values, to write it to a checkpoint.
 
-    For categorical features this is a list with the number of categories of each, for
-    continuous features the number of features.
+    Categorical features become a list with the number of categories of each feature.
+    Continuous features become the number of features.
     """
     if features is None:
         return None

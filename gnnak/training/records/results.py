@@ -21,7 +21,8 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import make_folder
 
 Record = dict[str, Any]
-"""One line of the file: config, results and environment of a run or a benchmark."""
+"""The config, results and environment of a run or a benchmark, as a dict that can be
+written as one line of JSON."""
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
@@ -87,10 +88,10 @@ def _unwritable(path: Path, error: OSError) -> str:
 
 
 def _write_whole(file: FileIO, line: bytes) -> None:
-    """Append a line completely or not at all.
+    """Append a line to a file, completely or not at all.
 
-    If the disk is full, `write` may write only a part of the line. That part is then
-    removed, and `OSError` is raised.
+    If the disk is full, `file.write` may write only a part of the line. This part is
+    then removed from the file, and `OSError` is raised.
     """
     written = file.write(line)
     if written < len(line):

@@ -15,8 +15,8 @@ from gnnak.errors import OptionError
 from gnnak.training.records.results import Record
 
 Measure = Literal["score", "seconds", "memory"]
-"""The value to read from the record of a run: `score`, `seconds` (of a training epoch,
-with the assembly of its batches) or `memory` (peak memory of training, in MB)."""
+"""The value to read from the record of a run: the score, the seconds of a training
+epoch (including the assembly of its batches), or the peak memory of training in MB."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ def summarise(
     """Summarise runs that differ only in seed and fold.
 
     Of several records with the same seed and fold, the last one is used. The score of a
-    run is its test score at its best validation epoch. Exception: folds of the
-    published protocol (that of the GIN paper) have no separate test graphs. Their
-    validation curves are averaged over all runs, and mean and standard deviation are
-    taken at the epoch with the best average.
+    run is its test score at its best validation epoch. Runs on folds under the protocol
+    `published` are an exception, since they have no separate test graphs: as in the GIN
+    paper, their validation curves are averaged over all runs, and mean and standard
+    deviation are those of the validation scores at the epoch with the best average.
 
     Args:
         records: Records of kind "run", oldest first.
@@ -106,7 +106,7 @@ def _several_sources(records: Sequence[Record]) -> str:
 
 
 def _order(key: tuple[int, int | None]) -> tuple[int, int]:
-    """Return what to sort pairs of seed and fold by; the fold may be None."""
+    """Return a sort key for a pair (seed, fold); a fold of None is sorted first."""
     return key[0], -1 if key[1] is None else key[1]
 
 

@@ -26,7 +26,7 @@ are isomorphic, so an ideal test distinguishes them. Graphs of different groups 
 compared."""
 
 _REGULAR = ((10, 3), (12, 3), (14, 3), (16, 3), (10, 4), (12, 4), (14, 4), (16, 4))
-"""Number of nodes and degree of each pair of random regular graphs."""
+"""The number of nodes and the degree, for each pair of random regular graphs."""
 
 
 def _cfi(base: Callable[[], nx.Graph]) -> Callable[[], Groups]:
@@ -73,12 +73,14 @@ def family(name: str) -> Groups:
 
 
 def pairs_apart(groups: Groups, classes: list[int]) -> tuple[int, int]:
-    """Count the pairs of graphs of the same group, and those that a test distinguishes.
+    """Count the pairs of graphs in a family, and the pairs that a test distinguishes.
+
+    Only graphs of the same group form a pair.
 
     Args:
-        groups: Groups of graphs; graphs of different groups are not compared.
-        classes: A number for each graph, group by group; the test distinguishes two
-            graphs iff their numbers differ.
+        groups: The graphs of the family, as a list of groups.
+        classes: The result of the test as a number for each graph, group by group: the
+            test distinguishes two graphs iff their numbers differ.
 
     Returns:
         The number of pairs, and the number of distinguished pairs.

@@ -30,10 +30,10 @@ def _connected(num_nodes: int) -> tuple[Graph, ...]:
 def connected_graphs(num_nodes: int) -> list[Graph]:
     """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
 
-    There are 1, 1, 2, 6, 21, 112 and 853 of them with 1 to 7 nodes, 996 in total. They
-    are built by adding one node in all possible ways to each connected graph with one
-    node less. This finds all connected graphs, since every one has a node whose removal
-    leaves the graph connected. The test 2-FWL distinguishes all 996 graphs.
+    There are 1, 1, 2, 6, 21, 112 and 853 such graphs with 1 to 7 nodes, 996 in total.
+    They are built by adding one node in all possible ways to each connected graph with
+    one node less. This finds all connected graphs, since every connected graph has a
+    node whose removal leaves it connected. The test 2-FWL distinguishes all 996 graphs.
 
     >>> [len(connected_graphs(n)) for n in range(1, 6)]
     [1, 1, 2, 6, 21]
@@ -79,15 +79,16 @@ def cycle_and_two(num_nodes: int) -> tuple[Graph, Graph]:
 def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
     """Sample two random regular graphs that are not isomorphic.
 
-    1-WL does not distinguish them; 3-WL and Subgraph-1-WL* distinguish most pairs.
+    The test 1-WL does not distinguish the two graphs; 3-WL and Subgraph-1-WL*
+    distinguish most such pairs.
 
     Args:
         num_nodes: Number of nodes of each graph.
         degree: Degree of every node, at least 3; `num_nodes * degree` must be even.
-        seed: Seed of the samples.
+        seed: Seed of the random graphs.
 
     Raises:
-        OptionError: If all of 30 sampled graphs were isomorphic.
+        OptionError: If 30 graphs were sampled and all of them are isomorphic.
     """
     check_count("degree", degree, least=3)
     found: list[Graph] = []

@@ -1,4 +1,4 @@
-"""Gathers and their gradients, segment sums, in Triton.
+"""Gathers, and segment sums (the gradients of gathers), in Triton.
 
 `plain.gather` has the PyTorch reference. A node copy is a node as seen in one rooted
 subgraph. `Groups` assign rows to groups, in CSR form (compressed sparse rows).
@@ -25,14 +25,13 @@ from gnnak.subgraphs.groups import Groups
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
     """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
-    Every rooted subgraph gets its own copy of the state of each node that it contains
-    (a node copy). The embedding of the hop is appended. The two gathered tensors are
-    never stored separately.
+    The result has one row per node copy (a node as seen in one rooted subgraph): the
+    state of the node, and an embedding of the hop (the distance from the root).
+    `x[node]` and `table[rows]` are not stored separately.
 
     Args:
         x: States of the graph's nodes, [n, c].
-        table: Embeddings of the hops (distances from the root), one per row, [t, h].
-            None = gather `x` alone.
+        table: Embeddings of t hops, [t, h]; None = gather `x` alone.
         node: The row of `x` for each of the m node copies, [m].
         rows: The row of `table` for each of the m node copies, [m].
 
@@ -83,7 +82,7 @@ def weighted_sum(
 
     Args:
         values: The dense matrix, with r rows and c columns, [r, c].
-        index: The column of each of the q nonzero entries: a row of `values`, [q].
+        index: The column of each of the q nonzero entries in the sparse matrix, [q].
         weight: The value of each nonzero entry, [q].
         groups: The nonzero entries in each of the k rows of the sparse matrix.
     """
@@ -120,13 +119,13 @@ def _sums(
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     """Return the gradient of a table from which rows were gathered, [size, c].
 
-    The forward pass was `table[rows]`. For each row of the table, this sums the
-    gradients of all places that gathered it. Each program sums one block of `values`
-    into a table of its own; the tables of all programs are then added.
+    The forward pass was `table[rows]`. Row i of the result is the sum of all rows of
+    `values` at which `rows` is i. Each program computes this sum for one block of
+    `values`; the results of all programs are then added.
 
     Args:
-        values: The gradient of the gathered rows `table[rows]`, [m, c].
-        rows: The row of the table that each of the m places gathered, [m].
+        values: The gradient of the m gathered rows `table[rows]`, [m, c].
+        rows: For each gathered row, its index in the table, [m].
         size: Number of rows of the table.
     """
     width = values.size(1)
@@ -234,9 +233,10 @@ def _table_sum(
     BLOCK: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Triton kernel of `table_sum`: sum one block of gradient rows into a table.
+    """Triton kernel of `table_sum`: one program handles one block of `values`.
 
-    Every program writes a table of its own to `out`. Arguments as in `table_sum`.
+    The program computes the gradient of the table from these rows alone, and writes
+    this gradient to `out[program]`. Arguments as in `table_sum`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

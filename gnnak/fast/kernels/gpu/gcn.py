@@ -15,13 +15,13 @@ from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
 COPIES = 128
-"""Number of node copies whose degrees one Triton program counts."""
+"""Number of degrees that one program of the Triton kernel `_gcn_scale` counts."""
 
 
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
 
-    A node copy is a node as seen in one rooted subgraph. Its degree d_i is 1 + the
+    A node copy is a node as it occurs in one rooted subgraph. Its degree d_i is 1 + the
     number of edges j -> i with j != i in that subgraph.
 
     Args:
@@ -41,8 +41,9 @@ def gcn_sum(
 ) -> Tensor:
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
-    This is GCN's forward pass or, with source and target of the edges swapped, the
-    gradient of `h` (see `plain.gcn_sum`).
+    This is GCN's forward pass if the edges are grouped by target and `end` holds their
+    sources. With source and target swapped, and the gradient of the output as `h`,
+    the function computes the gradient of the input.
 
     Args:
         h: One row for each of the m node copies, [m, w]. A node copy is a node as seen
@@ -51,7 +52,7 @@ def gcn_sum(
         bias: Added to every row, [w]; None = no bias.
         end: For each of the f edges of all subgraphs, the node copy j whose row is
             summed, [f].
-        groups: The edges over which the sum of each node copy i runs; m groups.
+        groups: For each node copy i, the edges over which the sum runs; m groups.
     """
     width, out = h.size(1), h.new_empty(h.shape)
     _gcn_sum[tiles(h.size(0), GROUPS, width)](
@@ -76,8 +77,8 @@ def gcn_sum(
 def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
     """Triton kernel of `gcn_scale`: compute the factors of `COPIES` node copies.
 
-    For each node copy (a node as seen in one rooted subgraph), it counts the neighbours
-    and writes 1 / sqrt(1 + count) to `out`.
+    For each node copy (a node as seen in one rooted subgraph), the kernel counts the
+    neighbours and writes 1 / sqrt(1 + count) to `out`.
     """
     row = tl.program_id(0) * COPIES + tl.arange(0, COPIES)
     there = row < m

@@ -1,9 +1,10 @@
 """GINE's messages in every rooted subgraph, computed and summed in one Triton kernel.
 
 A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. The messages ReLU(c_j + e_ji) stay in registers, so no tensor with
-one row per edge copy is written. One program sums all messages to a node copy, so no
-atomic additions are needed.
+one rooted subgraph. The message along an edge from j to i is ReLU(c_j + e_ji), with the
+state c_j of node copy j and the state e_ji of the edge. Messages stay in registers, so
+no tensor with one row per edge copy is written. One program sums all messages to a node
+copy, so no atomic additions are needed.
 
 A program is one warp, which handles a few node copies one after the other. Loop bounds
 and indices are the same for all threads of the warp, so no thread idles while another
@@ -26,9 +27,10 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     This is GINE's aggregation, in every rooted subgraph.
 
     Args:
-        c: States of the m node copies, [m, w]. A node copy is a node as seen in one
+        c: States c_i of the m node copies, [m, w]. A node copy is a node as seen in one
             rooted subgraph.
-        e: States of the graph's edges, as `EdgeStates.at` returns them.
+        e: States e_ji of the edges: one row per edge of the graph or, in affine form,
+            one number per edge of each rooted subgraph (see `EdgeStates.at`).
         eps: GINE's learned scalar, [1].
         edges: The edges j -> i of all rooted subgraphs, sorted by target i.
     """
@@ -70,11 +72,18 @@ def load_affine(e, column, inside, width, AFFINE: tl.constexpr):
 
 @triton.jit
 def edge_state(e, of, column, inside, width, slope, offset, AFFINE: tl.constexpr):
-    """Return some columns of the state of one edge.
+    """Load or compute some columns of the state of one edge.
 
-    Without `AFFINE`, the state is row `of` of the tensor `e`. With `AFFINE`, the state
-    is computed from the number `of`, as ReLU(slope * of + offset). Other arguments as
-    in `load_affine`.
+    Args:
+        e: Pointer to the states of all edges, [edges, width]; not used if `AFFINE`.
+        of: The index of the edge or, if `AFFINE`, the raw number of the edge.
+        column: The columns to return.
+        inside: The mask of columns that exist.
+        width: Number of columns.
+        slope: The slope for each of these columns; used if `AFFINE`.
+        offset: The offset for each of these columns; used if `AFFINE`.
+        AFFINE: Whether to compute the state as ReLU(slope * number + offset); if False,
+            load the state from `e`.
     """
     if AFFINE:
         return tl.maximum(of * slope + offset, 0.0)
@@ -96,10 +105,10 @@ def _messages(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Triton kernel of `messages`: sum the messages to `each` node copies.
+    """Triton kernel of `messages`: one program computes a few rows of the result.
 
-    A node copy is a node as seen in one rooted subgraph. Arguments as in `messages`;
-    `out` receives the sums.
+    `each` is the number of these rows, and `out` receives the result. Other arguments
+    as in `messages`.
     """
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width

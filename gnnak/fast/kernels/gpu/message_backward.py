@@ -1,8 +1,9 @@
 """The gradients of GINE's messages, in Triton.
 
 A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. With g the gradient of the sums of messages, the gradient of the
-state c_j of node copy j is
+one rooted subgraph. Let c_j be the state of node copy j, e_ji the state of the edge
+from j to i, and g_i the gradient of GINE's sum at node copy i. [c_j + e_ji > 0] is 1
+where the condition holds, else 0. The gradient of c_j is
 
 grad_c_j = more_j + (1 + eps) g_j + sum over edges j -> i of g_i [c_j + e_ji > 0]
 
@@ -23,8 +24,9 @@ from gnnak.fast.kernels.gpu.tiles import EACH, parts, wide_columns
 from gnnak.fast.kernels.records import Edges, EdgeStates
 
 PARTS = 4096
-"""Approximate upper limit of the number of programs that compute partial sums of the
-gradients of slope and offset (affine edge states)."""
+"""Approximate upper limit of the number of programs if edge states have the form
+ReLU(slope * number + offset). Each program then writes a partial sum of the gradients
+of slope and offset."""
 
 
 def messages_backward(
@@ -73,7 +75,7 @@ def messages_backward(
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
-    """Return the gradient of the edge states, one row per edge of the graph.
+    """Return the gradient of the edge states, if there is one row per edge.
 
     Arguments as in `messages_backward`, but `e` is the tensor of edge states.
     """
@@ -115,10 +117,11 @@ def _to_copies(
     AFFINE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Triton kernel of `messages_backward`: compute the gradient of node states.
+    """Triton kernel of `messages_backward`: compute the gradient of `c`.
 
-    One program computes `each` rows of this gradient and its share of the gradients of
-    the other parameters. Arguments as in `messages_backward`.
+    One program computes `each` rows of the gradient of `c`. For the same rows it writes
+    partial sums of the gradients of eps and, if `AFFINE`, of slope and offset. Other
+    arguments as in `messages_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

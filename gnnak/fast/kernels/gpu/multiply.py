@@ -1,6 +1,6 @@
 """How a matrix product is divided into tiles, and the function that computes one tile.
 
-The product is `h @ matrix.T`; its *summed axis* is the columns of `h`.
+The product is `h @ matrix.T`, which sums over the columns of `h` and `matrix`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WARPS = 4
 LEAST = 16
 """Smallest number of columns of a tile; tensor cores cannot multiply narrower tiles."""
 PARTS = 2048
-"""The rows are divided among at most about this many programs."""
+"""Approximate upper limit of the number of programs among which rows are divided."""
 SHARED_MEMORY = 2**17
 """A GPU with at least this many bytes of shared memory per program has room for 4
 pipeline stages."""
@@ -36,9 +36,9 @@ class Tile(NamedTuple):
     columns: int
     """Largest number of columns of one tile of the result."""
     depth: int
-    """Length of one slice of the summed axis. A program loads slices one by one."""
+    """Tile size along the dimension that the product sums over (often `BLOCK_K`)."""
     stages: int
-    """Stages of the software pipeline: how many slices are loaded at the same time."""
+    """Triton's `num_stages`: how many loop iterations overlap in the pipeline."""
 
 
 class Columns(NamedTuple):
@@ -63,8 +63,8 @@ class Columns(NamedTuple):
 def cut_columns(width: int, most: int) -> Columns:
     """Divide `width` columns of a result into tiles of at most `most` columns.
 
-    `programs` programs compute `wide` columns each. If `has_narrow`, the last one also
-    computes a tile of `narrow` columns for the rest; otherwise `narrow` is not used.
+    Each program computes a tile of `Columns.wide` columns. If `Columns.has_narrow`, the
+    last program also computes a tile of `Columns.narrow` columns for the rest.
 
     >>> cut_columns(144, most=128)
     Columns(programs=1, wide=128, narrow=16, has_narrow=True)
@@ -171,13 +171,13 @@ def multiply(
         narrow: Indices of the columns to compute as a second, narrower tile.
         last: Number of rows that are not padding; used with `MASKED`.
         rows: Number of rows of `h`.
-        depth: Length of the summed axis: number of columns of `h`.
+        depth: Number of columns of `h` and `matrix`, over which the product sums.
         width: Number of columns of the result.
         NORMED: Whether s = ReLU(scale h + shift); if False, s = h.
         MASKED: Whether to set padding rows of s to zero.
         HAS_NARROW: Whether to compute the second tile.
         PRECISION: The argument `input_precision` of `tl.dot`.
-        K: Length of the slices of the summed axis that are loaded one by one.
+        K: Number of columns of `h` and `matrix` that are loaded at a time.
 
     Returns:
         The first and the second tile of the product. The second tile is zero if
@@ -226,8 +226,8 @@ def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexp
     """Return the indices of the columns that one program computes.
 
     Every program computes a tile of `WIDE` columns. The last program also computes a
-    tile of `NARROW` columns; other programs get indices beyond the last column for it.
-    The result is the indices of the first and of the second tile.
+    tile of `NARROW` columns. For the other programs, the indices of that second tile
+    are `width`, so that masks exclude them.
 
     Args:
         program: Index of the program along the columns.
@@ -235,6 +235,9 @@ def columns_of(program, programs, width, WIDE: tl.constexpr, NARROW: tl.constexp
         width: Number of columns of the result.
         WIDE: Number of columns of the first tile.
         NARROW: Number of columns of the second tile.
+
+    Returns:
+        The column indices of the first tile, and those of the second tile.
     """
     wide = program * WIDE + tl.arange(0, WIDE)
     narrow = programs * WIDE + tl.arange(0, NARROW)

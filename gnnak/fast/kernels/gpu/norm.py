@@ -19,7 +19,7 @@ def norm_act(
 
     Args:
         h: Rows before the norm, [m, c].
-        k: The batch norm's scale and shift, and the number of rows without padding.
+        k: The batch norm's scale and shift, and the number of non-padding rows.
         relu: Whether to apply the ReLU; False = the norm's output is used directly.
         residual: Added at the end, [m, c]; None = no residual.
     """

@@ -58,7 +58,7 @@ def norm_act_backward(
 def norm_act_and_grad(
     grad: Tensor, h: Tensor, k: NormConstants, sums: Tensor, into: Tensor
 ) -> Tensor:
-    """Compute the gradient of `h` in ReLU(scale h + shift), and recompute that value.
+    """Recompute ReLU(scale h + shift), and compute the gradient of `h`.
 
     Args:
         grad: Gradient of ReLU(scale h + shift), [m, c].
@@ -84,7 +84,7 @@ def norm_grad_rows(
     into: Tensor,
     s: Tensor | None = None,
 ) -> None:
-    """Compute the gradient of `h` in `norm_act`, given those of the norm's parameters.
+    """Compute the gradient of the input `h` of `norm_act`.
 
     Args:
         grad: Gradient of the result of `norm_act`, [m, c].
@@ -93,8 +93,8 @@ def norm_grad_rows(
         sums: Gradients of the norm's bias (row 0) and weight (row 1), [2, c].
         relu: Whether `norm_act` applied the ReLU.
         into: Buffer that receives the gradient of `h`, [m, c].
-        s: Buffer that receives the recomputed ReLU(scale h + shift), [m, c]; None = do
-            not recompute it.
+        s: Buffer that receives ReLU(scale h + shift), recomputed, [m, c]; None = do not
+            write this value.
     """
     rows, width = h.shape
     _norm_to_rows[tiles(rows, BLOCK, width)](
@@ -137,8 +137,8 @@ def _norm_sums(
 ):
     """Triton kernel of `norm_act_backward`: gradients of the norm's weight and bias.
 
-    One program sums over one block of rows and writes its sums to `partial`. Arguments
-    as in `norm_act_backward`.
+    These gradients are sums over rows. One program sums over one block of rows and
+    writes the two sums to `partial`. Other arguments as in `norm_act_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -1,7 +1,7 @@
 """Apply batch norm and ReLU to tiles while they are loaded, in Triton.
 
-Functions with `triton.jit` are called by kernels. `norm_act_at` launches a kernel that
-computes selected rows only.
+Kernels call the functions that are decorated with `triton.jit`. `norm_act_at` launches
+a kernel that computes selected rows only.
 """
 
 import triton

@@ -1,8 +1,8 @@
-"""PNA*'s message inputs and its four aggregations, in Triton.
+"""The inputs of PNA*'s messages, and PNA*'s four aggregations, in Triton.
 
 PNA* is PNA (principal neighbourhood aggregation) with a degree embedding in place of
 degree scalers. A node copy is a node as seen in one rooted subgraph, and an edge copy
-is an edge as seen in one rooted subgraph.
+is an edge as it occurs in one rooted subgraph.
 """
 
 import triton.language as tl
@@ -75,8 +75,8 @@ def pna_pool_backward(
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
     If several rows of a group attain the minimum (or maximum), the gradient of that
-    minimum (or maximum) is divided equally among them. One program handles all rows of
-    a few groups, so it can count the rows that attain it.
+    minimum (or maximum) is divided equally among these rows. One program handles all
+    rows of a group, so it can count them.
 
     Args:
         grad: Gradient of the result of `pna_pool`, [k, 4c].

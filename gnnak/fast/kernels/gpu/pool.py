@@ -1,7 +1,8 @@
 """Batch norm, ReLU, gate and segment sum in one Triton kernel.
 
-This is the pooling of GNN-AK: rows of node copies (a node copy is a node as seen in one
-rooted subgraph) are normalised, gated by hop, and summed by subgraph or by node.
+This is the pooling of GNN-AK. There is a row for each node copy (a node as seen in one
+rooted subgraph). Rows are normalised, multiplied by a gate that depends on the hop (the
+distance from the root), and summed by subgraph or by node.
 """
 
 import triton
@@ -17,7 +18,7 @@ from gnnak.subgraphs.groups import Groups
 def gate_pool(
     z: Tensor, k: NormConstants, gate: Tensor | None, rows: Tensor, groups: Groups
 ) -> Tensor:
-    """Return for each group the sum of `gate[rows] * ReLU(scale z + shift)`.
+    """Return the sum of `gate[rows] * ReLU(scale z + shift)` over each group of rows.
 
     `z` is read once, and intermediate values stay in registers. One program sums all
     node copies of one group, so no atomic additions are needed.

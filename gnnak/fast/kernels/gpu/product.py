@@ -45,9 +45,9 @@ def norm_linear(
 ) -> tuple[Tensor, Moments | None]:
     """Compute a batch norm, a ReLU and a Linear: `s matrix^T + offset`.
 
-    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU; it is never stored.
-    If TF32 is not allowed, separate operations are faster: a kernel for norm and ReLU,
-    and PyTorch's matrix product.
+    Here `s = ReLU(scale h + shift)` is the output of norm and ReLU. If TF32 is allowed,
+    one Triton kernel computes the result without storing s. Otherwise a Triton kernel
+    computes s, and PyTorch computes the matrix product, which is faster in this case.
 
     Args:
         h: Rows before the norm, [m, w].
@@ -57,8 +57,8 @@ def norm_linear(
         real: Number of rows that are not padding, a scalar; None = all.
 
     Returns:
-        The product, [m, c], and its column statistics, which a following
-        `norm_constants` can use; None as the statistics if TF32 is not allowed.
+        The output of the Linear, [m, c], and its column statistics, which a following
+        `norm_constants` can use; None in place of statistics if TF32 is not allowed.
     """
     if is_exact(h):
         return compose_norm_linear(norm_act, h, k, matrix, offset), None
@@ -126,8 +126,8 @@ def _product(
 ):
     """Triton kernel of `norm_linear`: compute one block of rows of the product.
 
-    It also writes the mean and the sum of squared deviations of the block's columns to
-    `partial`. Arguments as in `norm_linear`; `out` receives the product.
+    `out` receives the product; `partial` receives the mean and the sum of squared
+    deviations of every column in this block. Other arguments as in `norm_linear`.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     wide, narrow = columns_of(program, programs, width, WIDE, NARROW)

@@ -2,9 +2,9 @@
 
 The forward pass computes s = ReLU(norm(h)), perhaps plus a residual, and the product
 s matrix^T. With `grad` the gradient of that product, the gradient of s is
-`grad @ matrix`. The kernel that computes it also adds further gradients to the rows of
-root nodes, and computes the sums that the gradient of the norm needs, while each tile
-is in registers.
+`grad @ matrix`. While a tile of this gradient is in registers, the kernel also adds
+further gradients to the rows of root nodes, and computes the sums over rows that the
+gradient of the norm needs.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def norm_linear_backward(
     The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
 
     Args:
-        grad: Gradient of the product, [m, c].
+        grad: Gradient of the Linear's output, [m, c].
         h: Rows before the norm, [m, w].
         k: Scale, shift and statistics of the batch norm.
-        s: The left factor of the product, [m, w]; must be given if a residual was added
-            to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
+        s: Input of the Linear, [m, w]; must be given if a residual was added to
+            ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
         matrix: Weight of the Linear, [c, w].
-        more: Gradient to add to that of s, for the rows of root nodes only; None =
-            nothing to add.
+        more: Further gradient of s, from another use of the rows of root nodes; None =
+            there is none.
         into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
             which is then overwritten.
 
@@ -83,10 +83,13 @@ def norm_linear_backward(
 def _grad_rows(
     grad: Tensor, h: Tensor, k: NormConstants, matrix: Tensor, more: CentroidRows | None
 ) -> tuple[Tensor, Tensor]:
-    """Return two gradients: of the Linear's input, and of the norm's bias and weight.
+    """Compute some gradients of a batch norm, a ReLU and a Linear.
 
-    The gradients of bias and weight are the two rows of one tensor. Arguments as in
-    `norm_linear_backward`.
+    Arguments as in `norm_linear_backward`.
+
+    Returns:
+        The gradient of the Linear's input, [m, w], and the gradients of the norm's bias
+        (row 0) and weight (row 1), [2, w].
     """
     rows, width = h.shape
     count, steps = cut_rows(rows, TILE.rows)
@@ -145,10 +148,11 @@ def _product_to_rows(
     K: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Triton kernel of `_grad_rows`: compute the gradient of the Linear's input.
+    """Triton kernel of `_grad_rows`: one program handles one block of rows.
 
-    One program handles one block of rows, and writes its share of the gradients of the
-    norm's bias and weight to `partial`. Arguments as in `_grad_rows`.
+    `grad_s` receives the gradient of the Linear's input, and `partial` receives partial
+    sums of the gradients of the norm's bias and weight. Other arguments as in
+    `_grad_rows`.
     """
     column = tl.program_id(0) * C + tl.arange(0, C)
     part, inside = tl.program_id(1), column < width

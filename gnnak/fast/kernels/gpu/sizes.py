@@ -26,10 +26,9 @@ INDICES = {
     "weight",
     "tracked",
 }
-"""Names of kernel arguments that are pointers to index tensors or counts of a batch.
+"""Names of kernel arguments that are pointers whose alignment varies between batches.
 
-These tensors may be slices of larger tensors, so the alignment of their addresses
-varies from batch to batch."""
+Most point to index tensors of a batch, which may be slices of larger tensors."""
 
 
 def for_all_sizes(kernel: Callable[..., None]) -> Any:

@@ -32,8 +32,8 @@ def norm_constants(
 
     In training mode, scale and shift come from the rows that are not padding, and the
     running statistics of `norm` are updated in place. In evaluation mode, and for a
-    batch with a single row, they come from the running statistics. Nothing synchronises
-    with the host.
+    batch with a single row, scale and shift come from the running statistics. The host
+    does not wait for the GPU.
 
     Args:
         h: Rows to normalise, [m, c].
@@ -74,7 +74,9 @@ def norm_constants(
 
 
 def moments_of(h: Tensor, real: Tensor | None) -> Moments:
-    """Compute mean and sum of squared deviations of every column and block of rows.
+    """Compute column statistics of each block of consecutive rows.
+
+    The statistics are the mean and the sum of squared deviations of every column.
 
     Args:
         h: Rows to normalise, [m, c].

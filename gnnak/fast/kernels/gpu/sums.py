@@ -1,4 +1,4 @@
-"""Add the partial sums that other kernels computed, always in the same order."""
+"""Add the partial sums of other kernels in a fixed order, for reproducible results."""
 
 import triton
 import triton.language as tl
@@ -7,14 +7,14 @@ from torch import Tensor
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 
 AT_ONCE, NARROW, WARPS = 128, 8, 8
-"""Rows of a tile, columns of a tile, and warps per program."""
+"""Launch constants of `_add_up`: rows and columns of a tile, and warps per program."""
 
 
 def add_up(partial: Tensor) -> Tensor:
     """Return the sum of `partial`, a contiguous tensor, over its first axis.
 
-    One program computes a few columns of the sum. There are many partial sums and few
-    columns, so programs with few columns each keep more of the GPU busy.
+    One program computes only a few columns, because typical tensors have few columns
+    and many rows: fewer columns per program mean more programs.
 
     Args:
         partial: Partial sums, [number of partial sums, ...].

@@ -9,9 +9,9 @@ import triton.language as tl
 BLOCK = 32
 """Rows per tile in kernels that compute one output row per input row."""
 GROUPS = 8
-"""Number of groups that one program sums in parallel, one in each row of its tile."""
+"""Number of segment sums that one program computes in parallel, one per tile row."""
 EACH = 4
-"""Number of groups that one program sums one after the other."""
+"""Number of segment sums that one program computes one after the other."""
 SUMMED = 64
 """Rows per tile in kernels that compute partial sums over rows."""
 PARTS = 512
@@ -40,7 +40,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
     Args:
         rows: Number of rows of the tensor that the tiles cover.
         block: Rows per tile.
-        width: Number of columns of the tensor; a tile has `columns(width)`.
+        width: Number of columns of the tensor; a tile has `columns(width)` columns.
     """
     return max(triton.cdiv(rows, block), 1), triton.cdiv(width, columns(width))
 
@@ -54,7 +54,7 @@ def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int,
         most: Approximate upper limit of the number of programs; None = `PARTS`.
 
     Returns:
-        The number of programs, and the number of tiles that each sums.
+        The number of programs, and the number of tiles per program.
     """
     steps = max(triton.cdiv(rows, block * (most or PARTS)), 1)
     return max(triton.cdiv(rows, block * steps), 1), steps
@@ -62,10 +62,15 @@ def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int,
 
 @triton.jit
 def load_index(order, k, live, ORDERED: tl.constexpr):
-    """Return the index of the k-th row when rows are sorted by group.
+    """Return `order[k]` if `ORDERED`, else k.
 
-    With `ORDERED`, this is `order[k]`, or 0 if `live` is false. Without `ORDERED`, the
-    rows are already sorted by group, so this is k.
+    Args:
+        order: Pointer to row indices, for example the permutation that sorts rows by
+            group; not read if `ORDERED` is False.
+        k: The position to read.
+        live: Mask: where False, `order` is not read and 0 is returned in its place.
+        ORDERED: Whether there is a tensor `order`. It is False if rows are already
+            sorted by group, so that the k-th row has the index k.
     """
     if ORDERED:
         return tl.load(order + k, mask=live, other=0)

@@ -13,13 +13,12 @@ from gnnak.subgraphs.groups import Groups
 def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
     """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
-    Every rooted subgraph gets its own copy of the state of each node that it contains
-    (a node copy). The embedding of the hop is appended.
+    The result has one row per node copy (a node as seen in one rooted subgraph): the
+    state of the node, and an embedding of the hop (the distance from the root).
 
     Args:
         x: States of the graph's n nodes, [n, c].
-        table: Embeddings of the hops (distances from the root), one per row, [t, h].
-            None = gather `x` alone.
+        table: Embeddings of t hops, [t, h]; None = gather `x` alone.
         node: The row of `x` for each of the m node copies, [m].
         rows: The row of `table` for each of the m node copies, [m].
 
@@ -57,7 +56,7 @@ def weighted_sum(
 
     Args:
         values: The dense matrix, with r rows and c columns, [r, c].
-        index: The column of each of the q nonzero entries: a row of `values`, [q].
+        index: The column of each of the q nonzero entries in the sparse matrix, [q].
         weight: The value of each nonzero entry, [q].
         groups: The nonzero entries in each of the k rows of the sparse matrix.
     """
@@ -68,22 +67,24 @@ def weighted_sum(
 def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     """Return the gradient of a table from which rows were gathered, [size, c].
 
-    The forward pass was `table[rows]`. For each row of the table, this sums the
-    gradients of all places that gathered it.
+    The forward pass was `table[rows]`. Row i of the result is the sum of all rows of
+    `values` at which `rows` is i.
 
     Args:
-        values: The gradient of the gathered rows `table[rows]`, [m, c].
-        rows: The row of the table that each of the m places gathered, [m].
-        size: Number of rows of the table; small.
+        values: The gradient of the m gathered rows `table[rows]`, [m, c].
+        rows: For each gathered row, its index in the table, [m].
+        size: Number of rows of the table.
     """
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 
 def group_members(groups: Groups) -> tuple[Tensor, Tensor]:
-    """Return the group and the index of every row that belongs to a group.
+    """List all pairs of a group and a row in this group, sorted by group.
 
-    The result is two tensors of equal length, sorted by group. Padding rows belong to
-    no group.
+    Padding rows belong to no group.
+
+    Returns:
+        The group of every pair, and the row index of every pair.
     """
     counts = groups.ptr.diff()
     key = torch.arange(len(groups), device=counts.device).repeat_interleave(counts)

@@ -1,7 +1,7 @@
 """GCN's normalised neighbour sum: the PyTorch reference of the Triton kernels.
 
 GCN runs in every rooted subgraph. A node copy is a node as seen in one rooted subgraph,
-and an edge copy is an edge as seen in one rooted subgraph.
+and an edge copy is an edge as it occurs in one rooted subgraph.
 """
 
 import torch
@@ -15,8 +15,8 @@ from gnnak.subgraphs.groups import Groups
 def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """Return GCN's factors d_i^(-1/2) for all m node copies i, [m].
 
-    A node copy is a node as seen in one rooted subgraph. Its degree d_i is 1 + the
-    number of edges j -> i with j != i in that subgraph. The 1 stands for the self
+    A node copy is a node as it occurs in one rooted subgraph. Its degree d_i is 1 + the
+    number of edges j -> i with j != i in that subgraph. The 1 counts the self
     loop that GCN adds to every node.
 
     Args:
@@ -35,8 +35,8 @@ def gcn_sum(
     """Return scale_i (scale_i h_i + sum of scale_j h_j over neighbours j != i) + bias.
 
     This is GCN's forward pass if the edges are grouped by target and `end` holds their
-    sources. With source and target swapped, and the gradient of the result as `h`, it
-    is the gradient of GCN's input.
+    sources. With source and target swapped, and the gradient of the output as `h`,
+    the function computes the gradient of the input.
 
     Args:
         h: One row for each of the m node copies, [m, w]. A node copy is a node as seen
@@ -45,7 +45,7 @@ def gcn_sum(
         bias: Added to every row, [w]; None = no bias.
         end: For each of the f edges of all subgraphs, the node copy j whose row is
             summed, [f].
-        groups: The edges over which the sum of each node copy i runs; m groups.
+        groups: For each node copy i, the edges over which the sum runs; m groups.
 
     Returns:
         One sum per node copy i, [m, w].

@@ -1,7 +1,7 @@
 """GINE's sum of messages: the PyTorch reference of the Triton kernels.
 
-GINE runs in every rooted subgraph. A node copy is a node as seen in one rooted
-subgraph, and an edge copy is an edge as seen in one rooted subgraph.
+GINE runs in every rooted subgraph. A node copy is a node as it occurs in one rooted
+subgraph, and an edge copy is an edge as it occurs in one rooted subgraph.
 """
 
 import torch
@@ -16,9 +16,10 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     This is GINE's aggregation, in every rooted subgraph.
 
     Args:
-        c: States of the m node copies, [m, w]. A node copy is a node as seen in one
+        c: States c_i of the m node copies, [m, w]. A node copy is a node as seen in one
             rooted subgraph.
-        e: States of the graph's edges, as `EdgeStates.at` returns them.
+        e: States e_ji of the edges: one row per edge of the graph or, in affine form,
+            one number per edge of each rooted subgraph (see `EdgeStates.at`).
         eps: GINE's learned scalar, [1].
         edges: The edges j -> i of all rooted subgraphs.
     """
@@ -64,7 +65,7 @@ def messages_backward(
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:
     """Return the state of each edge copy, [f, w].
 
-    There are f edge copies: edges as seen in one rooted subgraph. A state has w
+    There are f edge copies: edges as it occurs in one rooted subgraph. A state has w
     columns.
     """
     return e.rows() if e.number is not None else e.values.index_select(0, edges.edge)

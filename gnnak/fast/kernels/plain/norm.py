@@ -82,11 +82,11 @@ def norm_act(
     """Return `residual + ReLU(scale h + shift)`, [m, c].
 
     If the norm uses batch statistics, padding rows of the ReLU's output are set to zero
-    before the residual is added. Otherwise they could grow from layer to layer.
+    before the residual is added. Otherwise padding rows could grow from layer to layer.
 
     Args:
         h: Rows before the norm, [m, c].
-        k: The batch norm's scale and shift, and the number of rows without padding.
+        k: The batch norm's scale and shift, and the number of non-padding rows.
         relu: Whether to apply the ReLU; False = the norm's output is used directly.
         residual: Added at the end, [m, c]; None = no residual.
     """
@@ -169,7 +169,7 @@ def norm_backward(
 
 
 def statistics(h: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean, biased variance and number of the rows that are not padding.
+    """Return the mean, the biased variance and the number of rows, without padding.
 
     Args:
         h: Rows, [m, c]; padding rows come last.

@@ -1,8 +1,9 @@
-"""PNA*'s message inputs and its four aggregations, in PyTorch.
+"""The inputs of PNA*'s messages, and PNA*'s four aggregations, in PyTorch.
 
 PNA* is PNA (principal neighbourhood aggregation) with a degree embedding in place of
 degree scalers. These functions are the reference of the Triton kernels. A node copy is
-a node as seen in one rooted subgraph, and an edge copy is an edge as seen in one.
+a node as seen in one rooted subgraph, and an edge copy is an edge as it occurs in one
+rooted subgraph.
 """
 
 import torch
@@ -70,8 +71,8 @@ def pna_pool_backward(
     """Compute the gradient of `pna_pool` with respect to `message`, [f, c].
 
     If several rows of a group attain the minimum (or maximum), the gradient of that
-    minimum (or maximum) is divided equally among them. The gradient of padding rows is
-    zero.
+    minimum (or maximum) is divided equally among these rows. The gradient of padding
+    rows is zero.
 
     Args:
         grad: Gradient of the result of `pna_pool`, [k, 4c].
@@ -96,5 +97,8 @@ def pna_pool_backward(
 
 
 def _counts(groups: Groups) -> Tensor:
-    """Return the number of rows of each of k groups, [k, 1]; 1 for an empty group."""
+    """Return the number of rows of each of k groups, [k, 1], to divide sums by.
+
+    For an empty group this is 1, which avoids a division by zero.
+    """
     return groups.ptr.diff().clamp(min=1)[:, None]

@@ -1,8 +1,9 @@
 """Batch norm, ReLU and matrix product, composed of separate operations.
 
-`compose_norm_linear` and `compose_norm_linear_backward` take the functions for the norm
-as arguments. The PyTorch reference passes its own functions. The Triton package passes
-Triton kernels when PyTorch's matrix product is faster than a fused Triton kernel.
+`compose_norm_linear` and `compose_norm_linear_backward` take the functions that compute
+the norm as arguments. `norm_linear` in this module passes functions in plain PyTorch.
+`norm_linear` in the Triton package passes Triton kernels, and calls these functions if
+PyTorch's matrix product is faster than a fused Triton kernel.
 """
 
 from collections.abc import Callable
@@ -14,12 +15,12 @@ from gnnak.fast.kernels.plain.norm import norm_act, norm_act_backward
 from gnnak.fast.kernels.records import CentroidRows, Moments, NormConstants
 
 NormAct = Callable[[Tensor, NormConstants, bool, Tensor | None], Tensor]
-"""Type of `norm_act`: takes rows, norm constants, relu and residual; returns rows."""
+"""Type of the function `norm_act`, which computes batch norm, ReLU and residual."""
 NormActBackward = Callable[
     [Tensor, Tensor, NormConstants, bool], tuple[Tensor, Tensor, Tensor]
 ]
-"""Type of `norm_act_backward`: takes gradient, rows, norm constants and relu; returns
-the gradients of the rows, the norm's weight and the norm's bias."""
+"""Type of the function `norm_act_backward`, which computes the gradients of batch norm
+and ReLU."""
 
 
 def norm_linear(
@@ -41,8 +42,8 @@ def norm_linear(
         real: Number of rows that are not padding, a scalar; None = all.
 
     Returns:
-        The product, [m, c], and its column statistics, which a following
-        `norm_constants` can use. This PyTorch version returns None as the statistics.
+        The output of the Linear, [m, c], and None. The Triton version of this function
+        returns column statistics of the output in place of None.
     """
     return compose_norm_linear(norm_act, h, k, matrix, offset), None
 
@@ -58,15 +59,17 @@ def norm_linear_backward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the gradients of `norm_linear`.
 
+    The forward pass was a batch norm and a ReLU, with output s, and a Linear of s.
+
     Args:
-        grad: Gradient of the product, [m, c].
+        grad: Gradient of the Linear's output, [m, c].
         h: Rows before the norm, [m, w].
         k: Scale, shift and statistics of the batch norm.
-        s: The left factor of the product, [m, w]; must be given if a residual was added
-            to ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
+        s: Input of the Linear, [m, w]; must be given if a residual was added to
+            ReLU(scale h + shift). None = recompute s = ReLU(scale h + shift).
         matrix: Weight of the Linear, [c, w].
-        more: Gradient to add to that of s, for the rows of root nodes only; None =
-            nothing to add.
+        more: Further gradient of s, from another use of the rows of root nodes; None =
+            there is none.
         into: Buffer that receives the gradient of `h`, [m, w]. It may be `h` itself,
             which is then overwritten.
 
@@ -85,7 +88,7 @@ def compose_norm_linear(
     matrix: Tensor,
     offset: Tensor | None,
 ) -> Tensor:
-    """Compute the product of `norm_linear` with two operations: norm, then Linear.
+    """Compute `norm_linear` as two operations: norm with ReLU, then Linear.
 
     Args:
         norm_act: The function that computes norm and ReLU.
@@ -95,7 +98,7 @@ def compose_norm_linear(
         offset: Bias of the Linear, [c]; None = no bias.
 
     Returns:
-        The product, [m, c].
+        The output of the Linear, [m, c].
     """
     rows = h if k is None else norm_act(h, k, True, None)
     return linear(rows, matrix, offset)
@@ -120,10 +123,10 @@ def compose_norm_linear_backward(
         grad: Gradient of `s @ matrix.T`, [m, c].
         h: Rows before the norm, [m, w].
         k: Scale, shift and statistics of the batch norm.
-        s: ReLU(norm(h)), [m, w]; None = recompute it from `h`.
+        s: ReLU(norm(h)), [m, w]; None = recompute s from `h`.
         matrix: Weight of the Linear, [c, w].
-        more: Gradient that is added to that of s in the rows of root nodes; None =
-            nothing is added.
+        more: Further gradient of s, from another use of the rows of root nodes; None =
+            there is none.
         into: Buffer that the gradient of `h`, [m, w], is written to; may be `h` itself.
 
     Returns:
