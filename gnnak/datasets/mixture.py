@@ -19,7 +19,7 @@ PARTS = ((512, range(15, 25)), (128, range(15, 20)), (256, range(15, 20)))
 (numbers of nodes)."""
 KEEP_THRESHOLD = 0.9
 """`toggled` samples a number from 0 to 1 for each edge and keeps the edge if the number
-is below this threshold. In dense graphs the threshold is higher."""
+is below this threshold. For dense graphs, `toggled` raises the threshold."""
 ENTROPY = 0
 """Constant that is combined with the user's seed to seed the random generator. The mean
 number of edges varies by 1.4 % between seeds; for seed 0 the mean is within 1 % of the

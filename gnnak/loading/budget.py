@@ -154,13 +154,14 @@ def _add_pairs(share: Tensor, store: GraphStore, drop: SubgraphDrop | None) -> T
     """Add the memory of node-to-node distances, if farthest-point sampling is used.
 
     Args:
-        share: Fraction of a window's memory budget that each graph takes without the
-            distances; changed in place.
+        share: For each graph, the fraction of the memory budget of a window (batches
+            that are assembled together) that the graph takes without the distances;
+            changed in place.
         store: The graphs.
         drop: Samples the subgraphs; None = all subgraphs are used.
 
     Returns:
-        The fractions with the distances, on the host.
+        The fractions that the graphs take with the distances, in CPU memory.
     """
     if drop is not None and drop.strategy == "farthest":
         share += store.num_nodes.double().square() / WINDOW_PAIRS

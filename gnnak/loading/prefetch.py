@@ -60,7 +60,7 @@ class PrefetchStream(Protocol):
     """
 
     def activate(self) -> AbstractContextManager:
-        """Return the context manager in which the producer thread computes results."""
+        """Return the context manager, such as a CUDA stream, of the producer thread."""
 
     def record_event(self) -> Any:
         """Return an event that completes when the work launched so far is done.

@@ -29,10 +29,10 @@ ENOUGH_BATCHES = 8
 """Number of batches that are padded to the largest shape before smaller shapes are
 used. The sizes of these batches determine the smaller shapes."""
 SMALLER_STDS = (-0.4, 0.4, 1.2, 2.1)
-"""The sizes of the smaller shapes, as the mean size of a batch plus this many standard
-deviations. If sizes are normally distributed, padded batches are on average about half
-a standard deviation larger than the mean. Fewer shapes would mean more padding, and
-more shapes would mean more CUDA graphs to capture."""
+"""Batches are padded to one of a few sizes, called shapes. This tuple sets all shapes
+except the largest: each entry s gives the size mean + s * std, where mean and std are
+taken over the sizes of batches. Fewer shapes would mean more padding, and more shapes
+would mean more CUDA graphs to capture."""
 LEAST_STEP = 64
 """The sizes of a shape are rounded up to multiples of a step. The step is this number
 or about 1/128 of the size, whichever is larger."""

@@ -74,8 +74,8 @@ class Splitter(ABC):
         Args:
             value: The pointer for all batches: where each of k groups starts, and last
                 where the last group ends, [k + 1].
-            keys: What each group belongs to, such as "graphs".
-            rows: What the groups contain, such as "nodes".
+            keys: The axis with one entry per group, such as "graphs".
+            rows: The axis whose rows are grouped, such as "nodes".
         """
 
     @abstractmethod
@@ -149,8 +149,8 @@ class SliceSplitter(Splitter):
         Args:
             value: The pointer for all batches: where each group starts, and last where
                 the last group ends.
-            keys: What each group belongs to, such as "graphs".
-            rows: What the groups contain, such as "nodes".
+            keys: The axis with one entry per group, such as "graphs".
+            rows: The axis whose rows are grouped, such as "nodes".
         """
         # The pointers of neighbouring batches overlap by one entry: the end of the last
         # group of one batch is the start of the first group of the next.
@@ -255,8 +255,8 @@ class PaddingSplitter(Splitter):
         Args:
             value: The pointer for all batches: where each group starts, and last where
                 the last group ends.
-            keys: What each group belongs to, such as "graphs".
-            rows: What the groups contain, such as "nodes".
+            keys: The axis with one entry per group, such as "graphs".
+            rows: The axis whose rows are grouped, such as "nodes".
         """
         span = self.span[keys]
         given = (span.first, self.end[keys], span.most, self.span[rows].first)

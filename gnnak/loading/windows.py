@@ -29,7 +29,8 @@ sampled ones). On each axis, the rows of a batch are consecutive."""
 class Window:
     """Several consecutive batches, assembled as one large batch.
 
-    The fields `first` and `starts` tell where each batch starts.
+    The fields `first` (on the device) and `starts` (the same numbers on the host) say
+    at which row each batch starts.
     """
 
     batch: GraphBatch

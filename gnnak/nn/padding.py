@@ -32,13 +32,14 @@ class RealRows:
     """
 
     nodes: Tensor | None = None
-    """Number of nodes without padding; in a GNN on rooted subgraphs, of nodes in all
-    subgraphs."""
+    """Number of nodes that are not padding. A GNN on rooted subgraphs counts the nodes
+    of all subgraphs."""
     edges: Tensor | None = None
-    """Number of edges without padding; in a GNN on rooted subgraphs, of edges in all
-    subgraphs."""
+    """Number of edges that are not padding. A GNN on rooted subgraphs counts the edges
+    of all subgraphs."""
     graphs: Tensor | None = None
-    """Number of graphs without padding; in a GNN on rooted subgraphs, of subgraphs."""
+    """Number of graphs that are not padding. A GNN on rooted subgraphs counts the
+    subgraphs."""
 
 
 ALL_REAL = RealRows()

@@ -28,8 +28,8 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `run_gcn` computes the same result as `conv`.
 
-    This is the case if `conv` is the GCN of Kipf and Welling, without other options of
-    `GCNConv`, and if there are no edge states (`e` is None).
+    This is the case if `conv` has the default options of `GCNConv`, and if there are no
+    edge states (`e` is None).
     """
     return (
         e is None

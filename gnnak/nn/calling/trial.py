@@ -12,7 +12,7 @@ from gnnak.errors import EdgeAttrError, WidthError
 from gnnak.nn.calling.widths import edge_widths
 
 MAX_COLUMNS = 4
-"""Largest number of columns of the integer edge attributes that a `Trial` tries."""
+"""A `Trial` tries integer edge attributes with 1 to this number of columns."""
 
 
 class Outcome(NamedTuple):
