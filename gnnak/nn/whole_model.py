@@ -18,6 +18,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 def uplift(
@@ -76,6 +77,7 @@ def uplift(
         _replace_convs(model, wrap)
         uplifted = model
     uplifted.register_forward_pre_hook(shared.begin_pass)
+    uplifted.register_forward_hook(shared.end_pass, always_call=True)
     return uplifted
 
 
@@ -180,8 +182,13 @@ class UpliftedConv(nn.Module):
                     "tensor of node states and one edge_index tensor [2, e]."
                 )
         edge_attr = self._edge_attr(args, options)
-        subgraphs = self.shared.get(edge_index, x.size(0), self.training)
-        return self.layer(x, subgraphs, edge_attr)
+        return self.layer(x, self._subgraphs(x, edge_index), edge_attr)
+
+    @torch.compiler.disable
+    def _subgraphs(self, x: Tensor, edge_index: Tensor) -> RootedSubgraphs:
+        """Return the rooted subgraphs, which all layers share in a forward pass."""
+        self.shared.enter(self)
+        return self.shared.get(edge_index, x.size(0), self.training)
 
     def _edge_attr(
         self, args: tuple[object, ...], options: dict[str, object]
