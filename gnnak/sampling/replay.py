@@ -77,7 +77,7 @@ def key_of(state: Tensor, edge_index: Tensor, num_nodes: int) -> Key:
         edge_index: The graph's edges, [2, e].
         num_nodes: Number of nodes, n.
     """
-    digest = hashlib.blake2b(state.numpy().tobytes(), digest_size=16).digest()
+    digest = hashlib.sha256(state.numpy().tobytes()).digest()
     return digest, edge_index.shape, num_nodes
 
 
