@@ -11,6 +11,7 @@ from gnnak.errors import OptionError
 from gnnak.nn.calling import own_widths, try_out
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.calling.widths import node_widths
+from gnnak.nn.failures import first_weight
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.uplifted_conv import UpliftedConv
@@ -34,7 +35,8 @@ def uplift(
     `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
     layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
     all layers. Egonets are also reused in later forward passes on equal edges. New
-    weights take the dtype and the device of the conv's weights.
+    weights take the dtype and the device of the conv's weights, or of the first weight
+    of `model` if the conv has none.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -73,8 +75,11 @@ def uplift(
             hop="add",
             options=options,
         )
+        if weight is not None and first_weight(conv) is None:
+            layer.to(weight.device, weight.dtype)
         return UpliftedConv(layer, shared)
 
+    weight = first_weight(model)
     model = copy.deepcopy(model)
     if isinstance(model, MessagePassing):
         uplifted: nn.Module = wrap(model)

@@ -127,6 +127,24 @@ def test_uplift_takes_the_dtype_of_the_model(make, dtype):
     out.sum().backward()
 
 
+class Mean(pyg.MessagePassing):
+    """A conv without weights."""
+
+    def __init__(self, channels: int):
+        super().__init__(aggr="mean")
+        self.in_channels = self.out_channels = channels
+
+    def forward(self, x, edge_index):
+        return self.propagate(edge_index, x=x)
+
+
+def test_uplift_of_a_conv_without_weights_takes_the_dtype_of_the_model():
+    layers = [(nn.Linear(5, 5), "x -> x"), (Mean(5), "x, edge_index -> x")]
+    net = uplift(pyg.Sequential("x, edge_index", layers).double())
+    assert {p.dtype for p in net.parameters()} == {torch.double}
+    assert net(X.double(), PATH).dtype == torch.double
+
+
 def test_uplift_takes_the_device_of_the_model():
     net = uplift(pyg.GIN(5, 5, 2).to("meta"))
     assert all(weight.is_meta for weight in net.state_dict().values())
