@@ -27,7 +27,7 @@ class OptionError(GnnakError, ValueError):
 
 
 class WidthError(GnnakError, ValueError):
-    """A module or tensor has a wrong number of channels, or a wrong shape or dtype."""
+    """A module or tensor has a wrong number of channels, shape, dtype or device."""
 
 
 class EdgeAttrError(GnnakError, ValueError):
