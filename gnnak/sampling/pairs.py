@@ -79,7 +79,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
     if pairs > MAX_PAIRS:
         raise CoverageError(
             f"farthest sampling needs the distances of {pairs:,} pairs of nodes, more "
-            f"than {MAX_PAIRS:,}; use 'random' or 'min-set-cover', or smaller graphs."
+            f"than {MAX_PAIRS:,}; use 'random' or 'min-set-cover', or smaller batches."
         )
     nodes = torch.arange(num_nodes, device=edge_index.device)
     order = torch.argsort(component, stable=True)

@@ -56,26 +56,32 @@ class CopyLimit:
             return False
         return copies > self.count
 
-    def check(self, copies: float, about: str = "at least") -> None:
+    def check(
+        self,
+        copies: float,
+        about: str = "at least",
+        what: str = "node copies and edge copies",
+    ) -> None:
         """Raise `SizeError` if there are too many copies.
 
         Args:
             copies: Number of node copies and edge copies.
             about: How exact the number is, for the error message. If it is "about", an
                 estimate, the number may exceed the limit by the factor `MARGIN`.
+            what: What was counted, for the error message.
         """
         if self.is_below(copies / MARGIN if about == "about" else copies):
-            self._refuse(copies, about)
+            self._refuse(copies, f"{about} {copies:,.0f} {what}")
 
-    def _refuse(self, copies: float, about: str) -> NoReturn:
+    def _refuse(self, copies: float, number: str) -> NoReturn:
         if self.given is None:
             gigabytes = self.count * BYTES_PER_COPY / 1e9
             limit = f"the {gigabytes:,.1f} GB of free memory"
         else:
             limit = f"copy_limit={self.count:,}"
         raise SizeError(
-            f"the rooted subgraphs have {about} {copies:,.0f} node copies and edge "
-            "copies (nodes and edges, counted in each subgraph), which take "
+            f"the rooted subgraphs have {number} (each node and edge counts once in "
+            "every subgraph that contains it), which take "
             f"{copies * BYTES_PER_COPY / 1e9:,.1f} GB, more than {limit} allows; lower "
             f"{self.lower}, or raise copy_limit of the extractor."
         )

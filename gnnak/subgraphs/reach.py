@@ -58,7 +58,8 @@ def reach(
             work = int(count.sum())
             parts = search.divide(count, size, radix) if work > CHUNK else []
             if parts and not estimated:
-                limit.check(_estimate(root, neighbors, num_hops, limit), "about")
+                copies = _estimate(root, neighbors, num_hops, limit)
+                limit.check(copies, "about", "node copies")
                 estimated = True
             waiting += parts or [search.step(start, count, work, neighbors, radix)]
             continue
@@ -69,7 +70,7 @@ def reach(
             )
         found.append(search.seen)
         total += search.seen.numel()
-        limit.check(total)
+        limit.check(total, what="node copies")
     seen = torch.cat(found) if len(found) > 1 else found[0]
     key = seen // radix
     return key, seen - key * radix

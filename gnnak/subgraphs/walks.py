@@ -57,7 +57,7 @@ def walk_subgraphs(
     check_edge_index(edge_index, num_nodes)
     lower = "length, repeats or the number of nodes per batch"
     limit = CopyLimit(copy_limit, edge_index.device, lower)
-    limit.check(num_nodes * repeats * length, "up to")
+    limit.check(num_nodes * repeats * length, "up to", "node copies")
     root = torch.arange(num_nodes, device=edge_index.device)
     start = root.repeat_interleave(repeats)
     visited = random_walks(edge_index, num_nodes, start, length, p, q, generator)

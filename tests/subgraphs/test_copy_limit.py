@@ -4,9 +4,11 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch_geometric.nn import GIN
 
-from gnnak import EgoNets, RandomWalks
+from gnnak import EgoNets, RandomWalks, uplift
 from gnnak.errors import OptionError, SizeError, SubgraphError
+from gnnak.models.options import SubgraphOptions
 from gnnak.sampling import SubgraphDrop
 from gnnak.sampling.sampled_egonets import sample_egonets
 from gnnak.subgraphs import copy_limit, egonets, induce, reach
@@ -53,6 +55,19 @@ def test_egonets_without_edges_are_refused_too(memory):
     memory(10**8)
     with pytest.raises(SizeError, match="about 10,000,000,000 node copies"):
         sample_egonets(SubgraphDrop("random"), EgoNets(2), star(100_000), 100_000)
+
+
+def test_uplifted_models_refuse_a_large_star(memory):
+    memory(10**8)
+    net = uplift(GIN(4, 8, num_layers=1), num_hops=2)
+    with pytest.raises(SizeError, match="about 10,000,000,000 node copies"):
+        net(torch.rand(100_000, 4), star(100_000))
+
+
+def test_options_of_a_network_set_the_copy_limit():
+    egonets = SubgraphOptions(num_hops=1, copy_limit=7).build()
+    walks = SubgraphOptions(kind="walks", copy_limit=7).build()
+    assert egonets.copy_limit == walks.copy_limit == 7
 
 
 def test_edges_of_a_dense_graph_are_refused_from_an_estimate(memory, monkeypatch):
