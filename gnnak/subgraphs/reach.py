@@ -8,7 +8,8 @@ from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors
-from gnnak.graphs.ragged import chunk_cuts, ragged_ranges
+from gnnak.graphs.components import components
+from gnnak.graphs.ragged import chunk_cuts, counts_of, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit
 
 INT64_MAX = 2**63 - 1
@@ -50,18 +51,22 @@ def reach(
     radix = min(farthest + 1, INT64_MAX // (size * size))
     key = torch.arange(root.numel(), device=root.device) * size + root
     waiting, found = [_Search(key * radix, key, 1)], []
-    total, estimated = 0, False
+    total, most = 0, None
     while waiting:
         search = waiting.pop()
         if search.frontier.numel() and search.hop < radix:
             start, count = neighbors.rows(search.frontier % size)
             work = int(count.sum())
-            parts = search.divide(count, size, radix) if work > CHUNK else []
-            if parts and not estimated:
-                copies = _estimate(root, neighbors, num_hops, limit)
-                limit.check(copies, "about", "node copies")
-                estimated = True
-            waiting += parts or [search.step(start, count, work, neighbors, radix)]
+            if work > CHUNK and root.numel() > 1:
+                if most is None:
+                    copies = _estimate(root, neighbors, num_hops, limit)
+                    limit.check(copies, "about", "node copies")
+                    most = _component_sizes(neighbors).index_select(0, root)
+                parts = search.divide(most, neighbors, radix)
+                if parts:
+                    waiting += parts
+                    continue
+            waiting.append(search.step(start, count, work, neighbors, radix))
             continue
         if search.frontier.numel() and radix <= farthest:
             raise GraphError(
@@ -123,32 +128,46 @@ class _Search(NamedTuple):
         newest = (seen - key * radix == self.hop).nonzero().flatten()
         return _Search(seen, key.index_select(0, newest), self.hop + 1)
 
-    def divide(self, count: Tensor, size: int, radix: int) -> "list[_Search]":
+    def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
 
+        Roots that have found all nodes of their connected component leave the frontier.
+
         Args:
-            count: For each pair of the frontier, the number of edges to follow.
-            size: Number of nodes of the graph.
+            most: For each root, the number of nodes of its connected component.
+            neighbors: The graph's incoming edges.
             radix: Number of different distances.
 
         Returns:
-            The searches of the parts, the last roots first; [] if the roots cannot be
-            divided.
+            The searches of the parts, the last roots first; [] if nothing leaves the
+            frontier and the roots cannot be divided.
         """
-        roots = self.frontier // size
-        cuts = torch.tensor(chunk_cuts(count, CHUNK), device=roots.device)
-        first_roots = roots.index_select(0, cuts).unique()
-        first_roots = first_roots[first_roots > roots[0]]
-        if not first_roots.numel():
+        size = neighbors.num_nodes
+        num_found = counts_of(self.seen // (size * radix), most.numel())
+        unfinished = (num_found < most).index_select(0, self.frontier // size)
+        frontier = self.frontier[unfinished]
+        roots = frontier // size
+        work = neighbors.rows(frontier % size)[1]
+        cuts = torch.tensor(chunk_cuts(work, CHUNK), dtype=torch.long)
+        first_roots = roots.index_select(0, cuts.to(roots.device)).unique()
+        first_roots = first_roots[first_roots > roots[:1]]
+        if not first_roots.numel() and frontier.numel() == self.frontier.numel():
             return []
         frontier_cuts = torch.searchsorted(roots, first_roots).tolist()
         seen_cuts = torch.searchsorted(self.seen, first_roots * size * radix).tolist()
         parts = zip(
             torch.tensor_split(self.seen, seen_cuts),
-            torch.tensor_split(self.frontier, frontier_cuts),
+            torch.tensor_split(frontier, frontier_cuts),
             strict=True,
         )
         return [_Search(*part, self.hop) for part in parts][::-1]
+
+
+def _component_sizes(neighbors: Neighbors) -> Tensor:
+    """Return the number of nodes of the connected component of each node, [n]."""
+    edge_index = torch.stack([neighbors.node, neighbors.key // neighbors.num_nodes])
+    component, count = components(edge_index, neighbors.num_nodes)
+    return counts_of(component, count).index_select(0, component)
 
 
 def _estimate(
