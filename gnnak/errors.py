@@ -18,6 +18,10 @@ class SubgraphError(GnnakError, ValueError):
     """A `RootedSubgraphs` object is malformed, missing, or does not fit the graph."""
 
 
+class SizeError(SubgraphError):
+    """The rooted subgraphs would take more memory than is free or allowed."""
+
+
 class CoverageError(GnnakError, ValueError):
     """SubgraphDrop cannot sample subgraphs with the given options or inputs."""
 
