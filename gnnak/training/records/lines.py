@@ -1,0 +1,87 @@
+"""Convert a record to a line of JSON text and back, with a checksum against damage.
+
+Every line begins with the key `checksum`: a hash of the other values of the record. A
+line with a changed byte is therefore recognised as damaged, and a whole record can be
+found inside a damaged line. Lines without a checksum, from older versions, are read
+too.
+"""
+
+import hashlib
+import json
+from typing import Any, NoReturn
+
+Record = dict[str, Any]
+"""The config, results and environment of a run or a benchmark, as a dict that can be
+written as one line of JSON."""
+CHECKSUM = "checksum"
+"""The first key of every line."""
+BEGIN = b'{"checksum": "'
+"""The first bytes of every line."""
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record as one line of JSON text, with a checksum and a line break.
+
+    Raises:
+        ValueError: If the record contains NaN or infinite numbers.
+    """
+    text = _plain_text(record)
+    with_checksum = {CHECKSUM: _checksum(text)} | json.loads(text)
+    return json.dumps(with_checksum).encode() + b"\n"
+
+
+def from_line(line: bytes) -> Record:
+    """Read a record from a line, and remove the checksum from the record.
+
+    Raises:
+        ValueError: If the line is damaged. The message says what is wrong, in words
+            that follow "the line".
+    """
+    try:
+        content = json.loads(line.decode(), parse_constant=_refuse)
+    except UnicodeDecodeError as error:
+        raise ValueError("is not UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError("is not valid JSON") from error
+    return _checked(content)
+
+
+def whole_records(line: bytes) -> list[Record]:
+    """Return the undamaged records inside a damaged line, oldest first.
+
+    A line contains several records if the line break between two records is missing.
+    Only records with a checksum can be found.
+    """
+    found = []
+    for rest in line.split(BEGIN)[1:]:
+        text = (BEGIN + rest).decode(errors="replace")
+        try:
+            content, _ = json.JSONDecoder(parse_constant=_refuse).raw_decode(text)
+            found.append(_checked(content))
+        except (ValueError, RecursionError):
+            continue
+    return found
+
+
+def _checked(content: Any) -> Record:
+    """Return a record without its checksum, after verifying the checksum."""
+    if not isinstance(content, dict):
+        raise ValueError("is not a JSON object")
+    told = content.pop(CHECKSUM, None)
+    if told is not None and told != _checksum(_plain_text(content)):
+        raise ValueError("has a wrong checksum, so a value in it has changed")
+    return content
+
+
+def _plain_text(record: Record) -> str:
+    """Return a record as JSON text that does not depend on the order of its keys."""
+    return json.dumps(record, sort_keys=True, allow_nan=False)
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Refuse `NaN` and `Infinity`, which Python reads but JSON does not allow."""
+    raise ValueError(f"{constant} is not a JSON value")
