@@ -75,9 +75,12 @@ def table(
         bool, typer.Option("--run", help="Run what has no record yet.")
     ] = False,
     only: Annotated[
-        str,
-        typer.Option(help='With --run: only cells whose "row / column" has this text.'),
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            help='With --run: only cells whose "row / column" contains this text. May '
+            "be repeated."
+        ),
+    ] = None,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -131,7 +134,7 @@ def table(
             minutes,
             long,
         )
-        missing, datasets = find_missing(chosen, results, seeds, only)
+        missing, datasets = find_missing(chosen, results, seeds, only or [])
         if dry_run:
             schedule.show(missing, Console())
             return

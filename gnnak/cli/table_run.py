@@ -12,13 +12,13 @@ from rich.console import Console
 from gnnak.cli.schedule_run import Schedule
 from gnnak.report.cells import PaperTable
 from gnnak.report.lookup import RunRecords
-from gnnak.report.pending import pending_runs
+from gnnak.report.pending import has_one_of, pending_runs
 from gnnak.report.statistics import measure_dataset, read_statistics, unmeasured
 from gnnak.training.schedule.job import Job
 
 
 def find_missing(
-    tables: Sequence[PaperTable], results: Path, seeds: int | None, only: str
+    tables: Sequence[PaperTable], results: Path, seeds: int | None, only: Sequence[str]
 ) -> tuple[list[Job], list[str]]:
     """Find the runs and statistics that tables need and that have no record.
 
@@ -26,8 +26,8 @@ def find_missing(
         tables: The tables.
         results: Folder of the records.
         seeds: Number of seeds; None = as many as in the paper.
-        only: Text to select by. Return only runs for table cells whose title contains
-            this text, and data sets whose name contains this text.
+        only: Texts to select by: return only runs of table cells whose title contains
+            one of them, and data sets whose name contains one; empty = all.
 
     Returns:
         The missing runs, and the names of the data sets without statistics.
@@ -35,7 +35,7 @@ def find_missing(
     records, known = RunRecords.read(results), read_statistics(results)
     jobs = [j for table in tables for j in pending_runs(table, records, seeds, only)]
     missing = [name for table in tables for name in unmeasured(table, known)]
-    return jobs, [name for name in dict.fromkeys(missing) if only.lower() in name]
+    return jobs, [name for name in dict.fromkeys(missing) if has_one_of(name, only)]
 
 
 def run_missing(

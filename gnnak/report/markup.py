@@ -145,10 +145,11 @@ def filled_table(filled: FilledTable) -> str:
 
 def _cell(cell: Filled) -> str:
     ours = f"<b>{escape(cell.ours)}</b>" if cell.ours else escape(cell.expected)
-    mark = f"<sup>{escape(cell.sign)}</sup>" if cell.sign else ""
+    mark = f"<sup>{escape(cell.mark)}</sup>" if cell.mark else ""
+    sign = f' <span title="{cell.verdict}">{cell.sign}</span>' if cell.sign else ""
     paper = cell.cell.paper
     theirs = f'<span class="paper">({escape(paper)})</span>' if paper else ""
-    return f"{ours}{mark} {theirs}".strip()
+    return f"{ours}{mark}{sign} {theirs}".strip()
 
 
 def _table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
 from gnnak.report.tables import all_pairs
@@ -13,7 +15,7 @@ def pending_runs(
     table: PaperTable,
     records: RunRecords,
     seeds: int | None = None,
-    only: str = "",
+    only: Sequence[str] = (),
 ) -> list[Job]:
     """Return the runs that a table needs and that have no record.
 
@@ -23,15 +25,24 @@ def pending_runs(
         table: The table.
         records: The records of all runs done so far.
         seeds: Number of seeds per table cell; None = as many as in the paper.
-        only: Return only runs for table cells whose title contains this text; upper and
-            lower case are not distinguished.
+        only: Return only the runs of cells whose title contains one of these texts, in
+            upper or lower case; empty = the runs of all cells.
     """
     return [
         run
         for cell in table.cells()
-        if only.lower() in cell.title.lower() and cell.plan is not None
+        if has_one_of(cell.title, only) and cell.plan is not None
         for run in _of_cell(cell, cell.plan, records, seeds)
     ]
+
+
+def has_one_of(title: str, texts: Sequence[str]) -> bool:
+    """Return whether a title contains one of several texts, or there are no texts.
+
+    >>> has_one_of("GIN / ZINC", ["zinc", "mutag"]), has_one_of("GIN / ZINC", ["csl"])
+    (True, False)
+    """
+    return not texts or any(text.lower() in title.lower() for text in texts)
 
 
 def _of_cell(

@@ -49,15 +49,15 @@ class Filled:
 
     @property
     def sign(self) -> str:
-        """The sign of the verdict, then that of the footnote; may be empty."""
-        return (SIGNS[self.verdict] if self.verdict else "") + self.mark
+        """The sign of the verdict; empty if there is no verdict."""
+        return SIGNS[self.verdict] if self.verdict else ""
 
     @property
     def text(self) -> str:
         """Text of the cell: our number, followed by the paper's number in brackets."""
         paper = f"({self.cell.paper})" if self.cell.paper else ""
-        ours = f"{self.ours} {self.sign}".strip() or self.expected
-        return f"{ours} {paper}".strip()
+        parts = [f"{self.ours}{self.mark}" or self.expected, self.sign, paper]
+        return " ".join(part for part in parts if part)
 
     @property
     def expected(self) -> str:

@@ -1,16 +1,15 @@
-import contextlib
 import json
 
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import table_run
+from gnnak.cli import schedule_run
 from gnnak.cli.program import app
-from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
-from gnnak.report.pending import pending_runs
-from gnnak.training.launch import Places
 from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import read_records
+from gnnak.training.schedule.pool import Result
+from gnnak.training.schedule.schedule import device_name
 from tests.report.hand_records import run_record, write_records
 
 
@@ -25,16 +24,20 @@ def training(monkeypatch):
     """Replace training by writing a record; one model always fails."""
     configs = []
 
-    def run_experiment(runs, experiment, places, machine, resume):
-        (config,), results = runs, places.results
-        assert resume
-        if config.model.encodings == ("subgraph", "context"):
-            raise RuntimeError("first line\nout of memory")
-        configs.append((experiment, config))
-        data = {"seed": config.train.seed, "fold": config.data.fold}
-        write_records(results, [run_record(config, test=0.125, **data)])
+    def run_schedule(tasks, places, machine, workers, minutes, long, console):
+        result = Result()
+        for job in (task.job for task in tasks):
+            config = job.config
+            if config.model.encodings == ("subgraph", "context"):
+                result.failed.append(job)
+                continue
+            configs.append((job.experiment, config))
+            data = {"seed": config.train.seed, "fold": config.data.fold}
+            write_records(places.results, [run_record(config, test=0.125, **data)])
+            result.done.append(job)
+        return result
 
-    monkeypatch.setattr(table_run, "run_experiment", run_experiment)
+    monkeypatch.setattr(schedule_run, "run_schedule", run_schedule)
     return configs
 
 
@@ -56,11 +59,9 @@ def test_table_run_what_is_missing_and_goes_on_after_a_failure(tmp_path, trainin
     arguments += ["--set", "train.epochs=3", "--results", str(tmp_path)]
     result = CliRunner().invoke(app, ["table", *arguments])
     assert result.exit_code == 1
-    failure = "failed: w/o centroid encoding / ZINC-12K (MAE), seed 1: out of memory"
-    assert failure in result.stderr
     assert len(training) == 8
     assert {config.train.epochs for _, config in training} == {3}
-    assert "0.125 ± 0.000† (0.080 ± 0.001)" in result.stdout
+    assert "0.125 ± 0.000† ▼ (0.080 ± 0.001)" in result.stdout
     assert "† trained for 3 of 310 epochs; 2 of 3 seeds." in result.stdout
     again = told(*arguments, code=1)
     assert len(training) == 8
@@ -76,30 +77,52 @@ def test_table_json_is_one_object(tmp_path, training):
     assert shown["cells"][1]["mean"] is None
 
 
-def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
-    commands = []
+def test_several_tables_share_runs_and_are_printed_in_order(tmp_path, training):
+    arguments = ["--tables", "encodings, egonet-size", "--results", str(tmp_path)]
+    shown = told(*arguments, "--run", "--only", "zinc", "--seeds", "1", code=1)
+    captions = [load_table(name).caption for name in ("encodings", "egonet-size")]
+    assert shown.index(captions[0]) < shown.index(captions[1])
+    configs = [config for _, config in training]
+    assert len(configs) == len(set(configs)) == 4 + 3
 
-    class Program(contextlib.nullcontext):
-        def __init__(self, command, **_):
-            super().__init__(self)
-            commands.append(command[2:])
-            self.returncode = int("train.seed=2" in command)
 
-        def communicate(self):
-            return "", "error: no.\n"
+def test_json_of_several_tables_is_a_list(tmp_path):
+    arguments = ["--tables", "all", "--results", str(tmp_path), "--json"]
+    names = [each["name"] for each in json.loads(told(*arguments))]
+    assert names == table_names()
 
-    monkeypatch.setattr(table_run.subprocess, "Popen", Program)
-    runs = pending_runs(load_table("encodings"), RunRecords([]), only="full / zinc")
-    places = Places(tmp_path / "data", tmp_path / "runs", tmp_path)
-    machine = Machine("cpu", recompute=True, max_copies=9, fast=False)
-    failed = table_run.run_missing(runs, [], places, machine, jobs=2)
-    assert failed == ["Full / ZINC-12K (MAE), seed 2"]
-    end = ["--results", str(tmp_path), "--runs", str(tmp_path / "runs")]
-    end += ["--accelerator", "cpu", "--resume", "--data-dir", str(tmp_path / "data")]
-    end += ["--recompute", "--plain", "--max-copies", "9"]
-    seeds = [[], ["--set", "train.seed=1"], ["--set", "train.seed=2"]]
-    wanted = [["gnnak.cli", "train", "zinc", *seed, *end] for seed in seeds]
-    assert sorted(commands) == sorted(wanted)
+
+def test_dry_run_lists_runs_with_their_time_and_runs_none(tmp_path, training):
+    zinc = load_table("encodings").rows[0][0]
+    device = device_name(Machine("cpu"))
+    write_records(tmp_path, [run_record(zinc.config, 0, device=device)])
+    arguments = ["encodings", "--dry-run", "--only", "full / zinc"]
+    shown = told(*arguments, "--results", str(tmp_path), "--accelerator", "cpu")
+    assert "Full / ZINC-12K (MAE), seed 1" in shown
+    assert "29 s" in shown  # 9 s in the record, and 20 s to start
+    assert "2 runs, about 1 minutes, 1 at once." in shown
+    assert training == []
+
+
+def test_summary_counts_the_cells_that_agree(tmp_path):
+    zinc = load_table("encodings").rows[0][0]
+    write_records(tmp_path, [run_record(zinc.config, 0, test=0.0805)])
+    shown = told("--summary", "--results", str(tmp_path))
+    assert "encodings     10     1    0       1       0" in shown
+    assert "100.0% of the compared cells are within or better." in shown
+    counts = json.loads(told("--summary", "--json", "--results", str(tmp_path)))
+    assert {c["table"]: c["within"] for c in counts}["encodings"] == 1
+
+
+@pytest.mark.heavy
+def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
+    arguments = ["simulation", "--run", "--jobs", "2", "--only", "gin / sr25"]
+    arguments += ["--seeds", "1", "--accelerator", "cpu", "--set", "train.epochs=1"]
+    folders = ["--results", str(tmp_path / "r"), "--runs", str(tmp_path / "runs")]
+    result = CliRunner().invoke(app, ["table", *arguments, *folders])
+    assert result.exit_code == 0, result.output
+    assert "[2/2]" in result.stderr
+    assert len(read_records(tmp_path / "r" / "runs.jsonl")) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,6 +131,8 @@ def test_jobs_are_processes_of_gnnak_train(tmp_path, monkeypatch):
         (["simulatoin"], "did you mean 'simulation'?"),
         (["tu", "--format", "word"], "--format is 'word'; use one of: text"),
         (["tu", "--set", "train.epoch=3"], "did you mean train.epochs?"),
+        (["--tables", "tu,tuu"], "did you mean 'tu'?"),
+        (["tu", "--tables", "tu"], "give one table or --tables, not both."),
         (["tu", "--run", "--jobs", "0"], "Invalid value for '--jobs'"),
     ],
 )

@@ -21,13 +21,13 @@ def test_pending_runs_are_those_without_a_record_of_just_their_settings():
 def test_pending_runs_can_be_fewer_or_more():
     assert len(pending_runs(SMALL, NONE)) == 6
     assert len(pending_runs(SMALL, NONE, seeds=1)) == 3
-    assert len(pending_runs(SMALL, NONE, only="cifar")) == 2
-    more = pending_runs(SMALL, records(), seeds=3, only="gin-ak+ / zinc")
+    assert len(pending_runs(SMALL, NONE, only=["cifar"])) == 2
+    more = pending_runs(SMALL, records(), seeds=3, only=["gin-ak+ / zinc"])
     assert [run.config for run in more] == [change(GOOD, {"train.seed": 2})]
 
 
 def test_pending_runs_go_over_folds():
-    runs = pending_runs(load_table("tu"), NONE, only="gin-ak+ / mutag")
+    runs = pending_runs(load_table("tu"), NONE, only=["gin-ak+ / mutag"])
     assert [run.config.data.fold for run in runs] == list(range(10))
     assert runs[3].title == "GIN-AK+ / MUTAG (ACC), seed 0, fold 3"
 
@@ -36,5 +36,6 @@ def test_settings_lead_from_the_experiment_to_the_run():
     names = ("simulation", "real-world", "ppgn-sr25", "tu")
     for name in names:
         for run in pending_runs(load_table(name), NONE, seeds=2)[1::7]:
-            start = load_experiment(run.experiment).config
-            assert change(start, parse_settings(run.settings())) == run.config
+            start = load_experiment(run.experiment)
+            settings = parse_settings(start.settings(run.config))
+            assert change(start.config, settings) == run.config

@@ -9,6 +9,8 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 MAIN = "GNNAK_MAIN_PROCESS"
 """The environment variable that tells workers the process id of the main process."""
@@ -26,6 +28,18 @@ def become_main() -> None:
     this function does nothing.
     """
     os.environ.setdefault(MAIN, str(os.getpid()))
+
+
+@contextmanager
+def main_of_workers() -> Iterator[None]:
+    """Context manager: processes that are started within the block are workers."""
+    before = os.environ.get(MAIN)
+    become_main()
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[MAIN]
 
 
 def is_worker() -> bool:

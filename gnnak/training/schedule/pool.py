@@ -19,7 +19,7 @@ from typing import Protocol
 
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder
-from gnnak.training.processes.workers import become_main
+from gnnak.training.processes.workers import main_of_workers
 from gnnak.training.schedule.job import Job
 from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended, Ready, work
@@ -112,7 +112,10 @@ class Pool:
         Raises:
             TrainingError: If the worker processes cannot start.
         """
-        become_main()
+        with main_of_workers():
+            return self._run()
+
+    def _run(self) -> Result:
         try:
             self._workers = [self._start(f"{i + 1}") for i in range(self._count)]
             while time.monotonic() < self.end:

@@ -117,7 +117,7 @@ def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
     lengths = [task.seconds for task in tasks]
     if any(math.isinf(length) for length in lengths):
         return None
-    return max(sum(lengths) / workers, max(lengths, default=0.0))
+    return max(sum(lengths) / workers, float(max(lengths, default=0.0)))
 
 
 def _longest_first(task: Task) -> tuple[bool, float]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
@@ -66,9 +66,7 @@ class ScheduleView:
             expected = duration(task.seconds)
             table.add_row(name, job.title, epochs, duration(spent), expected)
             left.append(task.after(spent))
-        table.caption = self._caption(left)
-        table.caption_justify = "left"
-        self._live.update(table, refresh=True)
+        self._live.update(Group(table, self._caption(left)), refresh=True)
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         """Write a line for a run that has ended."""

@@ -32,7 +32,9 @@ def test_summarise_reads_published_folds_at_the_best_mean_epoch():
     # means are 0.55, 0.65, 0.60.
     records = [fold_record(0, [0.9, 0.6, 0.4]), fold_record(1, [0.2, 0.7, 0.8])]
     found = summarise(records, seeds=1, folds=2)
-    assert found == Summary(pytest.approx(0.65), pytest.approx(0.05 * 2**0.5), 2, "")
+    assert found == Summary(
+        pytest.approx(0.65), pytest.approx(0.05 * 2**0.5), 2, "", lower_is_better=False
+    )
 
 
 def test_summarise_reads_held_out_folds_by_their_test_scores():

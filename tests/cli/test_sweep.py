@@ -1,0 +1,114 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from gnnak.cli import schedule_run
+from gnnak.cli.program import app
+from gnnak.cli.sweep_run import parse_values
+from gnnak.errors import OptionError
+from gnnak.training.records.results import read_records
+from gnnak.training.schedule.pool import Result
+from tests.report.hand_records import run_record, write_records
+
+SMALL = ("--set", "model.num_layers=1", "--set", "model.channels=8")
+
+
+@pytest.fixture
+def training(monkeypatch, tmp_path):
+    """Replace training by writing a record; the score depends on model and seed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
+    configs = []
+
+    def run_schedule(tasks, places, *_):
+        result = Result()
+        for job in (task.job for task in tasks):
+            config, seed = job.config, job.config.train.seed
+            if config.model.name == "gcn":
+                result.failed.append(job)
+                continue
+            score = (0.8 if config.model.name == "gin" else 0.9) + 0.01 * seed
+            record = run_record(
+                config, seed, config.data.fold, score, metric="accuracy"
+            )
+            write_records(places.results, [record | {"lower_is_better": False}])
+            configs.append(config)
+            result.done.append(job)
+        return result
+
+    monkeypatch.setattr(schedule_run, "run_schedule", run_schedule)
+    return configs
+
+
+def told(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["sweep", *arguments])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_sweep_trains_every_combination_and_seed_once(training):
+    arguments = ["triangles", "--over", "model.name=gin,gin-ak+", "--seeds", "2"]
+    rows = json.loads(told(*arguments, "--json"))["rows"]
+    assert [(row["values"]["model.name"], row["runs"]) for row in rows] == [
+        ("gin", 2),
+        ("gin-ak+", 2),
+    ]
+    assert [row["test"] for row in rows] == pytest.approx([0.805, 0.905])
+    assert rows[0]["deviation"] == pytest.approx(0.01 / 2**0.5)
+    assert len(training) == 4
+    told(*arguments)
+    assert len(training) == 4
+
+
+def test_sweep_shows_a_row_for_a_combination_that_failed(training):
+    shown = told("triangles", "--over", "model.name=gin,gcn", code=1)
+    assert "0 of 1" in shown
+    assert "1 of 1" in shown
+
+
+def test_sweep_without_over_runs_seeds_of_one_setting(training):
+    told("triangles", "--seeds", "3")
+    assert sorted(config.train.seed for config in training) == [0, 1, 2]
+
+
+def test_sweep_goes_over_the_folds_of_a_protocol(training):
+    told("csl", "--set", "data.protocol=held-out", "--dry-run")
+    assert training == []
+    told("csl", "--set", "data.protocol=held-out")
+    folds = [config.data.fold for config in training]
+    assert folds == list(range(len(folds)))
+    assert len(folds) > 1
+
+
+@pytest.mark.heavy
+def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    over = ["--over", "model.name=gin,gin-ak+", "--set", "train.epochs=1"]
+    shown = told("triangles", *over, *SMALL, "--jobs", "2", "--accelerator", "cpu")
+    assert "gin-ak+" in shown
+    assert len(read_records(tmp_path / "results" / "runs.jsonl")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zinc", "--over", "model.name"], "give key=value,value"),
+        (["zinc", "--over", "model.name="], "give key=value,value"),
+        (["zinc", "--over", "train.seed=0,1"], "use --seeds for seeds"),
+        (["zinc", "--over", "model.chanels=3"], "did you mean model.channels"),
+        (["zink", "--seeds", "2"], "did you mean 'zinc'"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, fails):
+    assert message in fails("sweep", *arguments)
+
+
+def test_parse_values_reads_yaml_and_lists_inside_values():
+    assert parse_values(["a.b=[x, y],null, 1e-3"]) == {
+        "a.b": [["x", "y"], None, "1e-3"]
+    }
+    with pytest.raises(OptionError, match="twice"):
+        parse_values(["a=1", "a=2"])
+    with pytest.raises(OptionError, match="is not a YAML list"):
+        parse_values(["a=[1"])

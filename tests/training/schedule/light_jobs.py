@@ -1,0 +1,64 @@
+"""Jobs that need no training, for tests of the worker processes."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.schedule.job import Job
+from gnnak.training.schedule.queue import Task
+
+
+@dataclass(frozen=True)
+class Light:
+    """Does what the title of a job says, and writes a line to a file."""
+
+    file: Path
+
+    def __call__(self, job: Job) -> str:
+        """Do one job."""
+        what = job.title.split()[0]
+        first = what not in self.lines()
+        with self.file.open("a") as file:
+            file.write(f"{what} {os.getpid()}\n")
+        if what == "fail":
+            raise ValueError("first line\nthe reason")
+        if what == "die" or (what == "die-once" and first):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "full" and first:
+            time.sleep(0.3)
+            raise torch.OutOfMemoryError("CUDA out of memory.\nmore")
+        if what == "sleep":
+            time.sleep(60)
+        return f"did {what}"
+
+    def lines(self) -> list[str]:
+        """Return the titles of the jobs that were begun so far."""
+        text = self.file.read_text() if self.file.exists() else ""
+        return [line.split()[0] for line in text.splitlines()]
+
+
+def light_task(title: str) -> Task:
+    """Return a task whose job does what the title says."""
+    return Task(Job(title, "zinc", RunConfig()))
+
+
+class Lines:
+    """A watcher that keeps one line per ended run."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.most = 0
+
+    def update(self, running, queue) -> None:
+        """Note how many tasks run at once."""
+        self.most = max(self.most, len(running))
+
+    def ended(self, task, outcome, seconds) -> None:
+        """Note how a run ended."""
+        word = "failed" if outcome.failed else "done"
+        self.lines.append(f"{word} {task.job.title}: {outcome.text}")

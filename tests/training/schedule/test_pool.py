@@ -1,0 +1,73 @@
+import os
+
+import pytest
+
+from gnnak.errors import TrainingError
+from gnnak.training.processes import workers
+from gnnak.training.schedule import pool as pools
+from gnnak.training.schedule.pool import Pool
+from gnnak.training.schedule.queue import Queue
+from tests.training.schedule.light_jobs import Light, Lines, light_task
+
+pytestmark = pytest.mark.heavy
+
+
+def titles(jobs) -> list[str]:
+    return sorted(job.title for job in jobs)
+
+
+def test_a_pool_does_all_jobs_although_some_fail_or_are_killed(tmp_path):
+    light, lines = Light(tmp_path / "begun"), Lines()
+    names = ["a", "b", "c", "fail", "die-once", "die", "full"]
+    queue = Queue([light_task(name) for name in names])
+    result = Pool(queue, 2, light, tmp_path / "logs", lines).run()
+    assert titles(result.done) == ["a", "b", "c", "die-once", "full"]
+    assert titles(result.failed) == ["die", "fail"]
+    assert result.cut == result.waiting == []
+    begun = light.lines()
+    assert begun.count("a") == begun.count("fail") == 1
+    # A run whose process is killed is tried once more, in a new process.
+    assert begun.count("die-once") == begun.count("die") == 2
+    assert "failed fail: the reason" in lines.lines
+    died = next(line for line in lines.lines if line.startswith("failed die"))
+    assert "its process ended with exit code -9; see" in died
+    assert lines.most == 2
+    assert workers.MAIN not in os.environ
+
+
+def test_workers_take_run_after_run_and_stop_when_time_is_up(tmp_path):
+    light, lines = Light(tmp_path / "begun"), Lines()
+    queue = Queue([light_task("a"), light_task("b"), light_task("sleep")])
+    result = Pool(queue, 1, light, tmp_path / "logs", lines, seconds=12).run()
+    assert titles(result.done) == ["a", "b"]
+    assert titles(result.cut) == ["sleep"]
+    pids = {line.split()[1] for line in light.file.read_text().splitlines()}
+    assert len(pids) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids.pop()), 0)
+
+
+def test_jobs_are_not_begun_after_the_end(tmp_path):
+    light = Light(tmp_path / "begun")
+    queue = Queue([light_task("a")])
+    result = Pool(queue, 1, light, tmp_path / "logs", Lines(), seconds=0).run()
+    assert titles(result.waiting) == ["a"]
+    assert light.lines() == []
+
+
+def test_a_pool_ends_if_its_workers_cannot_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(pools, "work", os._exit)
+    queue = Queue([light_task("a")])
+    pool = Pool(queue, 1, Light(tmp_path / "begun"), tmp_path / "logs", Lines())
+    with pytest.raises(TrainingError, match="a worker process ended with exit code"):
+        pool.run()
+
+
+def test_the_memory_of_the_device_is_shared_after_that_of_the_workers(tmp_path):
+    queue = Queue([])
+    pool = Pool(queue, 2, Light(tmp_path / "begun"), tmp_path, Lines())
+    worker = pools._Worker("1", None, None)
+    pool._admit(worker, pools.Ready("a GPU", 100_000.0))
+    assert queue.megabytes == pools.SHARE * 100_000.0 - 2 * pools.CONTEXT_MB
+    pool._admit(worker, pools.Ready("a GPU", 50_000.0))
+    assert queue.megabytes > 80_000.0
