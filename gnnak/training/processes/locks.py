@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+
 from gnnak.errors import FileFormatError, TrainingError
 from gnnak.graphs.readers.files import make_folder
 
@@ -21,15 +23,26 @@ which process that is."""
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Context manager: no other process can lock the folder at the same time.
+def reserved(folder: Path) -> Iterator[None]:
+    """Context manager: no other run can use the folder at the same time.
 
-    Has no effect on file systems without locks, such as some network drives.
+    Of the processes of a run, only the main process locks the folder. Has no effect on
+    file systems without locks, such as some network drives.
 
     Raises:
-        TrainingError: If another run has locked the folder.
+        TrainingError: If another run uses the folder.
         FileFormatError: If the lock file cannot be written.
     """
+    rank: int = rank_zero_only.rank  # type: ignore[attr-defined]
+    if rank or os.environ.get("NODE_RANK", "0") != "0":
+        yield
+        return
+    with _locked_folder(folder):
+        yield
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
     path = make_folder(folder) / LOCK
     try:
         file = path.open("a+b", buffering=0)
