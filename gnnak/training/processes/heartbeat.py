@@ -64,7 +64,7 @@ class Listener:
 
     def __init__(self, interval: float) -> None:
         self._most = FROZEN_SECONDS / interval
-        self._heard: dict[int, tuple[int, int]] = {}
+        self._heard: dict[int, tuple[int | None, int]] = {}
 
     def is_frozen(self, rank: int) -> bool:
         """Return whether a process is frozen; call this at regular intervals.
@@ -77,7 +77,7 @@ class Listener:
             now = Path(os.environ[FOLDER], str(rank)).stat().st_mtime_ns
         except (KeyError, OSError):
             return False
-        before, calls = self._heard.get(rank, (now, 0))
+        before, calls = self._heard.get(rank, (None, 0))
         calls = calls + 1 if now == before else 0
         self._heard[rank] = now, calls
         return calls >= self._most
