@@ -17,6 +17,8 @@ CHECKSUM = "checksum"
 """The first key of every line."""
 BEGIN = b'{"checksum": "'
 """The first bytes of every line."""
+DIGITS = 16
+"""Number of hexadecimal digits of a checksum."""
 
 
 def to_line(record: Record) -> bytes:
@@ -25,9 +27,9 @@ def to_line(record: Record) -> bytes:
     Raises:
         ValueError: If the record contains NaN or infinite numbers.
     """
-    text = _plain_text(record)
-    with_checksum = {CHECKSUM: _checksum(text)} | json.loads(text)
-    return json.dumps(with_checksum).encode() + b"\n"
+    text = _plain_text(record).encode()
+    comma = b", " if record else b""
+    return BEGIN + _checksum(text) + b'"' + comma + text[1:] + b"\n"
 
 
 def from_line(line: bytes) -> Record:
@@ -43,7 +45,7 @@ def from_line(line: bytes) -> Record:
         raise ValueError("is not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
         raise ValueError("is not valid JSON") from error
-    return _checked(content)
+    return _checked(content, line)
 
 
 def whole_records(line: bytes) -> list[Record]:
@@ -63,14 +65,26 @@ def whole_records(line: bytes) -> list[Record]:
     return found
 
 
-def _checked(content: Any) -> Record:
-    """Return a record without its checksum, after verifying the checksum."""
+def _checked(content: Any, line: bytes = b"") -> Record:
+    """Return a record without its checksum, after verifying the checksum.
+
+    If the line is as `to_line` wrote it, the checksum is that of its bytes. Otherwise,
+    for example after another program has reformatted it, the record is written again.
+    """
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
-    if told is not None and told != _checksum(_plain_text(content)):
+    if told is None or told == _checksum_of_bytes(line):
+        return content
+    if told != _checksum(_plain_text(content).encode()).decode():
         raise ValueError("has a wrong checksum, so a value in it has changed")
     return content
+
+
+def _checksum_of_bytes(line: bytes) -> str:
+    """Return the checksum of the bytes of a line, without the checksum in it."""
+    before = len(BEGIN) + DIGITS + len(b'", ')
+    return _checksum(b"{" + line.strip()[before:]).decode()
 
 
 def _plain_text(record: Record) -> str:
@@ -78,8 +92,8 @@ def _plain_text(record: Record) -> str:
     return json.dumps(record, sort_keys=True, allow_nan=False)
 
 
-def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest()[:DIGITS].encode()
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -14,6 +14,8 @@ Check = Callable[[Any], bool]
 Schema = dict[str, Check]
 LARGEST = 1e300
 """Numbers of this size or more are not valid."""
+NUMBERS = {int, float}
+"""The types of numbers in JSON."""
 
 
 def is_text(value: Any) -> bool:
@@ -44,7 +46,9 @@ def is_count(value: Any) -> bool:
 
 def is_curve(value: Any) -> bool:
     """Return whether a value is a list of numbers that is not empty."""
-    return isinstance(value, list) and bool(value) and all(map(is_number, value))
+    if not isinstance(value, list) or not value or not set(map(type, value)) <= NUMBERS:
+        return False
+    return is_number(min(value)) and is_number(max(value))
 
 
 def is_group(value: Any) -> bool:

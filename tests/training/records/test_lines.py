@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,6 +43,17 @@ def test_from_line_gets_the_same_values_or_an_error_after_every_bit_flip():
         except ValueError:
             continue
         assert RECORD.items() <= found.items()
+
+
+def test_from_line_reads_lines_that_were_reformatted():
+    content = json.loads(to_line(RECORD))
+    backwards = dict(reversed(content.items()))
+    line = json.dumps(backwards, indent=1, ensure_ascii=False).replace("\n", " ")
+    assert from_line(line.encode()) == RECORD
+
+
+def test_from_line_reads_an_empty_record():
+    assert from_line(to_line({})) == {}
 
 
 def test_from_line_reads_lines_without_a_checksum():
