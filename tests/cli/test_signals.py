@@ -197,7 +197,7 @@ def test_train_of_two_processes_ends_with_a_sentence_if_one_is_lost(
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
 def test_train_goes_on_after_a_worker_was_killed(tmp_path):
-    few = (*TRAIN, "--set", "train.epochs=300", "--devices", "2")
+    few = (*TRAIN, "--set", "train.epochs=60", "--devices", "2")
     process = start(tmp_path, *few)
     wait_for(lambda: last_checkpoints(tmp_path))
     (worker,) = set(members(process.pid)) - {process.pid}
@@ -209,7 +209,7 @@ def test_train_goes_on_after_a_worker_was_killed(tmp_path):
     _, err = end(process)
     assert process.returncode == 0, err
     (record,) = records(tmp_path)
-    assert (record["epochs"], record["processes"]) == (300, 2)
+    assert (record["epochs"], record["processes"]) == (60, 2)
 
 
 def test_train_of_two_processes_runs_every_fold_once(tmp_path):
