@@ -18,6 +18,9 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
+ADDED = ("train.recalibrate",)
+"""Options that were added after records of runs had been written. An option of these
+that has its default value is left out of hashes, so that older records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -70,6 +73,9 @@ class TrainConfig:
     precision: Precision = "32"
     """Floating-point precision: `32` (float32), `64` (float64), or automatic mixed
     precision with `bf16` (bfloat16) or `16` (float16)."""
+    recalibrate: bool = False
+    """Whether the statistics of batch norms are recomputed from all training graphs
+    before each evaluation; False = moving averages over the last training steps."""
     seed: int = 0
     """Seed of all randomness in training: initial weights, order of graphs, dropout
     and the subgraphs that SubgraphDrop samples."""
@@ -133,10 +139,11 @@ class RunConfig:
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:
-        options = self.to_dict()
-        for key in without:
+        options, defaults = self.to_dict(), RunConfig().to_dict()
+        for key in without + ADDED:
             part, name = key.split(".")
-            del options[part][name]
+            if key in without or options[part][name] == defaults[part][name]:
+                del options[part][name]
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

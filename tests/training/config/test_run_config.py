@@ -29,3 +29,12 @@ def test_subgraphs_are_egonets_or_walks():
     assert RunConfig().model.subgraphs.build() == EgoNets(3)
     walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})
     assert walks.model.subgraphs.build() == RandomWalks(4, 5)
+
+
+def test_hash_leaves_out_added_options_at_their_default():
+    plain = RunConfig()
+    assert plain.hash() == "2ee2f5460ce5"
+    assert change(plain, {"train.recalibrate": False}).hash() == plain.hash()
+    changed = change(plain, {"train.recalibrate": True})
+    assert changed.hash() != plain.hash()
+    assert changed.cell(("train.recalibrate",)) == plain.cell(("train.recalibrate",))
