@@ -5,16 +5,16 @@ hand. Run `make tables`.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
 from benchmarks.markdown import RESULTS, markdown
-from gnnak.report.lookup import RunRecords
-from gnnak.report.paper import load_table, table_names
-from gnnak.report.tables import fill_from_folder, fill_table
+from benchmarks.paper_tables import agreement_summary, paper_tables
+from gnnak.report.paper import load_table
+from gnnak.report.tables import fill_from_folder
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.records.results import Record, read_records
 
@@ -94,37 +94,6 @@ def _is_zinc(record: Record) -> bool:
     return record["cell"] == load_experiment("zinc").config.cell()
 
 
-def reproduced() -> str:
-    """Render our score and the paper's for all runs of the paper that have records.
-
-    A config that occurs in several of the paper's tables is shown once.
-    """
-    return _cells(table_names(), lambda row: True)
-
-
-def reproduced_short() -> str:
-    """Render the rows of GIN and GIN-AK+ in the paper's two main tables."""
-    return _cells(["simulation", "real-world"], {"GIN", "GIN-AK+"}.__contains__)
-
-
-def _cells(names: Iterable[str], is_wanted: Callable[[str], bool]) -> str:
-    records, rows, seen = RunRecords.read(RESULTS), [], set()
-    for name in names:
-        for line in fill_table(load_table(name), records).rows:
-            for filled in line:
-                plan, found = filled.cell.plan, filled.summary
-                if plan is None or found is None or plan.config.cell() in seen:
-                    continue
-                if not is_wanted(filled.cell.row):
-                    continue
-                seen.add(plan.config.cell())
-                title = [filled.cell.column, filled.cell.row]
-                paper = filled.cell.paper or ""
-                note = found.note or f"all {found.runs}"
-                rows.append([*title, filled.ours, paper, note])
-    return markdown(["task", "model", "ours", "paper", "runs"], rows)
-
-
 def dataset_statistics() -> str:
     """Render the statistics of the data sets, with the paper's numbers in brackets."""
     filled = fill_from_folder(load_table("datasets"), RESULTS)
@@ -168,13 +137,12 @@ TABLES: dict[str, Callable[[], str]] = {
         drop_long,
         drop_shares,
         drop_quality,
-        reproduced,
-        reproduced_short,
         dataset_statistics,
         wl_small,
         wl_speed,
+        agreement_summary,
     )
-}
+} | paper_tables()
 
 
 def render(text: str) -> str:

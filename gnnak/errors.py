@@ -18,6 +18,10 @@ class SubgraphError(GnnakError, ValueError):
     """A `RootedSubgraphs` object is malformed, missing, or does not fit the graph."""
 
 
+class SizeError(SubgraphError):
+    """The rooted subgraphs would take more memory than is free or allowed."""
+
+
 class CoverageError(GnnakError, ValueError):
     """SubgraphDrop cannot sample subgraphs with the given options or inputs."""
 
@@ -27,7 +31,7 @@ class OptionError(GnnakError, ValueError):
 
 
 class WidthError(GnnakError, ValueError):
-    """A module or tensor has a wrong number of channels, or a wrong shape or dtype."""
+    """A module or tensor has a wrong number of channels, shape, dtype or device."""
 
 
 class EdgeAttrError(GnnakError, ValueError):

@@ -1,13 +1,14 @@
 """One model in several threads gives what it gives batch by batch."""
 
 import copy
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch_geometric.nn import GIN
 
-from gnnak import EgoNets, uplift
+from gnnak import EgoNets, RandomWalks, SubgraphDrop, uplift
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
@@ -50,6 +51,33 @@ def test_an_uplifted_model_in_four_threads_gives_what_it_gives_alone():
             return net(table[batch.x[:, 0]], batch.edge_index)
 
     assert_same_in_threads(call)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_hops": 2, "drop": SubgraphDrop("random", 1)},
+        {"num_hops": RandomWalks(length=3, repeats=2)},
+    ],
+    ids=["drop", "walks"],
+)
+def test_layers_share_a_sample_of_their_own_graph_in_every_thread(options):
+    net = uplift(GIN(8, 8, num_layers=3), **options).train()
+    table = torch.randn(8, 8)
+    seen = threading.local()
+    for conv in net.convs:
+        conv.layer.register_forward_pre_hook(
+            lambda _, arguments: seen.subgraphs.append(arguments[1])
+        )
+
+    def call(batch):
+        seen.subgraphs = []
+        net(table[batch.x[:, 0]], batch.edge_index).sum().backward()
+        first, *others = seen.subgraphs
+        first.check(batch.edge_index, batch.num_nodes)
+        return len(others) == 2 and all(other is first for other in others)
+
+    assert all(in_threads(call, batches(THREADS * 20)))
 
 
 @pytest.mark.parametrize("name", ["gin-ak+", "gin-ak+-s", "gcn-ak"])

@@ -51,6 +51,14 @@ def extract(
     channels: Annotated[
         int, typer.Option(min=1, help="Hidden channels of the model.")
     ] = 128,
+    copy_limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Refuse a graph whose subgraphs have more nodes and edges in total.",
+            show_default="as many as fit into memory",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the sampled graphs and of the walks.")
     ] = 0,
@@ -76,7 +84,11 @@ def extract(
         from gnnak.datasets import find_entry
         from gnnak.subgraphs import EgoNets, RandomWalks
 
-    extractor = RandomWalks(steps, count) if walks else EgoNets(hops)
+    extractor = (
+        RandomWalks(steps, count, copy_limit=copy_limit)
+        if walks
+        else EgoNets(hops, copy_limit=copy_limit)
+    )
     entry = find_entry(name)
     with loading(1, seed, data_dir) as load:
         dataset = load(entry)

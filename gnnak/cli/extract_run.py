@@ -48,12 +48,7 @@ def measure(
         transient=True,
         disable=not console.is_terminal,
     )
-    found = list(bar)
-    return SubgraphSizes(
-        torch.cat([chunk.nodes for chunk in found]),
-        torch.cat([chunk.copies for chunk in found]),
-        torch.cat([chunk.edge_copies for chunk in found]),
-    )
+    return SubgraphSizes.join(list(bar))
 
 
 def summary(

@@ -4,12 +4,13 @@ A node copy is a node as seen in one rooted subgraph: a node that is in three ro
 subgraphs has three node copies. Edge copies are edges as seen in one rooted subgraph.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs.extractors import Extractor
@@ -43,6 +44,15 @@ class SubgraphSizes:
     edge_copies: Tensor
     """[g], int64: number of edge copies of each graph: the sum of the numbers of edges
     of its rooted subgraphs."""
+
+    @staticmethod
+    def join(parts: "Sequence[SubgraphSizes]") -> "SubgraphSizes":
+        """Return the sizes of several groups of graphs, one group after the other."""
+        return SubgraphSizes(
+            torch.cat([part.nodes for part in parts]),
+            torch.cat([part.copies for part in parts]),
+            torch.cat([part.edge_copies for part in parts]),
+        )
 
     def training_bytes(
         self,
@@ -90,12 +100,30 @@ def subgraph_sizes(
         The sizes of the rooted subgraphs of the next `CHUNK` graphs, in order.
     """
     for first in range(0, len(store), CHUNK):
-        batch = store[slice(first, min(first + CHUNK, len(store)))]
+        chunk = store.subset(slice(first, min(first + CHUNK, len(store))))
+        yield _measure(chunk, extractor, generator)
+
+
+def _measure(
+    store: GraphStore, extractor: Extractor, generator: torch.Generator | None
+) -> SubgraphSizes:
+    """Extract the rooted subgraphs of all graphs of a store, and count nodes and edges.
+
+    If all graphs together have too many copies for the memory, the store is halved.
+    """
+    batch = store.union()
+    try:
         found = extractor(batch.edge_index, batch.num_nodes, generator)
-        graph = batch.batch.index_select(0, found.node)
-        at_edge = graph.index_select(0, found.edge_index[0])
-        yield SubgraphSizes(
-            batch.ptr.diff(),
-            counts_of(graph, batch.num_graphs),
-            counts_of(at_edge, batch.num_graphs),
-        )
+    except SizeError:
+        if len(store) == 1:
+            raise
+        half = len(store) // 2
+        halves = store.subset(slice(0, half)), store.subset(slice(half, len(store)))
+        return SubgraphSizes.join([_measure(h, extractor, generator) for h in halves])
+    graph = batch.batch.index_select(0, found.node)
+    at_edge = graph.index_select(0, found.edge_index[0])
+    return SubgraphSizes(
+        batch.ptr.diff(),
+        counts_of(graph, batch.num_graphs),
+        counts_of(at_edge, batch.num_graphs),
+    )

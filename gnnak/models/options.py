@@ -17,8 +17,8 @@ from gnnak.typing import check_choice, check_count
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    `num_hops` is used only if `kind` is "egonets"; the fields after it are used only if
-    `kind` is "walks".
+    `num_hops` is used only if `kind` is "egonets"; `length`, `repeats`, `p` and `q` are
+    used only if `kind` is "walks".
     """
 
     kind: Literal["egonets", "walks"] = "egonets"
@@ -34,6 +34,10 @@ class SubgraphOptions:
     """For walks: the return parameter of node2vec."""
     q: float = 1.0
     """For walks: the in-out parameter of node2vec."""
+    copy_limit: int | None = None
+    """The largest number of node copies and edge copies of a batch together (nodes and
+    edges, counted in each subgraph). A batch with more is refused. None = as many as
+    fit into the free memory of the device."""
 
     def __post_init__(self) -> None:
         check_choice("model.subgraphs.kind", self.kind, ("egonets", "walks"))
@@ -41,8 +45,9 @@ class SubgraphOptions:
     def build(self) -> Extractor:
         """Build the extractor of rooted subgraphs that these options describe."""
         if self.kind == "egonets":
-            return EgoNets(self.num_hops)
-        return RandomWalks(self.length, self.repeats, self.p, self.q)
+            return EgoNets(self.num_hops, copy_limit=self.copy_limit)
+        walks = (self.length, self.repeats, self.p, self.q)
+        return RandomWalks(*walks, copy_limit=self.copy_limit)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gnnak.errors import SubgraphError, WidthError
+from gnnak.errors import EdgeAttrError, SubgraphError, WidthError
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -18,21 +18,23 @@ def check_states(x: Tensor, channels: int) -> None:
 
 
 def check_subgraphs(
-    subgraphs: RootedSubgraphs, num_nodes: int, edge_attr: Tensor | None
+    subgraphs: RootedSubgraphs, x: Tensor, edge_attr: Tensor | None
 ) -> None:
-    """Raise an error unless the subgraphs fit the nodes and the edge attributes.
+    """Raise an error unless the subgraphs fit the node states and edge attributes.
 
     Args:
         subgraphs: One rooted subgraph per node, or the sample of these subgraphs that
             `SubgraphDrop` returns.
-        num_nodes: Number of nodes, n.
+        x: Node states, [n, c].
         edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
 
     Raises:
-        SubgraphError: If `subgraphs` is not a `RootedSubgraphs` object, or belongs to a
-            graph with another number of nodes.
-        EdgeAttrError: If `edge_attr` does not have one row per edge.
+        SubgraphError: If `subgraphs` is not a `RootedSubgraphs` object, belongs to a
+            graph with another number of nodes, or is on another device than `x`.
+        EdgeAttrError: If `edge_attr` does not have one row per edge, is a sparse
+            tensor, or is on another device than `x`.
     """
+    num_nodes = x.size(0)
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(
             f"subgraphs is a {type(subgraphs).__name__}; give the result of "
@@ -44,8 +46,26 @@ def check_subgraphs(
             f"there are {subgraphs.num_subgraphs} rooted subgraphs for {num_nodes} "
             "nodes; extract one for every node of this batch."
         )
+    if subgraphs.device != x.device:
+        raise SubgraphError(
+            f"the subgraphs are on {subgraphs.device}, but x is on {x.device}; move "
+            f"them with subgraphs.to('{x.device}')."
+        )
     if edge_attr is not None:
         subgraphs.check_edge_attr(edge_attr)
+        _check_edge_device(edge_attr, x.device)
+
+
+def _check_edge_device(edge_attr: Tensor, device: torch.device) -> None:
+    if edge_attr.layout != torch.strided:
+        raise EdgeAttrError(
+            f"edge_attr has the layout {edge_attr.layout}; convert it with .to_dense()."
+        )
+    if edge_attr.device != device:
+        raise EdgeAttrError(
+            f"edge_attr is on {edge_attr.device}, but x is on {device}; move it with "
+            f"edge_attr.to('{device}')."
+        )
 
 
 def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.errors import OptionError, WidthError
+from gnnak.nn.finite import is_finite, warn_not_finite
 from gnnak.nn.mlp import dense_block
 from gnnak.nn.padding import RowAxis
 from gnnak.nn.segment import lookup
@@ -195,11 +196,15 @@ class ContinuousEncoder(nn.Module):
         rows: Whether the features are those of nodes or of edges; see `BatchNorm`.
     """
 
+    warned = False
+    """Whether this encoder has warned of features that are NaN or infinite."""
+
     def __init__(
         self, in_channels: int, channels: int, rows: RowAxis = "nodes"
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
+        self.rows = rows
         self.block = dense_block(in_channels, channels, rows)
 
     def forward(self, values: Tensor | None, num_rows: int) -> Tensor:
@@ -231,7 +236,16 @@ class ContinuousEncoder(nn.Module):
                 f"continuous features are {_shown(values)}; give real numbers of shape "
                 f"{list(shape)}."
             )
+        self._warn_if_not_finite(values)
         return values.to(next(self.block.parameters()).dtype)
+
+    def _warn_if_not_finite(self, values: Tensor) -> None:
+        """Warn once of features that are NaN or infinite; not checked on a GPU."""
+        if self.warned or values.is_cuda or torch.compiler.is_compiling():
+            return
+        if not is_finite(values):
+            self.warned = True
+            warn_not_finite(f"the feature matrix of the {self.rows}", values)
 
 
 def _as_columns(values: Tensor | None) -> Tensor | None:

@@ -15,6 +15,7 @@ from gnnak.nn.encodings import (
     context_encoding,
     subgraph_encoding,
 )
+from gnnak.nn.failures import EXPLAINED, explanation, first_weight
 from gnnak.nn.fuse import make_fuse
 from gnnak.nn.gates import HopTable, make_gates
 from gnnak.nn.mlp import make_transforms
@@ -53,6 +54,8 @@ class GNNAK(nn.Module):
 
     The base GNN gets $[h_i \,\Vert\, \mathbf{d}_{i|j}]$ as the state of node $i$ in
     $\text{Sub}[j]$. A node as it occurs in one rooted subgraph is called a node copy.
+
+    The weights of the layer take the dtype and the device of the base GNN's weights.
 
     For GNN-AK, which uses no distances, no gates (the sigmoids) and no context, set
     `hop_channels=0, encodings=("centroid", "subgraph")`.
@@ -133,6 +136,11 @@ class GNNAK(nn.Module):
         self.gates = make_gates(gated, hop_channels, out_channels)
         self.transforms = make_transforms(transformed, out_channels, options.mlp_layers)
         self.fuse = make_fuse(options, len(self.encodings), out_channels)
+        weight = first_weight(gnn)
+        if weight is not None:
+            for part in self.children():
+                if part is not gnn:
+                    part.to(weight.device, weight.dtype)
 
     def forward(
         self,
@@ -153,6 +161,20 @@ class GNNAK(nn.Module):
             New node states, [n, out_channels].
         """
         self.check(x, subgraphs, edge_attr)
+        try:
+            return self._new_states(x, subgraphs, edge_attr)
+        except EXPLAINED as error:
+            width = self.in_channels
+            if self.hop == "concat":
+                width += self.options.hop_channels
+            found = explanation(error, self.calling, self.gnn, x, edge_attr, width)
+            if found is None:
+                raise
+            raise found from error
+
+    def _new_states(
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+    ) -> Tensor:
         with on_copies(subgraphs):
             if self.max_copies is None or not can_slice(self, subgraphs):
                 encodings = self.encode(x, subgraphs, edge_attr, self.reduce)
@@ -174,11 +196,13 @@ class GNNAK(nn.Module):
         Raises:
             WidthError: If `x` is not a floating-point tensor [n, in_channels].
             SubgraphError: If the subgraphs belong to a graph with another number of
-                nodes, or a node is farther than `max_hops` from the root.
-            EdgeAttrError: If `edge_attr` does not have one row per edge.
+                nodes, are on another device, or a node is farther than `max_hops` from
+                the root.
+            EdgeAttrError: If `edge_attr` does not have one row per edge, or is on
+                another device.
         """
         check_states(x, self.in_channels)
-        check_subgraphs(subgraphs, x.size(0), edge_attr)
+        check_subgraphs(subgraphs, x, edge_attr)
         if self.hop_table is not None:
             check_hops(subgraphs, self.max_hops)
 

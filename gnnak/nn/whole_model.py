@@ -4,16 +4,17 @@ import copy
 from collections.abc import Callable
 from typing import Unpack
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.nn import MessagePassing
 
-from gnnak.errors import GraphError, OptionError
+from gnnak.errors import OptionError
 from gnnak.nn.calling import own_widths, try_out
-from gnnak.nn.calling.signature import EDGE_ARGUMENTS, argument_names, check_module
+from gnnak.nn.calling.signature import check_module
 from gnnak.nn.calling.widths import node_widths
+from gnnak.nn.failures import first_weight
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.uplift import GNNAK
+from gnnak.nn.uplifted_conv import UpliftedConv
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
@@ -33,8 +34,9 @@ def uplift(
     The copy is called exactly like `model`, on the same batches. Each conv (any PyG
     `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
     layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
-    all layers. Egonets are also reused in later forward passes that get the same
-    `edge_index` tensor object with the same values.
+    all layers. Egonets are also reused in later forward passes on equal edges. New
+    weights take the dtype and the device of the conv's weights, or of the first weight
+    of `model` if the conv has none.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -47,6 +49,7 @@ def uplift(
             uses; None = use all subgraphs. Evaluation always uses all subgraphs.
         changes: Options that differ from `options`, such as `reduce="mean"`.
 
+    >>> import torch
     >>> from torch_geometric.nn import GIN
     >>> net = uplift(GIN(16, 64, num_layers=2), num_hops=2)
     >>> net(torch.rand(3, 16), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
@@ -55,6 +58,11 @@ def uplift(
     check_module("the model", model)
     options = LayerOptions.resolve(options, changes)
     extractor = num_hops if isinstance(num_hops, Extractor) else EgoNets(num_hops)
+    if drop is not None and not isinstance(drop, SubgraphDrop):
+        raise OptionError(
+            f"drop is {drop!r}; give a SubgraphDrop, such as "
+            "gnnak.SubgraphDrop('random', min_coverage=3), or None."
+        )
     shared = SharedSubgraphs(extractor, drop)
 
     def wrap(conv: MessagePassing) -> UpliftedConv:
@@ -67,8 +75,11 @@ def uplift(
             hop="add",
             options=options,
         )
+        if weight is not None and first_weight(conv) is None:
+            layer.to(weight.device, weight.dtype)
         return UpliftedConv(layer, shared)
 
+    weight = first_weight(model)
     model = copy.deepcopy(model)
     if isinstance(model, MessagePassing):
         uplifted: nn.Module = wrap(model)
@@ -76,6 +87,7 @@ def uplift(
         _replace_convs(model, wrap)
         uplifted = model
     uplifted.register_forward_pre_hook(shared.begin_pass)
+    uplifted.register_forward_hook(shared.end_pass, always_call=True)
     return uplifted
 
 
@@ -130,83 +142,3 @@ def _widths(conv: MessagePassing) -> tuple[int, int]:
             "gnnak.GNNAK(conv, in_channels, out_channels, hop='add') by hand."
         )
     return declared[0], try_out(conv, declared[0], f"as {name} declares").out_channels
-
-
-class UpliftedConv(nn.Module):
-    """A `GNNAK` layer that takes the same arguments as its base GNN, a PyG conv.
-
-    `uplift` replaces each conv of a model by such a layer.
-
-    Args:
-        layer: The layer, with the conv as its base GNN.
-        shared: Extracts the subgraphs once per forward pass, for all layers of a model.
-    """
-
-    def __init__(self, layer: GNNAK, shared: SharedSubgraphs) -> None:
-        super().__init__()
-        self.layer = layer
-        self.shared = shared
-        self.arguments = argument_names(layer.gnn)
-
-    @property
-    def in_channels(self) -> int:
-        """Width of the input node states."""
-        return self.layer.in_channels
-
-    @property
-    def out_channels(self) -> int:
-        """Width of the output node states."""
-        return self.layer.out_channels
-
-    def forward(
-        self, x: Tensor, edge_index: Tensor, *args: object, **options: object
-    ) -> Tensor:
-        """Compute new node states, [n, out_channels].
-
-        Besides `x` and `edge_index`, the layer takes `edge_attr` or `edge_weight` if
-        the conv reads this argument. `batch` and `batch_size` are accepted and ignored.
-        Any other argument raises an error.
-
-        Args:
-            x: Node states, [n, in_channels].
-            edge_index: Directed edges, [2, e].
-            args: Further positional arguments, in the order of the conv's signature.
-            options: Further keyword arguments.
-        """
-        for name, value in (("x", x), ("edge_index", edge_index)):
-            if not isinstance(value, Tensor) or value.layout != torch.strided:
-                raise GraphError(
-                    f"{name} is a {type(value).__name__}; an uplifted conv takes one "
-                    "tensor of node states and one edge_index tensor [2, e]."
-                )
-        edge_attr = self._edge_attr(args, options)
-        subgraphs = self.shared.get(edge_index, x.size(0), self.training)
-        return self.layer(x, subgraphs, edge_attr)
-
-    def _edge_attr(
-        self, args: tuple[object, ...], options: dict[str, object]
-    ) -> Tensor | None:
-        """Return the value of `edge_attr` or `edge_weight`; None if neither is given.
-
-        Raises:
-            OptionError: If both are given, or if another argument than `batch` and
-                `batch_size` is given.
-        """
-        named = dict(zip(self.arguments[2:], args, strict=False)) | options
-        named.pop("batch", None)
-        named.pop("batch_size", None)
-        given = {name: value for name, value in named.items() if value is not None}
-        known = [name for name in given if name in EDGE_ARGUMENTS]
-        if len(given) != len(known) or len(known) > 1:
-            raise OptionError(
-                f"an uplifted {self.layer.calling.name} takes edge_attr or edge_weight "
-                f"in addition to x and edge_index, but got {', '.join(given)}."
-            )
-        return given[known[0]] if known else None  # type: ignore[return-value]
-
-    def reset_parameters(self) -> None:
-        """Initialise all weights of the layer, including those of the conv."""
-        for module in self.layer.modules():
-            reset = getattr(module, "reset_parameters", None)
-            if module is not self.layer and callable(reset):
-                reset()

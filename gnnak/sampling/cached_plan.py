@@ -30,6 +30,9 @@ CHUNK = 2**22
 for one chunk at a time, to bound the memory. If the sampling strategy needs no
 distances between nodes, every node counts as 16 pairs."""
 
+NODE_ROWS = 5
+"""Number of rows of `CachedPlans.nodes` without distances."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CachedPlans:
@@ -53,14 +56,15 @@ class CachedPlans:
     nodes: Tensor
     """[5, n] or [7, n], int32: the fields of `Plan` that have one entry per node, one
     field per row: `component`, `by_component.order`, `held`, `near.start`, `near.count`
-    and, only if the sampling strategy needs distances between nodes, `distances.start`
-    and `distances.place`."""
+    and, only if distances between nodes are cached, `distances.start` and
+    `distances.place`."""
     near: Tensor
     """The neighbours of the nodes of all graphs: the field `near.place` of `Plan`,
     concatenated over all graphs."""
     hop: Tensor | None
     """Distances between nodes: the field `distances.hop` of `Plan`, concatenated over
-    all graphs. None if the sampling strategy needs no distances."""
+    all graphs. None if the sampling strategy needs no distances, or if a connected
+    component is large (see `Plan.is_large`)."""
     largest: int
     """Number of nodes of the largest connected component of all graphs."""
 
@@ -163,8 +167,11 @@ def cache_plans(
         if plan.distances is not None:
             tables.append(plan.distances.hop)
         before = sum(map(len, tables)), before[1] + plan.near.place.numel()
+    # Distances are used only if no chunk has a large connected component.
+    hop = torch.cat(tables) if len(tables) == len(parts) else None
+    if hop is None:
+        parts = [(*part[:2], part[2][:NODE_ROWS], part[3]) for part in parts]
     joined = [torch.cat(part, dim=-1) for part in zip(*parts, strict=True)]
-    hop = torch.cat(tables) if tables else None
     num_components, sizes, nodes, near = joined
     return CachedPlans(store, num_components, sizes, nodes, near, hop, largest)
 

@@ -98,7 +98,8 @@ class SubgraphDrop:
             plan: The sampling plan of this batch, as returned by the method `plan`.
             generator: Source of randomness; PyTorch's default generator if None.
         """
-        if self.strategy == "farthest" and plan.distances is None:
+        lacks_distances = self.strategy == "farthest" and plan.distances is None
+        if lacks_distances and not plan.is_large(subgraphs):
             raise CoverageError(
                 "the plan has no distances; make it with SubgraphDrop('farthest').plan."
             )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.groups import Groups
 
 
@@ -28,6 +28,22 @@ class Near:
     count: Tensor
     """[n]: number of neighbours of each node; a node with a self loop is its own
     neighbour."""
+
+    def nodes(self, component: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+        """Return the neighbours of all nodes as node numbers, in CSR form.
+
+        Args:
+            component: The connected component of each node, [n].
+            groups: The nodes grouped by component, in CSR form.
+
+        Returns:
+            Where the neighbours of each node start, [n + 1], and the neighbours.
+        """
+        assert groups.order is not None, "nodes are grouped by a sort"
+        of, entry = ragged_ranges(self.start, self.count)
+        first = groups.ptr.index_select(0, component.index_select(0, of))
+        place = first + self.place.index_select(0, entry)
+        return pointers(self.count), groups.order.index_select(0, place)
 
 
 def near_places(edge_index: Tensor, component: Tensor, groups: Groups) -> Near:

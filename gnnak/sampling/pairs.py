@@ -7,10 +7,14 @@ from torch import Tensor
 
 from gnnak.errors import CoverageError
 from gnnak.graphs.adjacency import Neighbors, incoming
-from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
+from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 
 MAX_PAIRS = 1 << 28
 """Maximal number of node pairs whose distances are computed: 1 GiB of int32."""
+
+CHUNK = 1 << 21
+"""Approximate number of edges that are followed at a time. This bounds the temporary
+memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +79,7 @@ def pair_distances(edge_index: Tensor, component: Tensor, count: int) -> PairDis
     if pairs > MAX_PAIRS:
         raise CoverageError(
             f"farthest sampling needs the distances of {pairs:,} pairs of nodes, more "
-            f"than {MAX_PAIRS:,}; use 'random' or 'min-set-cover', or smaller graphs."
+            f"than {MAX_PAIRS:,}; use 'random' or 'min-set-cover', or smaller batches."
         )
     nodes = torch.arange(num_nodes, device=edge_index.device)
     order = torch.argsort(component, stable=True)
@@ -100,11 +104,38 @@ def _search(table: PairDistances, neighbors: Neighbors) -> None:
     start = frontier = torch.arange(size, device=table.hop.device)
     table.hop[table.at(start, frontier)] = 0
     for distance in range(1, size):
-        row, entry = ragged_ranges(*neighbors.rows(frontier))
-        reached, reached_from = neighbors.node[entry], start[row]
-        new = (table.between(reached_from, reached) < 0).nonzero().flatten()
-        if not new.numel():
+        cuts = chunk_cuts(neighbors.rows(frontier)[1], CHUNK)
+        parts = []
+        for ends in zip(
+            torch.tensor_split(start, cuts),
+            torch.tensor_split(frontier, cuts),
+            strict=True,
+        ):
+            key = _next_pairs(*ends, table, neighbors)
+            table.hop[table.at(key // size, key % size)] = distance
+            parts.append(key)
+        key = torch.cat(parts) if len(parts) > 1 else parts[0]
+        if not key.numel():
             break
-        key = torch.unique(reached_from[new] * size + reached[new])
         start, frontier = key // size, key % size
-        table.hop[table.at(start, frontier)] = distance
+
+
+def _next_pairs(
+    start: Tensor, frontier: Tensor, table: PairDistances, neighbors: Neighbors
+) -> Tensor:
+    """Follow all edges of a frontier; return the pairs that have no distance yet.
+
+    Args:
+        start: The start node of each pair of the frontier.
+        frontier: The node that was reached from it.
+        table: The distances found so far; -1 where there is none.
+        neighbors: The edges, in both directions.
+
+    Returns:
+        The new pairs of a start node u and a node v reached, as sorted integers
+        `u * n + v` without repeats, where n is the number of nodes.
+    """
+    row, entry = ragged_ranges(*neighbors.rows(frontier))
+    reached, reached_from = neighbors.node[entry], start[row]
+    new = (table.between(reached_from, reached) < 0).nonzero().flatten()
+    return torch.unique(reached_from[new] * neighbors.num_nodes + reached[new])

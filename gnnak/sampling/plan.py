@@ -1,6 +1,6 @@
 """The sampling plan: what SubgraphDrop computes for a batch before it samples."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -11,6 +11,9 @@ from gnnak.sampling.near import Near, near_places
 from gnnak.sampling.pairs import PairDistances, pair_distances
 from gnnak.subgraphs.groups import Groups, group
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+LARGE = 256
+"""A connected component with more nodes than this is large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,19 @@ class Plan:
     """The neighbours of each node; a neighbour is given by its position among the nodes
     of its connected component."""
     distances: PairDistances | None = None
-    """Shortest-path distances between nodes; None if the strategy is not "farthest"."""
+    """Shortest-path distances between nodes. None if the strategy is not "farthest", or
+    if `is_large`: then the distances are searched for while subgraphs are sampled."""
+
+    def is_large(self, subgraphs: RootedSubgraphs) -> bool:
+        """Return whether subgraphs are sampled with a heap; see `gnnak.sampling.heap`.
+
+        They are if a connected component has more than `LARGE` nodes, and all nodes of
+        a subgraph are in the connected component of its root.
+
+        Args:
+            subgraphs: The rooted subgraphs of the batch, one for every node.
+        """
+        return self.largest > LARGE and inside_components(subgraphs, self.component)
 
     @property
     def num_nodes(self) -> int:
@@ -55,19 +70,33 @@ def make_plan(
         edge_index: The batch's edges, [2, e].
         num_nodes: Number of nodes, n.
         distances: True to compute the distances between nodes too; only farthest
-            sampling needs them.
+            sampling needs them. They are not computed for large components.
     """
     component, count = components(edge_index, num_nodes)
     groups = group(component, count)
-    return Plan(
+    plan = Plan(
         component,
         count,
         groups,
         int(groups.ptr.diff().max()) if count else 0,
         counts_of(subgraphs.node, num_nodes),
         near_places(edge_index, component, groups),
-        pair_distances(edge_index, component, count) if distances else None,
     )
+    if not distances or plan.is_large(subgraphs):
+        return plan
+    return replace(plan, distances=pair_distances(edge_index, component, count))
+
+
+def inside_components(subgraphs: RootedSubgraphs, component: Tensor) -> bool:
+    """Return whether all nodes of each subgraph are in the component of its root.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        component: The connected component of each node, [n].
+    """
+    of_root = component.index_select(0, subgraphs.root)
+    of_copy = of_root.index_select(0, subgraphs.subgraph)
+    return torch.equal(component.index_select(0, subgraphs.node), of_copy)
 
 
 def best_of_each(score: Tensor, group: Tensor, num_groups: int) -> Tensor:

@@ -6,6 +6,7 @@ from torch import Tensor
 from gnnak.graphs.adjacency import incoming
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.induce import with_edges
 
@@ -37,4 +38,5 @@ def sample_egonets(
     """
     neighbors = incoming(edge_index, num_nodes)
     sampled = drop(extractor.without_edges(neighbors), edge_index, generator)
-    return with_edges(sampled, neighbors)
+    limit = CopyLimit(extractor.copy_limit, edge_index.device)
+    return with_edges(sampled, neighbors, limit)

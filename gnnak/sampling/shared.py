@@ -1,25 +1,36 @@
 """Extract and sample subgraphs once per forward pass, for all layers of a model."""
 
-import threading
 import weakref
 
 import torch
 from torch import Tensor
 
+from gnnak.errors import SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.sampling.plan import Plan
+from gnnak.sampling.graph_cache import CachedGraph
+from gnnak.sampling.passes import ThreadState
+from gnnak.sampling.replay import (
+    MAX_CALLS,
+    Replay,
+    Sample,
+    key_of,
+    random_state,
+    set_random_state,
+)
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class SharedSubgraphs:
-    """A cache of rooted subgraphs that all layers share in one forward pass.
+    """Rooted subgraphs that all layers of a model share in one forward pass.
 
     The first layer that calls `get` extracts and samples the subgraphs; the other
-    layers get them from the cache. Egonets stay in the cache across forward passes, as
-    long as `get` is called with the same, unmodified `edge_index` tensor. Sampled
-    subgraphs and random-walk subgraphs are discarded when the next forward pass begins.
-    Each thread has its own cache.
+    layers get the same ones. Egonets stay in the cache across forward passes, as long
+    as `get` is called with equal edges. Subgraphs that are random in training are
+    sampled once per forward pass. A forward pass is a call of the model, between
+    `begin_pass` and `end_pass`. If layers are called outside of the model's call, a new
+    forward pass begins when a layer is called for the second time. Each thread has its
+    own forward passes and its own cache.
 
     Args:
         extractor: Extracts the subgraphs.
@@ -30,29 +41,46 @@ class SharedSubgraphs:
     def __init__(self, extractor: Extractor, drop: SubgraphDrop | None = None) -> None:
         self.extractor = extractor
         self.drop = drop
-        self._of_thread = threading.local()
-
-    @property
-    def _cache(self) -> "_Cache":
-        """The cache of the calling thread; created at first use."""
-        if not hasattr(self._of_thread, "cache"):
-            self._of_thread.cache = _Cache()
-        return self._of_thread.cache
+        self._of_thread = ThreadState()
+        self._replay = Replay()
 
     def forget(self) -> None:
         """Clear the cache of the calling thread."""
-        self._cache.clear()
+        self._of_thread.cache.clear()
+        self._of_thread.start_pass()
 
     @torch.compiler.disable
     def begin_pass(self, *_: object) -> None:
-        """Begin a forward pass: discard the random samples of the previous pass.
+        """Begin a forward pass: discard the random sample of the previous pass.
 
-        The next call of `get` then samples again. This method is registered as a
-        PyTorch forward pre-hook; it ignores the arguments that PyTorch passes.
+        This method is registered as a PyTorch forward pre-hook; it ignores the
+        arguments that PyTorch passes.
         """
-        self._cache.sampled = None
-        if self.extractor.random:
-            self.forget()
+        self._of_thread.start_pass()
+        self._of_thread.in_model = True
+
+    @torch.compiler.disable
+    def end_pass(self, *_: object) -> None:
+        """End a forward pass. This method is registered as a PyTorch forward hook."""
+        self._of_thread.in_model = False
+
+    def enter(self, layer: object) -> bool:
+        """Tell that a layer is called; return whether it is the first of its pass.
+
+        Outside of a call of the model, a layer that was already called in this forward
+        pass begins a new one.
+
+        Args:
+            layer: The layer.
+        """
+        state = self._of_thread
+        if state.is_recomputing:
+            return False
+        if id(layer) in state.layers and not state.in_model:
+            state.start_pass()
+        first = not state.layers
+        state.layers.add(id(layer))
+        return first
 
     @torch.compiler.disable
     def get(
@@ -75,81 +103,92 @@ class SharedSubgraphs:
                 extractor uses a fixed seed.
             generator: Source of randomness; PyTorch's default generator if None.
         """
-        cache = self._cache
-        full = self._all_of(cache, edge_index, num_nodes, training, generator)
-        if self.drop is None or not training:
-            return full
-        if cache.plan is None:
-            cache.plan = self.drop.plan(full, edge_index)
-        if cache.sampled is None:
-            cache.sampled = self.drop(full, edge_index, generator, cache.plan)
-        return cache.sampled
+        state = self._of_thread
+        # A tensor made in inference mode could not be used in training later.
+        with torch.inference_mode(False):
+            graph = state.graph(edge_index, num_nodes)
+            if not training or (self.drop is None and not self.extractor.random):
+                return self._all_of(graph, edge_index)
+            if state.is_recomputing:
+                return self._replayed(graph, edge_index)
+            return self._sampled(graph, edge_index, generator)
 
-    def _all_of(
-        self,
-        cache: "_Cache",
-        edge_index: Tensor,
-        num_nodes: int,
-        training: bool,
-        generator: torch.Generator | None,
-    ) -> RootedSubgraphs:
-        written = None if edge_index.is_inference() else edge_index._version
-        mode = training if self.extractor.random else None
-        version = (written, num_nodes, mode)
-        if cache.full is None or not cache.is_of(edge_index, version):
-            if self.extractor.random and not training:
+    def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
+        """Return the subgraphs that do not change from one forward pass to the next."""
+        if graph.full is None:
+            generator = None
+            if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            full = self.extractor(edge_index, num_nodes, generator)
-            cache.start(edge_index, version, full)
-            return full
-        return cache.full
+            graph.full = self.extractor(edge_index, graph.num_nodes, generator)
+        return graph.full
+
+    def _sampled(
+        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs:
+        """Return the random subgraphs of this forward pass; sample if there are none.
+
+        If the default generator is used, remember the sample for a recomputation.
+        """
+        before = random_state(edge_index.device)
+        if graph.sampled is None or graph.sample is None:
+            graph.sampled = self._sample(graph, edge_index, generator)
+            after = random_state(edge_index.device)
+            graph.sample = Sample(before, after, graph.sampled)
+        if generator is None:
+            key = key_of(before, edge_index, graph.num_nodes)
+            self._replay.remember(key, graph.sample)
+        return graph.sampled
+
+    def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
+        """Return the random subgraphs that a layer used, for its recomputation.
+
+        PyTorch has restored the random state that the layer began with. If the layer
+        was the one that sampled, leave the random state as it was after sampling.
+
+        Raises:
+            SubgraphError: If PyTorch has not restored the random state, or if too many
+                layers were called since (see `MAX_CALLS`).
+        """
+        state, device = self._of_thread, edge_index.device
+        now = random_state(device)
+        sample = self._replay.find(key_of(now, edge_index, graph.num_nodes))
+        if sample is None:
+            raise SubgraphError(
+                "a layer is recomputed in the backward pass, but the random sample of "
+                "its forward pass is unknown; call torch.utils.checkpoint.checkpoint "
+                f"with preserve_rng_state=True, and at most {MAX_CALLS} layers before "
+                "the backward pass."
+            )
+        subgraphs = sample.subgraphs()
+        if subgraphs is None:
+            set_random_state(device, sample.before)
+            try:
+                subgraphs = self._sample(graph, edge_index, None)
+            finally:
+                set_random_state(device, now)
+            sample.subgraphs = weakref.ref(subgraphs)
+            state.replayed = subgraphs
+        if torch.equal(now, sample.before):
+            set_random_state(device, sample.after)
+        return subgraphs
+
+    def _sample(
+        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs:
+        """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
+        if self.extractor.random:
+            full = self.extractor(edge_index, graph.num_nodes, generator)
+            if self.drop is None:
+                return full
+            return self.drop(full, edge_index, generator)
+        assert self.drop is not None
+        full = self._all_of(graph, edge_index)
+        if graph.plan is None:
+            graph.plan = self.drop.plan(full, edge_index)
+        return self.drop(full, edge_index, generator, graph.plan)
 
     def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
         return self.extractor, self.drop
 
     def __setstate__(self, state: tuple[Extractor, SubgraphDrop | None]) -> None:
-        self.extractor, self.drop = state
-        self._of_thread = threading.local()
-
-
-class _Cache:
-    """The rooted subgraphs of the batch that one thread used last, and their sample."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Empty the cache."""
-        self.graph: weakref.ref[Tensor] | None = None
-        self.version: tuple[object, ...] | None = None
-        self.full: RootedSubgraphs | None = None
-        self.plan: Plan | None = None
-        self.sampled: RootedSubgraphs | None = None
-
-    def start(
-        self, edge_index: Tensor, version: tuple[object, ...], full: RootedSubgraphs
-    ) -> None:
-        """Empty the cache, then store the rooted subgraphs of a new batch.
-
-        Args:
-            edge_index: The batch's edges; the cache is emptied when this tensor is
-                freed.
-            version: Values that must be equal for the cache to be valid: the tensor's
-                version counter, the number of nodes, and the training mode.
-            full: All rooted subgraphs of the batch.
-        """
-        self.clear()
-        self.graph = weakref.ref(edge_index, self._clear_if_current)
-        self.version, self.full = version, full
-
-    def is_of(self, edge_index: Tensor, version: tuple[object, ...]) -> bool:
-        """Return whether the cache is valid for this `edge_index` and `version`.
-
-        The method `start` describes the arguments.
-        """
-        same = self.graph is not None and self.graph() is edge_index
-        return same and self.version == version
-
-    def _clear_if_current(self, dead: "weakref.ref[Tensor]") -> None:
-        if self.graph is dead:
-            self.clear()
+        self.__init__(*state)  # type: ignore[misc]

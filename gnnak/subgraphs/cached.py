@@ -13,6 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from gnnak.errors import SizeError
 from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.narrow import narrow
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
@@ -200,15 +201,20 @@ def cache_if_small(
             graphs, spread evenly over the store.
 
     Returns:
-        The cached subgraphs; None if the extractor is random, the store is empty, or
-        the estimated size exceeds `limit`.
+        The cached subgraphs; None if the extractor is random, the store is empty, the
+        estimated size exceeds `limit`, or there are more copies than `extractor`
+        allows.
     """
     if extractor.random or not len(store):
         return None
     sampled = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
-    sample = cache_subgraphs(store.subset(sampled), extractor)
-    # Assume 4 bytes (int32) per entry: the numbers of the sampled graphs may fit into
-    # a smaller type than those of the whole store.
-    if 4 * sample.num_values * len(store) / sampled.numel() > limit:
+    try:
+        sample = cache_subgraphs(store.subset(sampled), extractor)
+        # Assume 4 bytes (int32) per entry: the numbers of the sampled graphs may fit
+        # into a smaller type than those of the whole store.
+        if 4 * sample.num_values * len(store) / sampled.numel() > limit:
+            return None
+        return cache_subgraphs(store, extractor)
+    except SizeError:
+        # A batch is smaller than the sample and the store, so it may be small enough.
         return None
-    return cache_subgraphs(store, extractor)

@@ -1,12 +1,13 @@
 """Extract the k-hop egonets of all nodes of a batch in one call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
+from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
 from gnnak.subgraphs.induce import with_edges
 from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -14,7 +15,11 @@ from gnnak.typing import check_count
 
 
 def egonets(
-    edge_index: Tensor, num_nodes: int, num_hops: int, roots: Tensor | None = None
+    edge_index: Tensor,
+    num_nodes: int,
+    num_hops: int,
+    roots: Tensor | None = None,
+    copy_limit: int | None = None,
 ) -> RootedSubgraphs:
     r"""Extract the k-hop egonet $G[\mathcal{N}_k(v)]$ of every root $v$.
 
@@ -29,6 +34,12 @@ def egonets(
         num_nodes: Number of nodes, n.
         num_hops: Radius k; with 0 each egonet is its root alone.
         roots: The nodes to extract egonets of, [s], without repeats; None = all nodes.
+        copy_limit: The largest number of node copies and edge copies together (nodes
+            and edges, counted in each egonet); None = as many as fit into free memory.
+
+    Raises:
+        SizeError: If there are more copies than `copy_limit`. Their number is estimated
+            and counted before memory is spent on all of them.
 
     >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     >>> subs = egonets(path, num_nodes=3, num_hops=1)
@@ -38,16 +49,19 @@ def egonets(
     check_count("num_hops", num_hops)
     check_edge_index(edge_index, num_nodes)
     root = _check_roots(roots, num_nodes, edge_index.device)
+    limit = CopyLimit(copy_limit, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
-    return with_edges(_balls(root, neighbors, num_hops), neighbors)
+    return with_edges(_balls(root, neighbors, num_hops, limit), neighbors, limit)
 
 
-def _balls(root: Tensor, neighbors: Neighbors, num_hops: int) -> RootedSubgraphs:
+def _balls(
+    root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
+) -> RootedSubgraphs:
     """Find the nodes of the egonet of every root, and their distances to the root.
 
     The result has no edges yet.
     """
-    key, hop = reach(root, neighbors, num_hops)
+    key, hop = reach(root, neighbors, num_hops, limit)
     size = max(neighbors.num_nodes, 1)
     no_edges = key.new_empty(2, 0)
     num_edges = neighbors.edge.numel()
@@ -81,6 +95,10 @@ class EgoNets:
 
     num_hops: int
     """Radius k: an egonet contains the nodes at most k hops away from its root."""
+    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
+    """The largest number of node copies and edge copies together (nodes and edges,
+    counted in each egonet). A call that would extract more raises `SizeError`. None =
+    as many as fit into the free memory of the device."""
 
     random = False
     """Always False: extraction is deterministic, so egonets can be cached across
@@ -88,6 +106,7 @@ class EgoNets:
 
     def __post_init__(self) -> None:
         check_count("num_hops", self.num_hops)
+        check_limit(self.copy_limit)
 
     @property
     def max_hops(self) -> int:
@@ -108,7 +127,7 @@ class EgoNets:
             generator: Ignored. It exists because all extractors are called with the
                 same arguments.
         """
-        return egonets(edge_index, num_nodes, self.num_hops)
+        return egonets(edge_index, num_nodes, self.num_hops, copy_limit=self.copy_limit)
 
     def without_edges(self, neighbors: Neighbors) -> RootedSubgraphs:
         """Extract the egonet of every node, but without edges.
@@ -120,4 +139,5 @@ class EgoNets:
             neighbors: The incoming edges of the graph.
         """
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
-        return _balls(root, neighbors, self.num_hops)
+        limit = CopyLimit(self.copy_limit, root.device)
+        return _balls(root, neighbors, self.num_hops, limit)

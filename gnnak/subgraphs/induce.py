@@ -13,12 +13,15 @@ from torch import Tensor
 
 from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
+from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Record = TypeVar("Record", bound=RootedSubgraphs)
 CHUNK = 1 << 21
 """Approximate number of candidate edges that are tested at a time. This bounds the
 temporary memory."""
+SAMPLE = 4096
+"""Number of node copies from which the number of edges is estimated."""
 
 
 def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
@@ -36,7 +39,11 @@ def find_sorted(keys: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def induced_edges(
-    node: Tensor, subgraph: Tensor, num_subgraphs: int, neighbors: Neighbors
+    node: Tensor,
+    subgraph: Tensor,
+    num_subgraphs: int,
+    neighbors: Neighbors,
+    limit: CopyLimit | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Find, for every subgraph, all edges of the graph with both ends in the subgraph.
 
@@ -51,36 +58,48 @@ def induced_edges(
         subgraph: The subgraph of each node copy, [m].
         num_subgraphs: Number of subgraphs, s.
         neighbors: The graph's incoming edges.
+        limit: The largest number of node copies and edges found together; None = as
+            many as fit into memory.
 
     Returns:
         The f edges found, as source and target node copies, [2, f], sorted by (target,
         source, edge); and the number of each edge in the original graph, [f].
+
+    Raises:
+        SizeError: If there are more edges than `limit` allows.
     """
+    limit = limit or CopyLimit(None, node.device)
     copies = _Copies.of(node, subgraph, num_subgraphs, neighbors)
     in_degree = neighbors.rows(node)[1]
     is_hub = in_degree > copies.size
     every = torch.arange(node.numel(), device=node.device)
     if not bool(is_hub.any()):
-        return _in_chunks(_from_edges, every, in_degree, copies, neighbors)
+        return _in_chunks(_from_edges, every, in_degree, copies, neighbors, limit)
     normal, hubs = every[~is_hub], every[is_hub]
-    ends, edge = zip(
-        _in_chunks(_from_edges, normal, in_degree[normal], copies, neighbors),
-        _in_chunks(_from_members, hubs, copies.size[hubs], copies, neighbors),
-        strict=True,
-    )
-    order = torch.argsort(torch.cat(ends, dim=1)[1], stable=True)
-    return torch.cat(ends, dim=1)[:, order], torch.cat(edge)[order]
+    first = _in_chunks(_from_edges, normal, in_degree[normal], copies, neighbors, limit)
+    sizes, before = copies.size[hubs], first[1].numel()
+    second = _in_chunks(_from_members, hubs, sizes, copies, neighbors, limit, before)
+    ends, edge = torch.cat([first[0], second[0]], 1), torch.cat([first[1], second[1]])
+    order = torch.argsort(ends[1], stable=True)
+    return ends[:, order], edge[order]
 
 
-def with_edges(subgraphs: Record, neighbors: Neighbors) -> Record:
+def with_edges(
+    subgraphs: Record, neighbors: Neighbors, limit: CopyLimit | None = None
+) -> Record:
     """Add to rooted subgraphs all edges of the graph between nodes of one subgraph.
 
     Args:
         subgraphs: Rooted subgraphs. Edges that they already have are replaced.
         neighbors: The graph's incoming edges.
+        limit: The largest number of node copies and edge copies together; None = as
+            many as fit into memory.
+
+    Raises:
+        SizeError: If there are more edges than `limit` allows.
     """
     ends, edge = induced_edges(
-        subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors
+        subgraphs.node, subgraphs.subgraph, subgraphs.num_subgraphs, neighbors, limit
     )
     return replace(subgraphs, edge_index=ends, edge=edge)
 
@@ -118,23 +137,51 @@ class _Copies(NamedTuple):
         )
 
 
+Finder = Callable[[Tensor, _Copies, Neighbors], tuple[Tensor, Tensor]]
+"""A function that finds the edges that end at some node copies; see `_from_edges`."""
+
+
 def _in_chunks(
-    find: Callable[[Tensor, _Copies, Neighbors], tuple[Tensor, Tensor]],
+    find: Finder,
     target: Tensor,
     work: Tensor,
     copies: _Copies,
     neighbors: Neighbors,
+    limit: CopyLimit,
+    before: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Call `find` on chunks of `target`, to bound the memory; concatenate the results.
 
     `work` is the number of candidate edges that `find` tests for each target. `copies`
-    and `neighbors` are passed to `find`.
+    and `neighbors` are passed to `find`. `before` is the number of edges found by
+    earlier calls; together with the node copies and the edges found here, they must not
+    exceed `limit`.
     """
-    runs = torch.tensor_split(target, chunk_cuts(work, CHUNK))
-    parts = [find(run, copies, neighbors) for run in runs]
+    total, cuts = copies.node.numel() + before, chunk_cuts(work, CHUNK)
+    if cuts and limit.is_below(total + int(work.sum())):
+        estimate = _estimate(find, target, work, copies, neighbors)
+        limit.check(total + estimate, "about")
+    parts = []
+    for run in torch.tensor_split(target, cuts):
+        parts.append(find(run, copies, neighbors))
+        total += parts[-1][1].numel()
+        limit.check(total)
     if len(parts) == 1:
         return parts[0]
     return torch.cat([ends for ends, _ in parts], 1), torch.cat([e for _, e in parts])
+
+
+def _estimate(
+    find: Finder, target: Tensor, work: Tensor, copies: _Copies, neighbors: Neighbors
+) -> float:
+    """Estimate how many edges `find` finds, from a few random targets."""
+    generator = torch.Generator().manual_seed(0)
+    sample = torch.randint(target.numel(), (SAMPLE,), generator=generator)
+    sample = sample.to(target.device)
+    tests = work.index_select(0, sample).cumsum(0)
+    sample = sample[: max(int((tests <= CHUNK).sum()), 1)]
+    _, edges = find(target.index_select(0, sample), copies, neighbors)
+    return edges.numel() / sample.numel() * target.numel()
 
 
 def _from_edges(

@@ -1,16 +1,29 @@
 """Breadth-first search from many roots at once, storing only the nodes found."""
 
+import sys
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors
-from gnnak.graphs.ragged import ragged_ranges
+from gnnak.graphs.components import components
+from gnnak.graphs.ragged import chunk_cuts, counts_of, ragged_ranges
+from gnnak.subgraphs.copy_limit import CopyLimit
 
 INT64_MAX = 2**63 - 1
+CHUNK = 1 << 22
+"""Approximate number of edges that one step of the search follows. If there are more,
+the roots are divided, and the parts are searched one after the other, which bounds the
+temporary memory."""
+SAMPLE = 64
+"""Number of random roots from which the number of nodes found is estimated."""
 
 
-def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Tensor]:
+def reach(
+    root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit | None = None
+) -> tuple[Tensor, Tensor]:
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
     Distance means the length of the shortest directed path from a node to the root. The
@@ -21,6 +34,7 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
         root: The s root nodes, [s].
         neighbors: The graph's incoming edges.
         num_hops: Largest distance to search.
+        limit: The largest number of pairs; None = as many as fit into memory.
 
     Returns:
         The m pairs (i, v) found, as sorted integers, [m]; and for each pair the
@@ -29,32 +43,172 @@ def reach(root: Tensor, neighbors: Neighbors, num_hops: int) -> tuple[Tensor, Te
     Raises:
         GraphError: If the integers used in the search would overflow int64, because the
             graph is too large for this number of hops.
+        SizeError: If there are more pairs than `limit` allows.
     """
+    limit = limit or CopyLimit(None, root.device)
     size = max(neighbors.num_nodes, 1)
     farthest = min(num_hops, neighbors.num_nodes)
     radix = min(farthest + 1, INT64_MAX // (size * size))
     key = torch.arange(root.numel(), device=root.device) * size + root
-    seen, frontier = key * radix, key
-    for hop in range(1, radix):
-        here = frontier % size
-        row, entry = ragged_ranges(*neighbors.rows(here))
+    waiting, found = [_Search(key * radix, key, 1)], []
+    total, most = 0, None
+    while waiting:
+        search = waiting.pop()
+        if search.frontier.numel() and search.hop < radix:
+            start, count = neighbors.rows(search.frontier % size)
+            work = int(count.sum())
+            if work > CHUNK and root.numel() > 1:
+                if most is None:
+                    copies = _estimate(root, neighbors, num_hops, limit)
+                    limit.check(copies, "about", "node copies")
+                    most = _component_sizes(neighbors).index_select(0, root)
+                parts = search.divide(most, neighbors, radix)
+                if parts:
+                    waiting += parts
+                    continue
+            waiting.append(search.step(start, count, work, neighbors, radix))
+            continue
+        if search.frontier.numel() and radix <= farthest:
+            raise GraphError(
+                f"a graph of {size:,} nodes is too large for {num_hops} hops; use at "
+                f"most {radix - 1}."
+            )
+        found.append(search.seen)
+        total += search.seen.numel()
+        limit.check(total, what="node copies")
+    seen = torch.cat(found) if len(found) > 1 else found[0]
+    key = seen // radix
+    return key, seen - key * radix
+
+
+class _Search(NamedTuple):
+    """The state of a breadth-first search from several roots.
+
+    A pair (i, v) of a root number and a node is encoded as `i * n + v`, where n is the
+    number of nodes. All pairs are sorted.
+    """
+
+    seen: Tensor
+    """All pairs found so far with their distances, as `pair * radix + distance`."""
+    frontier: Tensor
+    """The pairs found in the last step."""
+    hop: int
+    """The distance of the pairs that the next step finds."""
+
+    def step(
+        self,
+        start: Tensor,
+        count: Tensor,
+        work: int,
+        neighbors: Neighbors,
+        radix: int,
+    ) -> "_Search":
+        """Return the state after following all edges from the frontier.
+
+        Args:
+            start: For each pair of the frontier, the position of the first neighbour of
+                the pair's node in `neighbors.node`.
+            count: For each pair of the frontier, the number of these neighbours.
+            work: The sum of `count`.
+            neighbors: The graph's incoming edges.
+            radix: Number of different distances.
+        """
+        size = neighbors.num_nodes
+        row, entry = ragged_ranges(start, count, work)
         neighbor = neighbors.node.index_select(0, entry)
-        reached = (frontier - here).index_select(0, row) + neighbor
+        first_of_root = self.frontier - self.frontier % size
+        reached = first_of_root.index_select(0, row) + neighbor
         # Of equal pairs keep the first, which has the smallest distance to the root.
-        seen = torch.sort(torch.cat([seen, reached * radix + hop])).values
+        seen = torch.sort(torch.cat([self.seen, reached * radix + self.hop])).values
         key = seen // radix
         first = torch.ones_like(key, dtype=torch.bool)
         torch.ne(key[1:], key[:-1], out=first[1:])
         nearest = first.nonzero().flatten()
         seen, key = seen.index_select(0, nearest), key.index_select(0, nearest)
-        newest = (seen - key * radix == hop).nonzero().flatten()
-        if not newest.numel():
+        newest = (seen - key * radix == self.hop).nonzero().flatten()
+        return _Search(seen, key.index_select(0, newest), self.hop + 1)
+
+    def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
+        """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
+
+        Roots that have found all nodes of their connected component leave the frontier.
+
+        Args:
+            most: For each root, the number of nodes of its connected component.
+            neighbors: The graph's incoming edges.
+            radix: Number of different distances.
+
+        Returns:
+            The searches of the parts, the last roots first; [] if nothing leaves the
+            frontier and the roots cannot be divided.
+        """
+        size = neighbors.num_nodes
+        num_found = counts_of(self.seen // (size * radix), most.numel())
+        unfinished = (num_found < most).index_select(0, self.frontier // size)
+        frontier = self.frontier[unfinished]
+        roots = frontier // size
+        work = neighbors.rows(frontier % size)[1]
+        cuts = torch.tensor(chunk_cuts(work, CHUNK), dtype=torch.long)
+        first_roots = roots.index_select(0, cuts.to(roots.device)).unique()
+        first_roots = first_roots[first_roots > roots[:1]]
+        if not first_roots.numel() and frontier.numel() == self.frontier.numel():
+            return []
+        frontier_cuts = torch.searchsorted(roots, first_roots).tolist()
+        seen_cuts = torch.searchsorted(self.seen, first_roots * size * radix).tolist()
+        parts = zip(
+            torch.tensor_split(self.seen, seen_cuts),
+            torch.tensor_split(frontier, frontier_cuts),
+            strict=True,
+        )
+        return [_Search(*part, self.hop) for part in parts][::-1]
+
+
+def _component_sizes(neighbors: Neighbors) -> Tensor:
+    """Return the number of nodes of the connected component of each node, [n]."""
+    edge_index = torch.stack([neighbors.node, neighbors.key // neighbors.num_nodes])
+    component, count = components(edge_index, neighbors.num_nodes)
+    return counts_of(component, count).index_select(0, component)
+
+
+def _estimate(
+    root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
+) -> float:
+    """Estimate the number of pairs that `reach` finds.
+
+    The first estimate is an upper bound: the number of walks of at most `num_hops`
+    edges that end at a root. If this exceeds `limit`, the pairs of a few random roots
+    are counted.
+    """
+    bound = _count_walks(root, neighbors, num_hops)
+    if not limit.is_below(bound):
+        return bound
+    generator = torch.Generator().manual_seed(0)
+    sample = torch.randperm(root.numel(), generator=generator)[:SAMPLE].to(root.device)
+    unlimited = CopyLimit(sys.maxsize, root.device)
+    found = done = 0
+    for number in sample:
+        pairs, _ = reach(root[number][None], neighbors, num_hops, unlimited)
+        found, done = found + pairs.numel(), done + 1
+        if found > CHUNK // 4:
             break
-        frontier = key.index_select(0, newest)
-    else:
-        if radix <= farthest:
-            raise GraphError(
-                f"a graph of {size:,} nodes is too large for {num_hops} hops; use at "
-                f"most {radix - 1}."
-            )
-    return key, seen - key * radix
+    return min(bound, found / done * root.numel())
+
+
+def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
+    """Bound the number of nodes near each root by a number of walks; return the sum.
+
+    The bound of a root is the number of walks of at most `num_hops` edges that end at
+    the root, or the number of nodes if that is less.
+    """
+    size = neighbors.num_nodes
+    target = neighbors.key // size
+    of_length = torch.ones(size, dtype=torch.double, device=root.device)
+    total = of_length.clone()
+    for _ in range(num_hops):
+        before = of_length.index_select(0, neighbors.node)
+        of_length = torch.zeros_like(total).index_add_(0, target, before)
+        of_length.clamp_(max=size)
+        total += of_length
+        if not bool((total.index_select(0, root) < size).any()):
+            break
+    return float(total.index_select(0, root).clamp(max=size).sum())

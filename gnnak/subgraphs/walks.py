@@ -1,11 +1,12 @@
 """Random-walk subgraphs: the nodes that a few node2vec walks from a root visit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import check_edge_index, incoming
+from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
 from gnnak.subgraphs.distances import hops_to_root
 from gnnak.subgraphs.induce import find_sorted, induced_edges
 from gnnak.subgraphs.node2vec import check_bias, random_walks
@@ -22,6 +23,7 @@ def walk_subgraphs(
     q: float = 1.0,
     max_hops: int = 10,
     generator: torch.Generator | None = None,
+    copy_limit: int | None = None,
 ) -> RootedSubgraphs:
     """Sample random walks from every node, and return the subgraphs they induce.
 
@@ -41,21 +43,29 @@ def walk_subgraphs(
             root have `hop` -1.
         generator: Random number generator, on the device of `edge_index`; None =
             PyTorch's default generator.
+        copy_limit: The largest number of node copies and edge copies together (nodes
+            and edges, counted in each subgraph), and the largest number of steps of all
+            walks together; None = as many as fit into free memory.
+
+    Raises:
+        SizeError: If there are more steps or copies than `copy_limit`.
     """
     check_count("length", length)
     check_count("repeats", repeats, least=1)
     check_count("max_hops", max_hops)
     check_bias(p, q)
     check_edge_index(edge_index, num_nodes)
+    lower = "length, repeats or the number of nodes per batch"
+    limit = CopyLimit(copy_limit, edge_index.device, lower)
+    limit.check(num_nodes * repeats * length, "up to", "node copies")
     root = torch.arange(num_nodes, device=edge_index.device)
     start = root.repeat_interleave(repeats)
     visited = random_walks(edge_index, num_nodes, start, length, p, q, generator)
     size = max(num_nodes, 1)
     key = torch.unique(start[:, None] * size + visited)
     subgraph, node = key // size, key % size
-    ends, edge = induced_edges(
-        node, subgraph, num_nodes, incoming(edge_index, num_nodes)
-    )
+    neighbors = incoming(edge_index, num_nodes)
+    ends, edge = induced_edges(node, subgraph, num_nodes, neighbors, limit)
     centroid = find_sorted(key, root * (size + 1))[0]
     hop = hops_to_root(ends, centroid, node.numel(), max_hops)
     num_edges = edge_index.size(1)
@@ -86,6 +96,11 @@ class RandomWalks:
     max_hops: int = 10
     """Largest distance to the root that is computed; nodes farther from the root have
     `hop` -1."""
+    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
+    """The largest number of node copies and edge copies together (nodes and edges,
+    counted in each subgraph), and of steps of all walks together. A call that would
+    need more raises `SizeError`. None = as many as fit into the free memory of the
+    device."""
 
     random = True
     """Always True: every call samples new subgraphs. Random subgraphs are not cached
@@ -96,6 +111,7 @@ class RandomWalks:
         check_count("repeats", self.repeats, least=1)
         check_count("max_hops", self.max_hops)
         check_bias(self.p, self.q)
+        check_limit(self.copy_limit)
 
     def __call__(
         self,
@@ -120,4 +136,5 @@ class RandomWalks:
             self.q,
             self.max_hops,
             generator,
+            self.copy_limit,
         )

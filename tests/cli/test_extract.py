@@ -49,6 +49,7 @@ def test_help_has_examples():
         (["csl", "--length", "3"], "--length and --repeats are for walks; add --walks"),
         (["csl", "--walks", "--num-hops", "2"], "--num-hops means nothing to --walks"),
         (["csl", "--walks", "--repeats", "0"], "--repeats is 0"),
+        (["csl", "--copy-limit", "99"], "more than copy_limit=99 allows; lower"),
     ],
 )
 def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):

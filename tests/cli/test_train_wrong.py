@@ -1,6 +1,9 @@
+import sys
+
 import numpy as np
 import pytest
 
+from gnnak.cli import main
 from tests.cli.training import SMALL, train
 
 ZINC = {
@@ -151,3 +154,17 @@ def test_a_truncated_data_file_is_one_line_and_exit_code_2(
     path.write_bytes(path.read_bytes()[:300])
     told = fails("train", "zinc", *SMALL, "--data-dir", str(tmp_path))
     assert "zinc12k.npz is not an npz file" in told
+
+
+def test_too_many_copies_are_one_line_and_exit_code_2(place, monkeypatch, capsys):
+    """The line comes after the progress bar, because batches are extracted late."""
+    limit = ("--set", "model.subgraphs.copy_limit=9")
+    monkeypatch.setattr(sys, "argv", ["gnnak", "train", "triangles", *SMALL, *limit])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    told = capsys.readouterr().err
+    last = told.splitlines()[-1]
+    assert last.startswith("error: the rooted subgraphs have at least")
+    assert "more than copy_limit=9 allows; lower num_hops or the number of" in last
+    assert "Traceback" not in told

@@ -3,6 +3,7 @@ import torch
 
 from gnnak.datasets import load_dataset
 from gnnak.datasets.sizes import SubgraphSizes, subgraph_sizes
+from gnnak.errors import SizeError
 from gnnak.graphs import parse_graph6
 from gnnak.models import ModelOptions, build_model
 from gnnak.subgraphs import EgoNets, RandomWalks
@@ -21,6 +22,16 @@ def test_subgraph_sizes_come_chunk_by_chunk():
     parts = list(subgraph_sizes(store, RandomWalks(length=0, repeats=1)))
     assert [len(part.nodes) for part in parts] == [64, 64, 22]
     assert torch.cat([part.copies for part in parts]).tolist() == [41] * 150
+
+
+def test_subgraph_sizes_of_too_many_graphs_come_from_fewer_graphs_at_a_time():
+    store = parse_graph6("BW\nBw\n?\nBw")
+    (sizes,) = subgraph_sizes(store, EgoNets(num_hops=1, copy_limit=27))
+    assert sizes.nodes.tolist() == [3, 3, 0, 3]
+    assert sizes.copies.tolist() == [7, 9, 0, 9]
+    assert sizes.edge_copies.tolist() == [8, 18, 0, 18]
+    with pytest.raises(SizeError, match="more than copy_limit=26 allows"):
+        list(subgraph_sizes(store, EgoNets(num_hops=1, copy_limit=26)))
 
 
 def test_training_bytes_follow_the_formula():

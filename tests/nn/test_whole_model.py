@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn.models.attentive_fp import GATEConv
 
-from gnnak import GNNAK, EgoNets, RandomWalks, uplift
+from gnnak import GNNAK, EgoNets, RandomWalks, SubgraphDrop, uplift
 from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import UpliftedConv
 from gnnak.testing import small_graphs
@@ -108,15 +108,19 @@ def test_uplift_caches_egonets_until_the_graph_changes(extractions):
     assert len(extractions) == 3
 
 
-def test_uplift_does_not_keep_graphs_in_memory():
-    net = uplift(pyg.GCN(4, 4, 2), num_hops=1)
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 1)])
+def test_uplift_does_not_keep_graphs_in_memory(drop):
+    net = uplift(pyg.GCN(4, 4, 2), num_hops=1, drop=drop)
     edge_index = PATH.clone()
     net(torch.rand(3, 4), edge_index)
-    subgraphs = weakref.ref(net.convs[0].shared.get(edge_index, 3, training=True))
-    assert subgraphs() is not None
+    shared = net.convs[0].shared
+    subgraphs = [
+        weakref.ref(shared.get(edge_index, 3, training)) for training in (True, False)
+    ]
+    assert all(reference() is not None for reference in subgraphs)
     del edge_index
     gc.collect()
-    assert subgraphs() is None
+    assert all(reference() is None for reference in subgraphs)
 
 
 def test_uplift_resamples_walks_in_training_and_fixes_them_in_evaluation(extractions):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from gnnak import EgoNets, SubgraphDrop
 from gnnak.graphs import GraphStore
 from gnnak.sampling import cached_plan
+from gnnak.sampling import plan as sampling_plan
 from gnnak.sampling.cached_plan import cache_plans
 from gnnak.subgraphs.cached import cache_subgraphs
 from tests.strategies import graphs
@@ -103,3 +104,22 @@ def test_cached_plan_of_two_paths_equals_hand_computed_values():
     assert plan.by_component.ptr.tolist() == [0, 2, 4, 5]
     assert plan.by_component.order.tolist() == [0, 1, 2, 4, 3]
     assert plan.held.tolist() == [2, 2, 1, 1, 2]
+
+
+@pytest.mark.parametrize("chunk", [1, 2**22])
+def test_cached_plans_have_no_distances_if_one_component_is_large(chunk, monkeypatch):
+    monkeypatch.setattr(sampling_plan, "LARGE", 3)
+    monkeypatch.setattr(cached_plan, "CHUNK", chunk)
+    short = torch.tensor([[0, 1], [1, 2]]), 3
+    long = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]), 5
+    store, drop = store_of([short, long, short]), SubgraphDrop("farthest", 1)
+    cached = cache_subgraphs(store, EgoNets(1))
+    plans = cache_plans(cached, drop)
+    assert plans.hop is None
+    for positions in ([0, 2], [1, 0]):
+        subs, edge_index = cached[positions], store[positions].edge_index
+        masks = [
+            drop.sample_mask(subs, plan, torch.Generator().manual_seed(1))
+            for plan in (plans[positions], drop.plan(subs, edge_index))
+        ]
+        assert torch.equal(*masks)

@@ -1,8 +1,10 @@
 import networkx as nx
+import pytest
 import torch
 from hypothesis import given, settings
 
 from gnnak.graphs.components import components
+from gnnak.sampling import pairs
 from gnnak.sampling.pairs import pair_distances
 from tests.strategies import graphs
 
@@ -18,3 +20,15 @@ def test_pair_distances_equal_networkx(graph):
         others = torch.tensor(sorted(lengths))
         told = distances.between(torch.full_like(others, node), others)
         assert told.tolist() == [lengths[other] for other in others.tolist()]
+
+
+@settings(max_examples=100, deadline=None)
+@given(graph=graphs(max_nodes=10))
+def test_pair_distances_do_not_depend_on_the_chunks_of_the_search(graph):
+    edge_index, num_nodes = graph
+    parts = components(edge_index, num_nodes)
+    at_once = pair_distances(edge_index, *parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pairs, "CHUNK", 2)
+        in_chunks = pair_distances(edge_index, *parts)
+    assert torch.equal(at_once.hop, in_chunks.hop)

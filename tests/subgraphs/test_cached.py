@@ -61,3 +61,7 @@ def test_cache_if_small_of_an_empty_store_is_none():
     none = torch.zeros(0, dtype=torch.long)
     store = GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
     assert cache_if_small(store, EgoNets(1)) is None
+
+
+def test_cache_if_small_of_too_many_copies_is_none():
+    assert cache_if_small(corner_cases(), EgoNets(2, copy_limit=20)) is None

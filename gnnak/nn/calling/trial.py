@@ -1,6 +1,6 @@
 """Run a GNN on a tiny graph to find its output width and the arguments it reads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -72,6 +72,18 @@ class Trial:
         if width is None:
             return None
         return Outcome(width, tuple(reads), needs_edges=out is None)
+
+    def call_with(
+        self, argument: str, shape: Sequence[int], dtype: torch.dtype
+    ) -> Tensor | None:
+        """Call the GNN with edge attributes that are all 1; None if the call fails.
+
+        Args:
+            argument: "edge_attr" or "edge_weight".
+            shape: Shape of the attributes of one edge: [c], or [] for one number.
+            dtype: Dtype of the attributes.
+        """
+        return self._call({argument: self.x.new_ones((4, *shape), dtype=dtype)})
 
     def _run_with_edges(self, argument: str, named: bool) -> tuple[int | None, bool]:
         """Call the GNN with several values of one edge argument until a call succeeds.

@@ -11,6 +11,7 @@ from gnnak import EgoNets, RandomWalks, SubgraphDrop
 from gnnak.backend import PLAIN, use_backend
 from gnnak.fast import sampling as fast
 from gnnak.sampling import is_cover
+from gnnak.sampling.plan import LARGE
 from gnnak.subgraphs import egonets
 from tests.strategies import graphs
 
@@ -97,3 +98,8 @@ def test_fast_draw_is_not_for_components_that_are_too_large(monkeypatch):
     plan = drop.plan(EgoNets(1)(path, 5), path)
     assert plan.largest == 3
     assert not fast.can_sample(plan)
+
+
+def test_plans_of_all_batches_that_the_kernel_samples_have_distances():
+    """The kernel reads a table of distances, which plans of large components lack."""
+    assert fast.FAST_NODES <= LARGE

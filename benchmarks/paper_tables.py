@@ -1,0 +1,67 @@
+"""Render the paper's tables with our numbers, for the README and docs/results.md."""
+
+from collections.abc import Callable
+from dataclasses import astuple
+from functools import partial
+
+from benchmarks.markdown import RESULTS, markdown
+from gnnak.report.paper import load_table, table_names
+from gnnak.report.tables import FilledTable, fill_from_folder
+from gnnak.report.verdict import Counts
+
+BLOCKS = {
+    "simulation": (4, 4, 5),
+    "context-d2c": (6, 4, 5),
+    "base-depth": (4, 5),
+    "subgraphdrop": (5, 2),
+    "ppgn-sr25": (3, 3),
+}
+"""Numbers of columns of the parts into which wide tables are split, by table."""
+
+
+def paper_tables() -> dict[str, Callable[[], str]]:
+    """Return a function that renders each of the paper's tables.
+
+    The name of the function for the table real-world is paper_real_world.
+    """
+    return {
+        f"paper_{name.replace('-', '_')}": partial(_paper_table, name)
+        for name in table_names()
+        if name != "datasets"
+    }
+
+
+def agreement_summary() -> str:
+    """Render how many cells of each table were run, and how many agree."""
+    rows, totals = [], Counts()
+    for name in table_names():
+        counts = fill_from_folder(load_table(name), RESULTS).counts
+        if counts.cells:
+            rows.append([name, *map(str, astuple(counts)), _percent(counts)])
+            pairs = zip(astuple(totals), astuple(counts), strict=True)
+            totals = Counts(*(a + b for a, b in pairs))
+    rows.append(["all", *map(str, astuple(totals)), _percent(totals)])
+    header = ["table", "cells", "run", "▲ better", "≈ within", "▼ worse"]
+    return markdown([*header, "within or better"], rows)
+
+
+def _percent(counts: Counts) -> str:
+    return "" if counts.share is None else f"{counts.share:.0%}"
+
+
+def _paper_table(name: str) -> str:
+    """Render one table, in several parts if it is wide, and the remarks below it."""
+    filled = fill_from_folder(load_table(name), RESULTS)
+    parts, first = [], 1
+    for width in BLOCKS.get(name, (len(filled.table.columns),)):
+        chosen = slice(first, first + width)
+        first += width
+        rows = [row for row in filled.body if any(row[chosen])]
+        lines = [[row[0], *row[chosen]] for row in rows]
+        parts.append(markdown(["", *filled.header[chosen]], lines))
+    assert first == len(filled.header), name
+    return "\n\n".join([*parts, _remarks(filled)])
+
+
+def _remarks(filled: FilledTable) -> str:
+    return "\n".join(f"- {remark}" for remark in filled.remarks)

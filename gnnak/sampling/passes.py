@@ -1,0 +1,56 @@
+"""Where forward passes begin and end, and what belongs to one of them.
+
+The layers of a model share their rooted subgraphs within a forward pass. This state is
+stored per thread, so that a model can be called in several threads at once.
+"""
+
+import threading
+
+from torch import Tensor
+
+from gnnak.sampling.graph_cache import CachedGraph, GraphCache
+from gnnak.sampling.replay import backward_task
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class ThreadState(threading.local):
+    """The cache and the current forward pass of one thread.
+
+    Attributes:
+        cache: The graph that was used last.
+        in_model: Whether a call of the model is in progress.
+        layers: The ids of the layers that were called in this forward pass.
+        task: The backward pass that this forward pass runs in; usually None.
+        compared: Whether edges were compared with the cache in this forward pass.
+        replayed: The random subgraphs of the layer that was recomputed last. This
+            reference makes them available to the other layers of their forward pass.
+    """
+
+    def __init__(self) -> None:
+        self.cache = GraphCache()
+        self.in_model = False
+        self.start_pass()
+
+    def start_pass(self) -> None:
+        """Discard what belongs to the previous forward pass."""
+        self.task = backward_task()
+        self.compared = False
+        self.layers: set[int] = set()
+        self.cache.discard_sample()
+        self.replayed: RootedSubgraphs | None = None
+
+    def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
+        """Return the cached graph with these edges; see `GraphCache.get`."""
+        graph = self.cache.get(edge_index, num_nodes, self.compared)
+        self.compared = self.in_model and not self.is_recomputing
+        return graph
+
+    @property
+    def is_recomputing(self) -> bool:
+        """Whether the current call of a layer is a recomputation.
+
+        Activation checkpointing calls layers again in the backward pass. If it calls
+        the whole model again, this is a forward pass like any other.
+        """
+        task = backward_task()
+        return task is not None and not (self.in_model and self.task == task)

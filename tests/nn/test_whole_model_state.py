@@ -1,0 +1,350 @@
+"""An uplifted model never answers for another graph, sample or thread."""
+
+import copy
+import threading
+
+import pytest
+import torch
+from hypothesis import given, settings
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch_geometric import nn as pyg
+
+from gnnak import RandomWalks, SubgraphDrop, uplift
+from gnnak.errors import SubgraphError
+from gnnak.nn import UpliftedConv
+from tests.strategies import graphs
+
+NODES = 12
+
+
+def ring(step: int = 1) -> torch.Tensor:
+    """The circulant graph that joins every node with the node `step` places on."""
+    start = torch.arange(NODES)
+    once = torch.stack([start, (start + step) % NODES])
+    return torch.cat([once, once.flip(0)], dim=1)
+
+
+def through_numpy(edge_index: torch.Tensor, new: torch.Tensor) -> None:
+    edge_index.numpy()[:] = new.numpy()
+
+
+def through_dlpack(edge_index: torch.Tensor, new: torch.Tensor) -> None:
+    torch.from_dlpack(edge_index.__dlpack__()).copy_(new)
+
+
+WRITERS = {
+    "in place": lambda edge_index, new: edge_index.copy_(new),
+    "data": lambda edge_index, new: edge_index.data.copy_(new),
+    "numpy": through_numpy,
+    "dlpack": through_dlpack,
+}
+
+
+@pytest.mark.parametrize("inference", [False, True], ids=["normal", "inference"])
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_uplift_notices_every_way_to_overwrite_edge_index(write, inference):
+    net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(NODES, 4)
+    with torch.no_grad():
+        wanted = {step: net(x, ring(step)) for step in (1, 3)}
+    with torch.inference_mode(inference), torch.no_grad():
+        buffer = ring()
+        for step in (1, 3, 1, 3, 3):
+            write(buffer, ring(step))
+            assert torch.equal(net(x, buffer), wanted[step])
+
+
+def test_uplift_notices_a_change_of_the_array_that_edge_index_was_made_from():
+    net, x = uplift(pyg.GIN(4, 4, 2)).eval(), torch.rand(NODES, 4)
+    array = ring(1).numpy().copy()
+    edge_index = torch.from_numpy(array)
+    before = net(x, edge_index)
+    array[:] = ring(3).numpy()
+    assert torch.equal(net(x, edge_index), net(x, ring(3)))
+    assert not torch.equal(net(x, edge_index), before)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs(max_nodes=6), graphs(max_nodes=6))
+def test_uplift_of_a_reused_buffer_equals_uplift_of_new_tensors(one, other):
+    """Both graphs are written into one buffer, behind PyTorch's version counter."""
+    torch.manual_seed(0)
+    net = uplift(pyg.GCN(3, 3, 2), num_hops=1).eval()
+    num_nodes = max(one[1], other[1], 1)
+    x = torch.rand(num_nodes, 3)
+    num_edges = min(one[0].size(1), other[0].size(1))
+    edges = [graph[0][:, :num_edges].contiguous() for graph in (one, other)]
+    buffer = edges[0].clone()
+    with torch.inference_mode():
+        wanted = [net(x, edge_index) for edge_index in edges]
+        for position in (0, 1, 0):
+            buffer.data.copy_(edges[position])
+            assert torch.equal(net(x, buffer), wanted[position])
+
+
+class Rewiring(nn.Module):
+    """Overwrites its graph between two convs, behind PyTorch's version counter."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4)
+
+    def forward(self, x, edge_index):
+        x = self.one(x, edge_index)
+        edge_index.numpy()[:] = ring(3).numpy()
+        return self.two(x, edge_index)
+
+
+def test_uplift_notices_a_graph_that_changes_between_two_layers():
+    net, x = uplift(Rewiring()).eval(), torch.rand(NODES, 4)
+    assert torch.equal(net(x, ring(1)), net.two(net.one(x, ring(1)), ring(3)))
+
+
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("farthest", 2)])
+def test_uplift_trains_on_a_graph_that_it_evaluated_in_inference_mode(drop):
+    net, x, edge_index = (
+        uplift(pyg.GIN(4, 4, 2), drop=drop),
+        torch.rand(NODES, 4),
+        ring(),
+    )
+    with torch.inference_mode():
+        net(x, edge_index)
+        net.eval()(x, edge_index)
+    net.train()(x, edge_index).sum().backward()
+    assert all(p.grad is not None for p in net.parameters())
+
+
+@pytest.mark.parametrize("num_hops", [1, RandomWalks(2, 2)], ids=["egonets", "walks"])
+def test_uplift_trains_on_a_graph_made_in_inference_mode(num_hops):
+    net, x = uplift(pyg.GIN(4, 4, 2), num_hops), torch.rand(NODES, 4)
+    with torch.inference_mode():
+        edge_index = ring()
+    net(x, edge_index).sum().backward()
+
+
+def random_nets() -> dict[str, nn.Module]:
+    """Uplifted models whose subgraphs are random in training."""
+    torch.manual_seed(0)
+    drop = SubgraphDrop("random", 1)
+    nets = {
+        "drop": uplift(pyg.GIN(4, 4, 3), 1, drop=drop),
+        "walks": uplift(pyg.GIN(4, 4, 3), RandomWalks(2, 1)),
+        "both": uplift(
+            pyg.GIN(4, 4, 3), RandomWalks(4, 2), drop=SubgraphDrop("random")
+        ),
+    }
+    return {name: net.double() for name, net in nets.items()}
+
+
+def sampled_roots(net: nn.Module) -> list:
+    """Record the subgraphs that each layer gets, one entry per call of a layer."""
+    got: list = []
+    for part in net.modules():
+        if isinstance(part, UpliftedConv):
+            part.layer.register_forward_pre_hook(
+                lambda _, arguments: got.append(arguments[1].node.tolist())
+            )
+    return got
+
+
+def by_parts(net, x, edge_index):
+    for conv in net.convs:
+        x = conv(x, edge_index)
+    return x
+
+
+CALLS = {
+    "model": lambda net, *given: net(*given),
+    "forward": lambda net, *given: net.forward(*given),
+    "ModuleList": by_parts,
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("name", ["drop", "walks", "both"])
+def test_uplift_samples_once_per_pass_however_it_is_called(name, call):
+    net = random_nets()[name]
+    got, x, edge_index = sampled_roots(net), torch.rand(NODES, 4).double(), ring()
+    for _ in range(6):
+        call(net, x, edge_index)
+    passes = [got[3 * i : 3 * i + 3] for i in range(6)]
+    assert all(first == second == third for first, second, third in passes)
+    assert len({str(layers[0]) for layers in passes}) > 1
+
+
+@pytest.mark.parametrize("name", ["drop", "walks", "both"])
+def test_uplift_samples_again_for_every_call_of_a_part(name):
+    net = random_nets()[name]
+    got, x, edge_index = sampled_roots(net), torch.rand(NODES, 4).double(), ring()
+    net(x, edge_index)
+    for _ in range(6):
+        net.convs[1](x, edge_index)
+    assert len({str(nodes) for nodes in got[2:]}) > 2
+
+
+def test_uplift_samples_once_for_two_uses_of_a_conv_in_one_pass():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = pyg.GCNConv(4, 4)
+
+        def forward(self, x, edge_index):
+            return self.conv(self.conv(x, edge_index), edge_index)
+
+    net = uplift(Tied(), RandomWalks(2, 1))
+    got, edge_index = sampled_roots(net), ring()
+    for _ in range(4):
+        net(torch.rand(NODES, 4), edge_index)
+    assert all(got[i] == got[i + 1] for i in (0, 2, 4, 6))
+    assert len({str(nodes) for nodes in got}) > 1
+
+
+def test_uplift_samples_again_after_a_pass_that_failed():
+    net = random_nets()["walks"]
+    got, x, edge_index = sampled_roots(net), torch.rand(NODES, 4).double(), ring()
+    with pytest.raises(ValueError, match=r"x has shape \[12, 5\]"):
+        net(torch.rand(NODES, 5).double(), edge_index)
+    for _ in range(6):
+        net.forward(x, edge_index)
+    assert len({str(nodes) for nodes in got}) > 1
+
+
+class Checkpointed(nn.Module):
+    """Three convs with dropout; each layer is recomputed in the backward pass."""
+
+    def __init__(self, reentrant: bool | None = None, **options):
+        super().__init__()
+        self.convs = nn.ModuleList([pyg.GATConv(4, 4, dropout=0.3) for _ in range(3)])
+        self.reentrant, self.options = reentrant, options
+
+    def block(self, conv, x, edge_index):
+        return nn.functional.dropout(conv(x, edge_index), 0.2, self.training).tanh()
+
+    def forward(self, x, edge_index):
+        for conv in self.convs:
+            if self.reentrant is None:
+                x = self.block(conv, x, edge_index)
+            else:
+                options = {"use_reentrant": self.reentrant, **self.options}
+                x = checkpoint(self.block, conv, x, edge_index, **options)
+        return x
+
+
+def gradients_of_two_passes(net, inputs) -> torch.Tensor:
+    torch.manual_seed(7)
+    loss = sum((i + 1) * net(*given).sin().sum() for i, given in enumerate(inputs))
+    loss.backward()
+    return torch.cat([p.grad.flatten() for p in net.parameters()])
+
+
+SAMPLERS = {
+    "drop": {"num_hops": 1, "drop": SubgraphDrop("random", 1)},
+    "farthest": {"num_hops": 1, "drop": SubgraphDrop("farthest", 1)},
+    "walks": {"num_hops": RandomWalks(2, 1)},
+    "both": {"num_hops": RandomWalks(4, 2), "drop": SubgraphDrop("random", 1)},
+}
+
+
+@pytest.mark.parametrize("same_graph", [True, False])
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("options", SAMPLERS.values(), ids=SAMPLERS)
+def test_checkpointed_layers_replay_the_samples_of_two_passes(
+    options, reentrant, same_graph
+):
+    plain = uplift(Checkpointed(), **options).double()
+    net = uplift(Checkpointed(reentrant), **options).double()
+    net.load_state_dict(plain.state_dict())
+    x = torch.rand(NODES, 4).double().requires_grad_()
+    graphs = [ring(1), ring(1)] if same_graph else [ring(1), ring(5)]
+    inputs = [(x, graphs[0]), (x, graphs[0] if same_graph else graphs[1])]
+    wanted = gradients_of_two_passes(plain, inputs)
+    after = torch.get_rng_state()
+    got = gradients_of_two_passes(net, inputs)
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+    assert torch.equal(torch.get_rng_state(), after)
+
+
+@pytest.mark.parametrize("options", SAMPLERS.values(), ids=SAMPLERS)
+def test_a_checkpointed_model_replays_the_samples_of_two_passes(options):
+    plain = uplift(Checkpointed(), **options).double()
+    x = torch.rand(NODES, 4).double()
+    wanted = gradients_of_two_passes(plain, [(x, ring()), (x, ring())])
+    plain.zero_grad()
+
+    class Whole(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = plain
+
+        def forward(self, *given):
+            return checkpoint(self.net, *given, use_reentrant=False)
+
+    got = gradients_of_two_passes(Whole(), [(x, ring()), (x, ring())])
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_checkpointed_layers_replay_samples_in_another_thread():
+    """On a GPU, the backward pass runs in a thread of its own."""
+    options = SAMPLERS["both"]
+    plain = uplift(Checkpointed(), **options).double()
+    net = uplift(Checkpointed(reentrant=False), **options).double()
+    net.load_state_dict(plain.state_dict())
+    given = torch.rand(NODES, 4).double(), ring()
+    wanted = gradients_of_two_passes(plain, [given, given])
+    torch.manual_seed(7)
+    loss = net(*given).sin().sum() + 2 * net(*given).sin().sum()
+    backward = threading.Thread(target=loss.backward)
+    backward.start()
+    backward.join()
+    got = torch.cat([p.grad.flatten() for p in net.parameters()])
+    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_sample_that_cannot_be_replayed_is_an_error():
+    net = uplift(Checkpointed(False, preserve_rng_state=False), **SAMPLERS["walks"])
+    loss = net(torch.rand(NODES, 4), ring()).sum()
+    with pytest.raises(SubgraphError, match="with preserve_rng_state=True"):
+        loss.backward()
+
+
+def test_copies_for_data_parallel_run_in_threads_like_the_model():
+    """`DataParallel` copies a model shallowly, and runs the copies in threads."""
+    net = uplift(pyg.GIN(4, 4, 2)).eval()
+    copies = [_replicate(net) for _ in range(4)]
+    inputs = [(torch.rand(NODES, 4), ring(step)) for step in (1, 2, 3, 5)]
+    wanted = [net(*given) for given in inputs]
+    wrong = []
+
+    def run(copied, given, alone):
+        for _ in range(100):
+            if not torch.equal(copied(*given), alone):
+                wrong.append(given)
+
+    threads = [
+        threading.Thread(target=run, args=arguments)
+        for arguments in zip(copies, inputs, wanted, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def _replicate(module: nn.Module) -> nn.Module:
+    """Copy a module as `torch.nn.parallel.replicate` does, which needs GPUs."""
+    replica = module._replicate_for_data_parallel()
+    for name, child in module._modules.items():
+        replica._modules[name] = None if child is None else _replicate(child)
+    for name, weight in module._parameters.items():
+        setattr(replica, name, weight)
+    return replica
+
+
+def test_a_copy_of_an_uplifted_model_has_its_own_samples():
+    net = random_nets()["walks"]
+    x = torch.rand(NODES, 4).double()
+    net(x, ring())
+    copied = copy.deepcopy(net)
+    assert copied.convs[0].shared is not net.convs[0].shared
+    assert copied.convs[0].shared is copied.convs[2].shared

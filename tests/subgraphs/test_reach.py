@@ -1,0 +1,65 @@
+"""The breadth-first search from many roots, with the roots divided into parts."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import incoming
+from gnnak.subgraphs import reach
+from tests.strategies import graphs
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 7])
+@settings(max_examples=100, deadline=None)
+@given(graph=graphs(), num_hops=st.integers(0, 4))
+def test_reach_in_parts_equals_reach_at_once(chunk, graph, num_hops):
+    edge_index, num_nodes = graph
+    neighbors, root = incoming(edge_index, num_nodes), torch.arange(num_nodes).flip(0)
+    at_once = reach.reach(root, neighbors, num_hops)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reach, "CHUNK", chunk)
+        in_parts = reach.reach(root, neighbors, num_hops)
+    for first, second in zip(at_once, in_parts, strict=True):
+        assert torch.equal(first, second)
+
+
+def test_reach_in_parts_bounds_the_edges_of_a_step(monkeypatch):
+    steps = []
+    ragged_ranges = reach.ragged_ranges
+
+    def watch(start, count, total):
+        steps.append(total)
+        return ragged_ranges(start, count, total)
+
+    monkeypatch.setattr(reach, "ragged_ranges", watch)
+    monkeypatch.setattr(reach, "CHUNK", 300)
+    complete = (1 - torch.eye(30)).nonzero().t().contiguous()
+    reach.reach(torch.arange(30), incoming(complete, 30), 3)
+    # Without parts, the second step would follow 30 * 29 * 29 edges.
+    assert max(steps) <= 300 + 29 * 29
+
+
+def test_reach_in_parts_raises_when_keys_would_overflow(monkeypatch):
+    monkeypatch.setattr(reach, "CHUNK", 1)
+    monkeypatch.setattr(reach, "INT64_MAX", 9 * 2)
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    with pytest.raises(GraphError, match="too large for 5 hops; use at most 1"):
+        reach.reach(torch.arange(3), incoming(path, 3), 5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(graph=graphs(), num_hops=st.integers(0, 4))
+def test_number_of_walks_bounds_the_number_of_nodes(graph, num_hops):
+    edge_index, num_nodes = graph
+    neighbors, root = incoming(edge_index, num_nodes), torch.arange(num_nodes)
+    found = reach.reach(root, neighbors, num_hops)[0].numel()
+    bound = reach._count_walks(root, neighbors, num_hops)
+    assert found <= bound <= num_nodes**2
+
+
+def test_number_of_walks_is_exact_for_one_hop_of_a_simple_graph():
+    cycle = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
+    neighbors = incoming(torch.cat([cycle, cycle.flip(0)], dim=1), 9)
+    assert reach._count_walks(torch.arange(9), neighbors, 1) == 27
