@@ -67,8 +67,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Item]) -> None:
     """
     with _statistics(network) as sums, use_backend(PLAIN), batch_statistics(network):
         for item in batches:
-            if item.batch.num_graphs:
-                network(item.batch, subgraphs=item.subgraphs)
+            network(item.batch, subgraphs=item.subgraphs)
     for norm, total in sums.items():
         if several_processes():
             dist.all_reduce(total)

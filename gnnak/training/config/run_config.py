@@ -18,9 +18,10 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
-ADDED = ("train.recalibrate",)
-"""Options that were added after records of runs had been written. An option of these
-that has its default value is left out of hashes, so that older records keep theirs."""
+ADDED = {"train.recalibrate": False, "model.subgraphs.copy_limit": None}
+"""Options that were added after records of runs had been written, with their defaults.
+An option of these that has its default value is left out of hashes, so that older
+records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -139,13 +140,24 @@ class RunConfig:
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:
-        options, defaults = self.to_dict(), RunConfig().to_dict()
-        for key in without + ADDED:
-            part, name = key.split(".")
-            if key in without or options[part][name] == defaults[part][name]:
-                del options[part][name]
+        options = self.to_dict()
+        for key, default in ADDED.items():
+            part, name = _part_and_name(options, key)
+            if name in part and part[name] == default:
+                del part[name]
+        for key in without:
+            part, name = _part_and_name(options, key)
+            part.pop(name, None)
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """Return the nested dict that contains the option `key`, and its name there."""
+    *path, name = key.split(".")
+    for part in path:
+        options = options[part]
+    return options, name
 
 
 def _check_seed(name: str, value: int) -> None:
