@@ -14,6 +14,7 @@ from gnnak.backend import PLAIN, Backend, set_default_backend
 if TYPE_CHECKING:
     from gnnak import wl
     from gnnak.errors import GnnakError
+    from gnnak.loading import Budget, GraphLoader
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
@@ -24,8 +25,10 @@ __all__ = [
     "GNNAK",
     "PAPER",
     "PUBLISHED",
+    "Budget",
     "EgoNets",
     "GnnakError",
+    "GraphLoader",
     "LayerOptions",
     "RandomWalks",
     "RootedSubgraphs",
@@ -48,6 +51,7 @@ _PACKAGES = (
 # For each module, the public names that are imported from it at their first use.
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
+    "gnnak.loading": ("Budget", "GraphLoader"),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
