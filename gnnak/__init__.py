@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.training.own_loop.training_step import TrainingStep
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ __all__ = [
     "RandomWalks",
     "RootedSubgraphs",
     "SubgraphDrop",
+    "TrainingStep",
     "uplift",
     "wl",
 ]
@@ -55,6 +57,7 @@ _HOMES = {
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
+    "gnnak.training.own_loop.training_step": ("TrainingStep",),
 }
 
 
