@@ -14,9 +14,11 @@ from gnnak.backend import PLAIN, Backend, set_default_backend
 if TYPE_CHECKING:
     from gnnak import wl
     from gnnak.errors import GnnakError
+    from gnnak.loading import Budget, GraphLoader
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.training.own_loop.training_step import TrainingStep
 
 __version__ = "0.1.0"
 
@@ -24,12 +26,15 @@ __all__ = [
     "GNNAK",
     "PAPER",
     "PUBLISHED",
+    "Budget",
     "EgoNets",
     "GnnakError",
+    "GraphLoader",
     "LayerOptions",
     "RandomWalks",
     "RootedSubgraphs",
     "SubgraphDrop",
+    "TrainingStep",
     "uplift",
     "wl",
 ]
@@ -48,9 +53,11 @@ _PACKAGES = (
 # For each module, the public names that are imported from it at their first use.
 _HOMES = {
     "gnnak.errors": ("GnnakError",),
+    "gnnak.loading": ("Budget", "GraphLoader"),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
+    "gnnak.training.own_loop.training_step": ("TrainingStep",),
 }
 
 

@@ -4,7 +4,8 @@ The sizes include the numbers of node copies (a node as seen in one rooted subgr
 edge copies (an edge as it occurs in one rooted subgraph).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from gnnak.graphs import GraphBatch
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -44,3 +45,10 @@ class Item:
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
     """The sizes that the batch is padded to; None = the batch is not padded."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the batch by name; for example, positions of nodes."""
+    sizes: dict[str, int] | None = None
+    """For a padded batch, how many graphs, nodes and so on are not padding: the numbers
+    in `batch.real`, on the host. None = the batch is not padded."""
+    positions: list[int] | None = None
+    """Positions of the batch's graphs in the store; None = not given."""

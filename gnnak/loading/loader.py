@@ -78,6 +78,33 @@ class Subgraphs:
         return self.drop(subgraphs, edge_index, generator, plan)
 
 
+def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
+    """Return which fraction of a window's memory budget each of g graphs takes, [g].
+
+    A window is several consecutive batches that are assembled together.
+
+    Args:
+        store: The g graphs.
+        source: Where their rooted subgraphs come from.
+        batch_size: Number of graphs per batch.
+    """
+    generator = torch.Generator(store.device).manual_seed(0)
+    drop = source.drop
+    if source.extractor is not None and not isinstance(source.extractor, EgoNets):
+        # All subgraphs are extracted, with their edges, before some are dropped.
+        source = replace(source, drop=None)
+
+    def subgraphs_of(graphs: GraphBatch, where: Tensor) -> RootedSubgraphs | None:
+        return source.of(graphs, where, generator)
+
+    if source.extractor is not None:
+        return estimated_memory_shares(store, subgraphs_of, drop, batch_size)
+    part = 1.0
+    if source.cached is not None and drop is not None:
+        part = sampled_fraction(store, source.cached, subgraphs_of, batch_size)
+    return memory_shares(store, source.cached, drop, part)
+
+
 class Loader:
     """Iterate over the batches of an epoch, as `Item`s on the store's device.
 
@@ -116,7 +143,9 @@ class Loader:
         self.shapes = Shapes() if padded else None
         self.epochs = epochs or Epochs(lambda: 0, 1)
         self._prefetcher = EpochPrefetcher(self._windows)
-        self.share = torch.ones(len(store)) if single else self._shares()
+        size = sampler.batch_size
+        whole = torch.ones(len(store))
+        self.share = whole if single else window_shares(store, self.subgraphs, size)
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -132,28 +161,6 @@ class Loader:
                 yield from items
         finally:
             windows.close()
-
-    def _shares(self) -> Tensor:
-        """Return which fraction of a window's memory budget each graph takes.
-
-        A window is several consecutive batches that are assembled together.
-        """
-        generator = torch.Generator(self.store.device).manual_seed(0)
-        source, drop = self.subgraphs, self.subgraphs.drop
-        if source.extractor is not None and not isinstance(source.extractor, EgoNets):
-            # All subgraphs are extracted, with their edges, before some are dropped.
-            source = replace(source, drop=None)
-
-        def subgraphs_of(graphs: GraphBatch, where: Tensor) -> RootedSubgraphs | None:
-            return source.of(graphs, where, generator)
-
-        most = self.batches.batch_size
-        if source.extractor is not None:
-            return estimated_memory_shares(self.store, subgraphs_of, drop, most)
-        part = 1.0
-        if source.cached is not None and drop is not None:
-            part = sampled_fraction(self.store, source.cached, subgraphs_of, most)
-        return memory_shares(self.store, source.cached, drop, part)
 
     def close(self) -> None:
         """Stop prefetching, and free the window prefetched for the next epoch."""

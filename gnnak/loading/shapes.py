@@ -38,7 +38,7 @@ LEAST_STEP = 64
 or about 1/128 of the size, whichever is larger."""
 
 
-def choose_shape(most: Mapping[str, int]) -> Shape:
+def choose_shape(most: Mapping[str, int], distinct: bool = False) -> Shape:
     """Return a shape (sizes of a padded batch) for batches of at most the given sizes.
 
     On every axis, such as nodes, the shape has room for at least one padding row.
@@ -46,6 +46,9 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
 
     Args:
         most: For each axis that the batches have, the largest size of a batch.
+        distinct: Whether no two axes have the same size, so that the number of rows of
+            a tensor tells its axis. Without SubgraphDrop, subgraphs and nodes still
+            have the same size.
 
     >>> shape = choose_shape({"graphs": 4, "nodes": 50, "edges": 60})
     >>> shape.graphs, shape.nodes, shape.edges, shape.copies
@@ -57,6 +60,8 @@ def choose_shape(most: Mapping[str, int]) -> Shape:
             sizes[axis] = sizes["nodes"]
         elif axis != "graphs":
             sizes[axis] = _rounded(most[axis])
+            while distinct and [*sizes.values()].count(sizes[axis]) > 1:
+                sizes[axis] = _rounded(sizes[axis])
     return Shape(**sizes)
 
 
@@ -75,9 +80,13 @@ class Shapes:
     smaller shapes are chosen once, after the first few batches. After each change of
     the largest shape, the next few batches are all padded to the largest shape, so that
     its training step is captured as a CUDA graph before those of the smaller shapes.
+
+    Args:
+        distinct: Whether a shape has another number of rows on each axis.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, distinct: bool = False) -> None:
+        self.distinct = distinct
         self.largest: Shape | None = None
         self.smaller: list[Shape] = []
         # `most`: for each axis, the size of the largest batch so far, without padding.
@@ -136,7 +145,8 @@ class Shapes:
         assert self.largest is not None
         for stds in SMALLER_STDS:
             sizes = {axis: _mean_plus(stds, rows) for axis, rows in seen.items()}
-            shape = choose_shape(sizes | {"graphs": self.most["graphs"]})
+            sizes |= {"graphs": self.most["graphs"]}
+            shape = choose_shape(sizes, self.distinct)
             new = shape != self.largest and shape not in self.smaller
             if new and is_inside(shape, self.largest):
                 self.smaller.append(shape)
@@ -158,7 +168,7 @@ class Shapes:
             return
         if old is not None:
             most = {axis: max(most[axis], getattr(old, axis) - 1) for axis in most}
-        self.largest = choose_shape(most | graphs)
+        self.largest = choose_shape(most | graphs, self.distinct)
         self._only_largest = ENOUGH_BATCHES
 
 

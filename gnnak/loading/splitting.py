@@ -6,6 +6,7 @@ A window is several consecutive batches, assembled as one large batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import repeat
 
 from gnnak.graphs import GraphBatch
@@ -60,10 +61,14 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
         shapes: The sizes to pad each batch to, larger than the batch on every axis
             (nodes, edges, ...). Only the first `len(shapes)` batches are returned.
     """
-    for number, shape in enumerate(shapes):
-        rows = {axis: window.counts(axis)[number] for axis in window.axes}
+    counts = [window.counts(axis) for axis in window.axes]
+    sizes = [
+        dict(zip(window.axes, rows, strict=True)) for rows in zip(*counts, strict=True)
+    ]
+    for rows, shape in zip(sizes, shapes, strict=False):
         assert fits(rows, shape), f"{rows} leave no padding rows in {shape}"
-    return _items(window, PaddingSplitter(window, shapes), groups=True)
+    items = _items(window, PaddingSplitter(window, shapes), groups=True)
+    return [replace(item, sizes=rows) for item, rows in zip(items, sizes, strict=False)]
 
 
 def _items(window: Window, splitter: Splitter, groups: bool) -> list[Item]:
@@ -71,7 +76,19 @@ def _items(window: Window, splitter: Splitter, groups: bool) -> list[Item]:
     if window.subgraphs is not None:
         subgraphs = _records(window, window.subgraphs, splitter, groups)
     batches, shapes = _batches(window, splitter), splitter.padded_to()
-    return [Item(*parts) for parts in zip(batches, subgraphs, shapes, strict=False)]
+    extra = _extra(window, splitter)
+    parts = zip(batches, subgraphs, shapes, extra, strict=False)
+    return [Item(*each) for each in parts]
+
+
+def _extra(window: Window, splitter: Splitter) -> Iterator[dict]:
+    """Yield the further fields of each batch, by name."""
+    if not window.extra:
+        return repeat({})
+    fields = window.extra.items()
+    split = {name: splitter.rows(rows, axis) for name, (axis, rows) in fields}
+    rows = zip(*split.values(), strict=True)
+    return (dict(zip(split, values, strict=True)) for values in rows)
 
 
 def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:

@@ -8,7 +8,7 @@ therefore assembled as one large batch, which is then split into its batches (se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 import torch
@@ -48,6 +48,9 @@ class Window:
     known: dict[str, int | bool]
     """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
     subgraph i is rooted at node i for all i), over all subgraphs of the window."""
+    extra: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+    """Further fields by name: the axis that they have rows on, such as "nodes", and
+    the rows of all batches."""
 
     @property
     def num_batches(self) -> int:

@@ -4,7 +4,7 @@ In distributed training, several processes train one model with PyTorch's distri
 data parallel (DDP).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -85,19 +85,11 @@ class BatchNorm(nn.BatchNorm1d):
                 "a BatchNorm without running statistics or momentum cannot ignore "
                 "padding; build it with both."
             )
-        narrow, x = x.dtype, x if x.dtype == torch.double else x.float()
-        padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
-        rows, several = count.clamp(min=1), count > 1
-        mean = x.masked_fill(padding, 0).sum(dim=0) / rows
-        centred = x - torch.where(several, mean, running)
-        centred = centred.masked_fill(padding, 0)
-        variance = centred.square().sum(dim=0) / rows
-        scale = torch.where(several, variance, self.running_var).add(self.eps).rsqrt()
+        stored = (running, self.running_var)
+        found = normalised_real_rows(x, count, self.eps, stored)
         with torch.no_grad():
-            self._update_running(
-                mean, variance * rows / (rows - 1).clamp(min=1), several
-            )
-        return self._affine(centred * scale).to(narrow)
+            self._update_running(found.mean, found.variance, found.several)
+        return self._affine(found.rows).to(x.dtype)
 
     def _over_processes(self, x: Tensor) -> Tensor:
         """Normalise rows with the mean and variance over the rows of all processes."""
@@ -136,6 +128,49 @@ class BatchNorm(nn.BatchNorm1d):
             if wanted is not None:
                 now = torch.where(wanted, now, running)
             running.lerp_(now, self.momentum)
+
+
+class NormalisedRows(NamedTuple):
+    """Rows that were normalised without padding, and the statistics of these rows."""
+
+    rows: Tensor
+    """[n, c]: the normalised rows, in float32 or float64; zero in padding rows."""
+    mean: Tensor
+    """[c]: mean of the real rows."""
+    variance: Tensor
+    """[c]: unbiased variance of the real rows."""
+    several: Tensor
+    """0-dim bool: whether there are two or more real rows."""
+
+
+def normalised_real_rows(
+    x: Tensor,
+    count: Tensor,
+    eps: float,
+    running: tuple[Tensor, Tensor] | None = None,
+) -> NormalisedRows:
+    r"""Compute $(x - \mu) / \sqrt{\sigma^2 + \epsilon}$ without padding rows.
+
+    Args:
+        x: The rows, [n, c]; the first `count` are real, the others padding.
+        count: Number of real rows, as a 0-dim tensor.
+        eps: The number $\epsilon$.
+        running: Mean and variance, [c] each, that are used if there are fewer than two
+            real rows; None = always use those of the real rows.
+    """
+    x = x if x.dtype == torch.double else x.float()
+    padding = (torch.arange(x.size(0), device=x.device) >= count)[:, None]
+    rows, several = count.clamp(min=1), count > 1
+    mean = x.masked_fill(padding, 0).sum(dim=0) / rows
+    centre = mean if running is None else torch.where(several, mean, running[0])
+    centred = (x - centre).masked_fill(padding, 0)
+    variance = centred.square().sum(dim=0) / rows
+    spread = variance
+    if running is not None:
+        spread = torch.where(several, variance, running[1])
+    unbiased = variance * rows / (rows - 1).clamp(min=1)
+    scaled = centred * spread.add(eps).rsqrt()
+    return NormalisedRows(scaled, mean, unbiased, several)
 
 
 class NormReluDropout(nn.Sequential):

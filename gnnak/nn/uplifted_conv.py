@@ -68,14 +68,17 @@ class UpliftedConv(nn.Module):
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs, which all layers share in a forward pass.
 
-        The first layer of a forward pass warns of inputs that are NaN or infinite.
+        The first layer of a forward pass warns of inputs that are NaN or infinite. The
+        inputs of a padded batch are not checked, since the check synchronises.
         """
-        if self.shared.enter(self) and not self.warned:
+        first = self.shared.enter(self)
+        subgraphs = self.shared.get(edge_index, x.size(0), self.training)
+        if first and not self.warned and subgraphs.real is None:
             for name, values in (("x", x), ("edge_attr", edge_attr)):
                 if isinstance(values, Tensor) and not is_finite(values):
                     self.warned = True
                     warn_not_finite(f"the input {name} of the model", values)
-        return self.shared.get(edge_index, x.size(0), self.training)
+        return subgraphs
 
     def _edge_attr(
         self, args: tuple[object, ...], options: dict[str, object]

@@ -94,10 +94,10 @@ class SampledSubgraphs(RootedSubgraphs):
             return group(self.filling.subgraph, self.num_subgraphs)
         return super()._group(axis)
 
-    def to(self, device: torch.device | str) -> Self:
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """Return a copy of these subgraphs on another device."""
         return replace(
-            super().to(device),
+            super().to(device, non_blocking),
             held=self.held.to(device),
             covered=self.covered.to(device),
             filling=self.filling.to(device),

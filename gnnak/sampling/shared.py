@@ -1,5 +1,6 @@
 """Extract and sample subgraphs once per forward pass, for all layers of a model."""
 
+import logging
 import weakref
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from gnnak.errors import SubgraphError
 from gnnak.sampling.drop import SubgraphDrop
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.sampling.graph_cache import CachedGraph
 from gnnak.sampling.passes import ThreadState
 from gnnak.sampling.replay import (
@@ -17,6 +19,7 @@ from gnnak.sampling.replay import (
     random_state,
     set_random_state,
 )
+from gnnak.subgraphs.attached import attached_to, same_extractor
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -32,6 +35,9 @@ class SharedSubgraphs:
     forward pass begins when a layer is called for the second time. Each thread has its
     own forward passes and its own cache.
 
+    Subgraphs that a `GraphLoader` has attached to `edge_index` are used instead of
+    extracting them, if the loader has the same extractor.
+
     Args:
         extractor: Extracts the subgraphs.
         drop: Samples the subgraphs that are used in training. If None, training uses
@@ -43,6 +49,7 @@ class SharedSubgraphs:
         self.drop = drop
         self._of_thread = ThreadState()
         self._replay = Replay()
+        self._warned = False
 
     def forget(self) -> None:
         """Clear the cache of the calling thread."""
@@ -106,6 +113,9 @@ class SharedSubgraphs:
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
         with torch.inference_mode(False):
+            given = self._attached(edge_index, num_nodes, training)
+            if given is not None:
+                return given
             graph = state.graph(edge_index, num_nodes)
             if not training or (self.drop is None and not self.extractor.random):
                 return self._all_of(graph, edge_index)
@@ -113,13 +123,52 @@ class SharedSubgraphs:
                 return self._replayed(graph, edge_index)
             return self._sampled(graph, edge_index, generator)
 
+    def _attached(
+        self, edge_index: Tensor, num_nodes: int, training: bool
+    ) -> RootedSubgraphs | None:
+        """Return the subgraphs attached to `edge_index`, if they can be used as is.
+
+        In training, these are a sample of SubgraphDrop or, without SubgraphDrop, any
+        subgraphs. In evaluation, these are all subgraphs of an extractor that is not
+        random. Arguments as in `get`.
+        """
+        found = attached_to(edge_index, num_nodes)
+        if found is None or not self._is_mine(found.extractor):
+            return None
+        sampled = isinstance(found.subgraphs, SampledSubgraphs)
+        if training:
+            return found.subgraphs if sampled or self.drop is None else None
+        return None if sampled or self.extractor.random else found.subgraphs
+
+    def _is_mine(self, extractor: Extractor) -> bool:
+        """Return whether an extractor finds the same subgraphs; if not, warn once."""
+        same = same_extractor(extractor, self.extractor)
+        if not same and not self._warned:
+            self._warned = True
+            logging.getLogger("gnnak").warning(
+                "the batch has the subgraphs of %r, but the model needs those of %r "
+                "and extracts them in each forward pass, which is slow",
+                extractor,
+                self.extractor,
+            )
+        return same
+
     def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the subgraphs that do not change from one forward pass to the next."""
         if graph.full is None:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            graph.full = self.extractor(edge_index, graph.num_nodes, generator)
+            found = attached_to(edge_index, graph.num_nodes)
+            if (
+                found is not None
+                and not self.extractor.random
+                and not isinstance(found.subgraphs, SampledSubgraphs)
+                and same_extractor(found.extractor, self.extractor)
+            ):
+                graph.full = found.subgraphs
+            else:
+                graph.full = self.extractor(edge_index, graph.num_nodes, generator)
         return graph.full
 
     def _sampled(

@@ -222,13 +222,16 @@ class RootedSubgraphs:
         derived |= values | {f"by {axis}": found for axis, found in groups.items()}
         return self
 
-    def to(self, device: torch.device | str) -> Self:
-        """Return these subgraphs on another device.
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """Return these subgraphs on another device; arguments as in `Tensor.to`.
 
         Cached properties, such as `centroid`, are recomputed there when they are used.
         """
-        moved = {name: getattr(self, name).to(device) for name in TENSORS}
-        real = None if self.real is None else self.real.to(device)
+        moved = {
+            name: getattr(self, name).to(device, non_blocking=non_blocking)
+            for name in TENSORS
+        }
+        real = None if self.real is None else self.real.to(device, non_blocking)
         return replace(self, **moved, real=real)
 
     def unpadded(self) -> RootedSubgraphs:

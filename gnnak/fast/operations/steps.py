@@ -1,14 +1,17 @@
 """Fast training steps: captured as CUDA graphs and replayed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
 from gnnak.fast.step.capability import find_synchronising
 from gnnak.fast.step.captured import CapturedStep, Step
+from gnnak.fast.step.model import CapturedModel
 from gnnak.fast.step.optimizer import step_on_streams
 from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.loading.items import Item
 
 
 class StepOperations:
@@ -29,6 +32,16 @@ class StepOperations:
         if device.type != "cuda":
             return NotImplemented
         return CapturedStep(step, GraphRecorder(device), release)
+
+    def make_captured_model(
+        self,
+        forward: Callable[[Item], Any],
+        weights: Sequence[nn.Parameter],
+        device: torch.device,
+    ) -> Callable[[Item], Any]:
+        if device.type != "cuda":
+            return NotImplemented
+        return CapturedModel(forward, GraphRecorder(device), weights)
 
     def take_step(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
         if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():

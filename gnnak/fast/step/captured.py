@@ -8,6 +8,7 @@ fixed addresses, so every batch is copied into static buffers before the replay.
 import logging
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,7 +55,7 @@ class CapturedStep:
 
     def __init__(
         self,
-        step: Step,
+        step: Callable[[Item], Any],
         recorder: Recorder,
         release: Callable[[], object] | None = None,
     ) -> None:
@@ -64,7 +65,7 @@ class CapturedStep:
         self._buffers: dict[Shape, _StaticBuffers] = {}
         self._released: set[Shape] = set()
 
-    def __call__(self, item: Item) -> Tensor:
+    def __call__(self, item: Item) -> Any:
         """Train on an item (a batch) and return the loss.
 
         If a step for the item's shape was captured as a CUDA graph, replay the graph.
@@ -80,9 +81,9 @@ class CapturedStep:
         static = like(item, buffers.tensors)
         if buffers.warm_up:
             buffers.warm_up -= 1
-            return self.recorder.warm_up(lambda: self.step(static))
+            return self.warm_up(static)
         try:
-            buffers.replay = self.recorder.record(self._repeatable(static))
+            buffers.replay = self.record(static)
         except Exception as error:
             self._give_up(error)
         return self.step(item) if buffers.replay is None else buffers.replay()
@@ -112,6 +113,14 @@ class CapturedStep:
         views = self._largest.views_like(tensors)
         self._buffers[shape] = _StaticBuffers(views, WARM_UP)
         return self._buffers[shape]
+
+    def warm_up(self, static: Item) -> Any:
+        """Train on a static item (a batch in static buffers) without a capture."""
+        return self.recorder.warm_up(lambda: self.step(static))
+
+    def record(self, static: Item) -> Callable[[], Any]:
+        """Capture the step on a static item; return a function that replays it."""
+        return self.recorder.record(self._repeatable(static))
 
     def _repeatable(self, static: Item) -> Callable[[], Tensor]:
         """Return a function without arguments that runs the step on a static item.
@@ -159,7 +168,7 @@ class _StaticBuffers:
 
     def __init__(self, tensors: list[Tensor], warm_up: int) -> None:
         self.tensors, self.warm_up = tensors, warm_up
-        self.replay: Callable[[], Tensor] | None = None
+        self.replay: Callable[[], Any] | None = None
         by_dtype = defaultdict(list)
         for position, tensor in enumerate(tensors):
             by_dtype[tensor.dtype].append(position)

@@ -39,7 +39,7 @@ def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
         signature has this argument, and False if only `**kwargs` accepts it.
     """
     names = argument_names(gnn)
-    kinds = [argument.kind for argument in _arguments(gnn)]
+    kinds = [argument.kind for argument in arguments_of(gnn)]
     has_kwargs = inspect.Parameter.VAR_KEYWORD in kinds
     return {
         name: name in names for name in EDGE_ARGUMENTS if name in names or has_kwargs
@@ -53,7 +53,7 @@ def unsupported_arguments(gnn: nn.Module, required: bool) -> list[str]:
         gnn: The GNN.
         required: If True, return only arguments without a default value.
     """
-    arguments = [a for a in _arguments(gnn) if a.kind not in VARIADIC]
+    arguments = [a for a in arguments_of(gnn) if a.kind not in VARIADIC]
     names = [argument.name for argument in arguments]
     states_and_edges = 1 if "edge_index" in names else 2
     return [
@@ -109,7 +109,7 @@ def check_callable(gnn: object) -> None:
         )
 
 
-def _arguments(gnn: nn.Module) -> list[inspect.Parameter]:
+def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
     """Return the parameters of `gnn.forward`.
 
     For a PyG `Sequential`, return the parameters named in the string it was built with.

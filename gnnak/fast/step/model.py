@@ -1,0 +1,165 @@
+"""A model whose forward and backward pass are captured as CUDA graphs.
+
+The loss is computed between the two passes, without a capture: it may be any function,
+and may have any number of rows.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from gnnak.fast.step.captured import CapturedStep
+from gnnak.fast.step.recorder import Recorder
+from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.items import Item
+
+
+class CapturedModel(CapturedStep):
+    """A model's forward and backward pass, captured per batch shape and replayed.
+
+    A call returns the outputs of the model; a backward pass through them sets the
+    gradients of the weights, as without a capture. At most one call may be followed by
+    a backward pass at a time.
+
+    Args:
+        forward: Takes an item (a batch), and returns the model's outputs: a tensor, or
+            tensors in tuples, lists and dicts.
+        recorder: Captures the passes.
+        weights: The weights of the model.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[Item], Any],
+        recorder: Recorder,
+        weights: Sequence[nn.Parameter],
+    ) -> None:
+        super().__init__(forward, recorder, self._release_gradients)
+        self.weights = [weight for weight in weights if weight.requires_grad]
+
+    def warm_up(self, static: Item) -> Any:
+        """Return the outputs for a static item, computed without a capture."""
+        outputs: list[Any] = []
+        nothing = self.weights[0].new_empty(0)
+
+        def work() -> Tensor:
+            outputs.append(self.step(static))
+            return nothing
+
+        self.recorder.warm_up(work)
+        return outputs[0]
+
+    def record(self, static: Item) -> Callable[[], Any]:
+        """Capture both passes for a static item; return what replays them."""
+        return _Passes(self.step, static, self.weights, self.recorder)
+
+    def _release_gradients(self) -> None:
+        for weight in self.weights:
+            weight.grad = None
+
+
+class _Passes:
+    """The captured forward and backward pass for batches of one shape.
+
+    Args:
+        forward: Returns the outputs of the model for an item.
+        static: A batch in static buffers.
+        weights: The weights of the model.
+        recorder: Captures the passes.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[Item], Any],
+        static: Item,
+        weights: list[nn.Parameter],
+        recorder: Recorder,
+    ) -> None:
+        self.forward, self.static, self.weights = forward, static, weights
+        self.tensors = tensors_of(static)
+        self.nothing = weights[0].new_empty(0)
+        self.anchor = weights[0].new_zeros((), requires_grad=True)
+        self.outputs: list[Any] = []
+        self.spec: TreeSpec | None = None
+        self.gradients: list[Tensor | None] = []
+        self.of_outputs: list[Tensor] = []
+        self.replay_forward = recorder.record(self._run_forward)
+        self._allocate()
+        self.replay_backward = recorder.record(self._run_backward)
+
+    @property
+    def differentiable(self) -> list[Tensor]:
+        """The outputs that depend on weights."""
+        return [
+            out for out in self.outputs if isinstance(out, Tensor) and out.requires_grad
+        ]
+
+    def __call__(self) -> Any:
+        """Replay the forward pass, and return its outputs."""
+        self.replay_forward()
+        self._allocate()
+        replayed = iter(_Replayed.apply(self.anchor, self))
+        leaves = [
+            next(replayed) if isinstance(out, Tensor) and out.requires_grad else out
+            for out in self.outputs
+        ]
+        assert self.spec is not None
+        return tree_unflatten(leaves, self.spec)
+
+    def backward(self, gradients: Sequence[Tensor | None]) -> None:
+        """Replay the backward pass, and set the gradients of the weights.
+
+        Args:
+            gradients: The gradients of the outputs; None = zero.
+        """
+        for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
+            buffer.zero_() if gradient is None else buffer.copy_(gradient)
+        self.replay_backward()
+        for weight, found in zip(self.weights, self.gradients, strict=True):
+            if found is not None:
+                before = weight.grad
+                weight.grad = found if before is None else before + found
+
+    def _allocate(self) -> None:
+        """Allocate the gradients of the outputs, outside of the graphs' memory."""
+        if not self.of_outputs:
+            self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
+
+    def _run_forward(self) -> Tensor:
+        with torch.enable_grad():
+            outputs = self.forward(like(self.static, self.tensors))
+        self.outputs, self.spec = tree_flatten(outputs)
+        return self.nothing
+
+    def _run_backward(self) -> Tensor:
+        before = [weight.grad for weight in self.weights]
+        for weight in self.weights:
+            weight.grad = None
+        with torch.autograd.set_multithreading_enabled(False):
+            torch.autograd.backward(self.differentiable, self.of_outputs)
+        self.gradients = [weight.grad for weight in self.weights]
+        for weight, gradient in zip(self.weights, before, strict=True):
+            weight.grad = gradient
+        return self.nothing
+
+
+class _Replayed(torch.autograd.Function):
+    """Connects replayed outputs with the replay of the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
+        """Return the outputs that the forward pass has just written.
+
+        `anchor` requires a gradient, so that the outputs do too.
+        """
+        ctx.passes = passes
+        return tuple(out.detach() for out in passes.differentiable)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, None]:
+        """Replay the backward pass."""
+        ctx.passes.backward(gradients)
+        return None, None

@@ -1,0 +1,250 @@
+"""Convert PyG `Data` objects to flat tensors without changing or dropping a field."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.attributes import Attribute, Attributes, FieldAxis, is_aligned
+from gnnak.graphs.fields import check_alike
+from gnnak.graphs.store import GraphStore
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+STORED: dict[str, tuple[FieldAxis, ...]] = {
+    "x": ("nodes",),
+    "edge_attr": ("edges",),
+    "y": ("graphs", "nodes"),
+}
+"""The fields that a `GraphStore` has, and what they may have one row for."""
+
+
+MADE = {"edge_index", "num_nodes", "batch", "ptr"}
+"""The fields that are converted in their own way, or made for each batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class FieldStore:
+    """Many graphs with all their fields, concatenated into a few tensors."""
+
+    store: GraphStore
+    """The graphs, with `x`, `edge_attr` and `y` where these have their usual rows."""
+    attributes: Attributes = field(default_factory=Attributes)
+    """All other fields."""
+    kind: type | None = None
+    """The class of the PyG graphs; None = `torch_geometric.data.Data`."""
+    has_edges: bool = True
+    """Whether the graphs have a field `edge_index`."""
+    has_counts: bool = False
+    """Whether the graphs have a field `num_nodes`."""
+
+    def to(self, device: torch.device) -> FieldStore:
+        """Return these graphs on another device."""
+        if self.store.device == device:
+            return self
+        moved = self.store.to(device), self.attributes.to(device)
+        return FieldStore(*moved, self.kind, self.has_edges, self.has_counts)
+
+
+def read_fields(graphs: Iterable[Data]) -> FieldStore:
+    """Concatenate PyG graphs, with all their fields.
+
+    Args:
+        graphs: A list or PyG `Dataset` of at least one graph. All graphs have the same
+            fields; a tensor field has the same dtype and, except for the number of
+            rows, the same shape in all graphs.
+
+    Raises:
+        GraphError: If a graph is malformed, or its fields differ from those of the
+            first graph; the message names the graph and the field.
+    """
+    data = _checked(graphs)
+    sizes = torch.tensor([_num_nodes(i, each) for i, each in enumerate(data)])
+    has_edges = "edge_index" in data[0]
+    edge_index, num_edges = _edges(data, sizes) if has_edges else _no_edges(sizes)
+    given: dict[str, Any] = {"node_targets": False}
+    tensors, objects = {}, {}
+    for name in sorted(set(data[0].keys()) - MADE):
+        values = [each[name] for each in data]
+        if isinstance(values[0], Tensor | int | float):
+            attribute = _attribute(name, values, data, sizes, num_edges)
+            if is_aligned(attribute) and attribute.axis in STORED.get(name, ()):
+                given[name] = attribute.value
+                given["node_targets"] |= name == "y" and attribute.axis == "nodes"
+            else:
+                tensors[name] = attribute
+        else:
+            objects[name] = _checked_objects(name, values)
+    store = GraphStore(
+        sizes.to(edge_index.device),
+        num_edges.to(edge_index.device),
+        edge_index,
+        **given,
+    )
+    attributes = Attributes(tensors, objects)
+    has_counts = "num_nodes" in data[0]
+    return FieldStore(store, attributes, type(data[0]), has_edges, has_counts)
+
+
+def _checked(graphs: Iterable[Data]) -> list[Data]:
+    """Return the graphs as a list; raise `GraphError` if their fields differ."""
+    from torch_geometric.data import Data
+
+    if isinstance(graphs, Data):
+        raise GraphError("this is one Data; give a list of them.")
+    try:
+        data = list(graphs)
+    except TypeError as error:
+        kind = type(graphs).__name__
+        raise GraphError(f"this {kind} is no list of PyG Data objects.") from error
+    if not data:
+        raise GraphError("there are no graphs; give at least one.")
+    for number, each in enumerate(data):
+        if not isinstance(each, Data):
+            kind = type(each).__name__
+            raise GraphError(f"graph {number} is a {kind}; give PyG Data objects.")
+        names, first = set(each.keys()), set(data[0].keys())
+        if names != first:
+            name = min(names ^ first)
+            without, having = (number, 0) if name in first else (0, number)
+            raise GraphError(
+                f"graph {having} has a field {name!r}, but graph {without} has not; "
+                "give all graphs the same fields."
+            )
+    return data
+
+
+def _num_nodes(number: int, data: Data) -> int:
+    """Return the number of nodes of a graph; raise `GraphError` if it is not clear."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            size = data.num_nodes
+        except UserWarning:
+            size = None
+    if size is None:
+        raise GraphError(
+            f"graph {number} has neither num_nodes nor x; set num_nodes, since "
+            "isolated nodes are not in edge_index."
+        )
+    return size
+
+
+def _no_edges(sizes: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
+
+
+def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the edges of all graphs, [2, e], and the number of edges of each graph."""
+    values = [each.edge_index for each in data]
+    for number, value in enumerate(values):
+        dense = isinstance(value, Tensor) and value.layout == torch.strided
+        if not dense or value.dtype != torch.long or value.shape[:-1] != (2,):
+            kind = type(value).__name__
+            if isinstance(value, Tensor):
+                kind = f"{value.dtype} {list(value.shape)}"
+            raise GraphError(
+                f"edge_index of graph {number} is {kind}; give an int64 tensor [2, e]."
+            )
+    check_alike("edge_index", values, "graph", axis=1)
+    counts = torch.tensor([value.size(1) for value in values])
+    edge_index = torch.cat(values, dim=1)
+    size = sizes.repeat_interleave(counts).to(edge_index.device)
+    wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
+    if wrong.numel():
+        edge = int(wrong[0])
+        number = int(torch.searchsorted(counts.cumsum(0), edge, right=True))
+        ends = " and ".join(map(str, edge_index[:, edge].tolist()))
+        raise GraphError(
+            f"edge_index of graph {number} joins nodes {ends}, but the graph has "
+            f"{int(sizes[number])} nodes; number the nodes from 0."
+        )
+    return edge_index, counts
+
+
+def _attribute(
+    name: str,
+    values: list,
+    data: Sequence[Data],
+    num_nodes: Tensor,
+    num_edges: Tensor,
+) -> Attribute:
+    """Concatenate the values of one field, as PyG's `Batch` does.
+
+    Args:
+        name: Name of the field.
+        values: Its value in each of the g graphs.
+        data: The g graphs.
+        num_nodes: Number of nodes of each graph, [g].
+        num_edges: Number of edges of each graph, [g].
+    """
+    tensors = isinstance(values[0], Tensor)
+    if tensors and values[0].layout != torch.strided:
+        raise GraphError(
+            f"field {name!r} is a {values[0].layout} tensor; convert it with "
+            ".to_dense()."
+        )
+    pairs = zip(data, values, strict=True)
+    steps = torch.tensor([_step(name, each, value) for each, value in pairs])
+    step = steps if steps.any() else None
+    if not tensors:
+        value = torch.tensor(values)
+        return Attribute(value, torch.ones_like(num_nodes), "graphs", step=step)
+    dim = data[0].__cat_dim__(name, values[0])
+    if dim is None or values[0].dim() == 0:
+        dim, values = 0, [value[None] for value in values]
+    check_alike(name, values, "graph", axis=dim % values[0].dim())
+    count = torch.tensor([value.size(dim) for value in values])
+    rows = torch.cat(values, dim=dim).movedim(dim, 0)
+    axis = _axis(name, count, num_nodes, num_edges)
+    return Attribute(rows.contiguous(), count, axis, dim, step)
+
+
+def _step(name: str, data: Data, value: object) -> int:
+    step = data.__inc__(name, value)
+    if isinstance(step, Tensor) and step.numel() == 1:
+        step = int(step)
+    if not isinstance(step, int):
+        raise GraphError(
+            f"__inc__ of field {name!r} is {step!r}; give one whole number."
+        )
+    return step
+
+
+def _axis(
+    name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
+) -> FieldAxis | None:
+    """Return what a field has one row for; None if the numbers of rows do not say."""
+    ones = torch.ones_like(count)
+    sizes: dict[FieldAxis, Tensor] = {
+        "nodes": num_nodes,
+        "graphs": ones,
+        "edges": num_edges,
+    }
+    order: list[FieldAxis] = ["graphs", "nodes", "edges"]
+    if name in ("x", "pos", "z") or "node" in name:
+        order = ["nodes", "graphs", "edges"]
+    elif "edge" in name:
+        order = ["edges", "graphs", "nodes"]
+    return next((axis for axis in order if torch.equal(count, sizes[axis])), None)
+
+
+def _checked_objects(name: str, values: list) -> list:
+    """Return the values of a field without tensors; raise `GraphError` for others."""
+    for number, value in enumerate(values):
+        parts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(part, Tensor | dict) for part in parts):
+            kind = type(value).__name__
+            raise GraphError(
+                f"field {name!r} of graph {number} is a {kind}; GraphLoader takes "
+                "tensors, numbers, texts and lists without tensors, so remove the "
+                "field or use PyG's DataLoader."
+            )
+    return values

@@ -1,0 +1,142 @@
+"""Assemble batches with all their fields, padded forms and rooted subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import SizeError
+from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.loading.budget import into_windows
+from gnnak.loading.epochs import epoch_seed
+from gnnak.loading.items import Item
+from gnnak.loading.loader import Subgraphs, window_shares
+from gnnak.loading.prefetch import Prefetcher, prefetch
+from gnnak.loading.shapes import Shapes
+from gnnak.loading.splitting import split, split_padded
+from gnnak.loading.windows import Window, make_window
+
+
+class Assembled(NamedTuple):
+    """A batch in two forms."""
+
+    item: Item
+    """The batch, without padding."""
+    padded: Item | None
+    """The same batch, padded to one of a few sizes; None = not padded."""
+
+
+Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
+"""An iterator over windows: lists of batches that were assembled together."""
+
+
+class Assembler:
+    """Assembles batches from graphs on a device, several batches at a time on a GPU.
+
+    Several consecutive batches that are assembled together are called a window. On a
+    GPU, the next window is prefetched. The random subgraphs of a window depend only on
+    the seed and on the number of its first batch.
+
+    Args:
+        graphs: The graphs, with all fields.
+        subgraphs: Where the rooted subgraphs of a batch come from.
+        batch_size: Number of graphs of a full batch; None = it varies.
+        pad: Whether full batches also get a padded form.
+    """
+
+    def __init__(
+        self,
+        graphs: FieldStore,
+        subgraphs: Subgraphs,
+        batch_size: int | None,
+        pad: bool,
+    ) -> None:
+        self.graphs, self.subgraphs, self.batch_size = graphs, subgraphs, batch_size
+        store = graphs.store
+        self.shapes = Shapes(distinct=True) if pad else None
+        self.share = torch.ones(len(store))
+        if store.device.type == "cuda":
+            self.share = window_shares(store, subgraphs, batch_size or len(store))
+
+    def windows(self, batches: Sequence[Tensor], seed: int, first: int = 0) -> Windows:
+        """Return an iterator over windows, from batch `first` on.
+
+        Args:
+            batches: All batches of an epoch, as positions of their graphs.
+            seed: Random seed of the epoch, for the rooted subgraphs.
+            first: Number of the first batch to assemble.
+        """
+        device = self.graphs.store.device
+
+        def made() -> Generator[list[Assembled], None, None]:
+            done = 0
+            for window in into_windows(batches, self.share):
+                skipped, begin = max(first - done, 0), done
+                done += len(window)
+                if skipped < len(window):
+                    generator = torch.Generator(device)
+                    generator.manual_seed(epoch_seed(seed, begin))
+                    yield self._assemble(window, generator)[skipped:]
+
+        return prefetch(made(), device)
+
+    def _assemble(
+        self, batches: list[Tensor], generator: torch.Generator
+    ) -> list[Assembled]:
+        """Assemble the batches of a window.
+
+        Raises:
+            SizeError: If the device has too little memory.
+        """
+        device = self.graphs.store.device
+        try:
+            window, items = self._items(batches, generator)
+            padded = self._padded(window)
+        except torch.OutOfMemoryError as error:
+            most = max(map(len, batches))
+            raise SizeError(
+                f"a batch of {most} graphs does not fit into the memory of {device}; "
+                "lower batch_size."
+            ) from error
+        found = []
+        for item, graphs in zip(items, batches, strict=True):
+            extra = item.extra | self.graphs.attributes.others(graphs)
+            item = replace(item, extra=extra, positions=graphs.tolist())
+            form = next(padded, None) if len(graphs) == self.batch_size else None
+            found.append(Assembled(item, form))
+        return found
+
+    def _items(
+        self, batches: list[Tensor], generator: torch.Generator
+    ) -> tuple[Window | None, list[Item]]:
+        """Return the batches of a window without padding, and the window.
+
+        The window is None if it is not needed: on a CPU, without padding.
+        """
+        store, attributes = self.graphs.store, self.graphs.attributes
+        positions = torch.cat(batches)
+        graphs = store[positions]
+        subgraphs = self.subgraphs.of(graphs, positions, generator)
+        rows = attributes.rows(store, positions) if attributes.tensors else {}
+        on_gpu = store.device.type == "cuda"
+        if len(batches) == 1 and not on_gpu and self.shapes is None:
+            return None, [Item(graphs, subgraphs, extra=rows)]
+        sizes = [len(batch) for batch in batches]
+        window = make_window(graphs, subgraphs, sizes, store.node_targets)
+        axes = {name: str(attributes.tensors[name].axis) for name in rows}
+        extra = {name: (axes[name], value) for name, value in rows.items()}
+        window = replace(window, extra=extra)
+        return window, split(window, groups=on_gpu and subgraphs is not None)
+
+    def _padded(self, window: Window | None) -> Generator[Item, None, None]:
+        """Return an iterator over the padded forms of the full batches of a window."""
+        items: list[Item] = []
+        if window is not None and self.shapes is not None:
+            full = window.counts("graphs").count(self.batch_size or 0)
+            if full:
+                items = split_padded(window, self.shapes.of(window, full, full))
+        return (item for item in items)

@@ -1,0 +1,254 @@
+"""`GraphLoader`: batches of many small graphs, assembled on the device."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gnnak.errors import CheckpointError, OptionError
+from gnnak.loading.assembler import Assembler, Windows
+from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
+from gnnak.loading.loader import Subgraphs
+from gnnak.loading.order import Budget, GraphOrder
+from gnnak.loading.pyg_batch import BatchMaker
+from gnnak.loading.sources import read_graphs
+from gnnak.sampling.cached_plan import cache_plans
+from gnnak.sampling.drop import SubgraphDrop
+from gnnak.subgraphs.cached import cache_if_small
+from gnnak.subgraphs.extractors import Extractor
+from gnnak.typing import check_count
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+
+class GraphLoader:
+    """Iterate over batches of many small graphs; a replacement of PyG's `DataLoader`.
+
+    All graphs are moved to `device` once. Batches are assembled there, without a loop
+    over graphs; on a GPU several batches at once, and before they are needed. A batch
+    is a PyG `Batch` with all fields of the graphs. With `subgraphs`, the rooted
+    subgraphs of a batch are in its field `subgraphs`, and an uplifted model or a
+    network that is called with the batch's `edge_index` uses them instead of extracting
+    them again.
+
+    Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
+    the number of the epoch. In distributed training (`torch.distributed`), each process
+    gets its part of the graphs.
+
+    Args:
+        graphs: A list of PyG `Data` with the same fields, a PyG data set, a
+            `gnnak.graphs.GraphStore`, or the name of a data set or of a part of it,
+            such as "zinc" or "zinc/train".
+        batch_size: Number of graphs per batch; or a `Budget`, which limits the number
+            of nodes or node copies (a node as it occurs in one rooted subgraph) of a
+            batch.
+        shuffle: Whether the order of the graphs is random, and another in each epoch.
+        device: The device of the batches; None = that of the graphs.
+        subgraphs: Extracts the rooted subgraphs, for example `EgoNets(3)`; None =
+            batches have no subgraphs. Subgraphs that are not random and fit into memory
+            are extracted once, and cached.
+        drop: Samples the rooted subgraphs of each batch (SubgraphDrop), for training;
+            None = batches have all subgraphs.
+        seed: Random seed of the order and of random subgraphs.
+        pad: Whether a batch of full size also has a padded form, from which
+            `TrainingStep` captures CUDA graphs. The batch itself never has padding.
+            None = on a GPU.
+
+    >>> from torch_geometric.data import Data
+    >>> ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.ones(3, 1))
+    >>> loader = GraphLoader([ring] * 5, batch_size=2)
+    >>> loader
+    GraphLoader(graphs=5, batch_size=2, device='cpu')
+    >>> [batch.num_graphs for batch in loader]
+    [2, 2, 1]
+    """
+
+    def __init__(
+        self,
+        graphs: object,
+        batch_size: int | Budget = 1,
+        shuffle: bool = False,
+        *,
+        device: torch.device | str | None = None,
+        subgraphs: Extractor | None = None,
+        drop: SubgraphDrop | None = None,
+        seed: int = 0,
+        pad: bool | None = None,
+    ) -> None:
+        check_count("seed", seed)
+        _check_subgraphs(subgraphs, drop)
+        fields = read_graphs(graphs)
+        fields = fields.to(_device(device) or fields.store.device)
+        source = _source(fields.store, subgraphs, drop)
+        sizes = {"nodes": fields.store.counts[0]}
+        if source.cached is not None:
+            sizes["copies"] = source.cached.counts[2]
+        count, fixed = len(fields.store), not isinstance(batch_size, Budget)
+        order = GraphOrder(batch_size, sizes, count, seed if shuffle else None)
+        wanted = fields.store.device.type == "cuda" if pad is None else pad
+        self.padded = wanted and fixed and not fields.attributes.irregular
+        size = batch_size if isinstance(batch_size, int) else None
+        assembler = Assembler(fields, source, size, self.padded)
+        self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
+        self.subgraphs, self.drop, self._order = subgraphs, drop, order
+        self._make = BatchMaker(fields, subgraphs)
+        self._start = partial(_windows, assembler, order, seed)
+        self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
+        weakref.finalize(self, self._prefetcher.close)
+        self._epoch, self._done, self._resumed = 0, 0, False
+        self._current: object = None
+
+    @property
+    def epoch(self) -> int:
+        """Number of the epoch that is running or, between two epochs, begins next."""
+        return self._epoch
+
+    @epoch.setter
+    def epoch(self, number: int) -> None:
+        self._epoch, self._done = check_count("epoch", number), 0
+        self._current = None
+
+    def __len__(self) -> int:
+        return len(self._order.of_epoch(self._epoch))
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._done and not self._resumed:
+            # The last iteration stopped in the middle of its epoch.
+            self._epoch, self._done = self._epoch + 1, 0
+        self._resumed, self._current = False, object()
+        return self._batches(self._epoch, self._done, self._current)
+
+    def _batches(self, epoch: int, done: int, current: object) -> Iterator[Batch]:
+        """Yield the batches of an epoch, and count them in `_done`.
+
+        Args:
+            epoch: Number of the epoch.
+            done: Number of batches to skip.
+            current: Identifies this iteration. Only the latest one counts.
+        """
+        count = len(self._order.of_epoch(epoch))
+        windows = self._start(epoch, done) if done else self._prefetcher.take(epoch)
+        taken = done
+        try:
+            for items in windows:
+                taken += len(items)
+                if taken == count and self.device.type == "cuda":
+                    self._prefetcher.prefetch(epoch + 1)
+                for item in items:
+                    done += 1
+                    if self._current is current:
+                        self._done = done
+                    yield self._make(item)
+        finally:
+            windows.close()
+        if self._current is current:
+            self._epoch, self._done, self._current = epoch + 1, 0, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the loader stands, also in the middle of an epoch.
+
+        A loader that is built alike and gets this dict by `load_state_dict` goes on
+        with the batch after the last one that this loader yielded.
+        """
+        return {"epoch": self._epoch, "batch": self._done} | self._built()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another loader stood, in the next iteration.
+
+        Args:
+            state: What `state_dict` of a loader returned that was built alike.
+
+        Raises:
+            CheckpointError: If that loader was built in another way.
+        """
+        for name, mine in self._built().items():
+            if state.get(name) != mine:
+                raise CheckpointError(
+                    f"the state is that of a loader with {name}={state.get(name)}, but "
+                    f"this one has {name}={mine}; build both alike."
+                )
+        self._epoch = check_count("epoch", state.get("epoch"))
+        self._done = check_count("batch", state.get("batch"))
+        self._resumed, self._current = True, None
+
+    def _built(self) -> dict[str, Any]:
+        """Return what must be equal in a loader that goes on for another."""
+        return {
+            "graphs": self._order.count,
+            "batch_size": str(self._order.batch_size),
+            "shuffle": self.shuffle,
+            "seed": self.seed,
+            "subgraphs": repr(self.subgraphs),
+            "drop": repr(self.drop),
+        }
+
+    def __repr__(self) -> str:
+        options = {
+            "graphs": self._order.count,
+            "batch_size": self._order.batch_size,
+            "shuffle": self.shuffle or None,
+            "subgraphs": self.subgraphs,
+            "drop": self.drop,
+            "seed": self.seed or None,
+            "padded": self.padded or None,
+            "device": str(self.device),
+        }
+        shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
+        return f"GraphLoader({', '.join(shown)})"
+
+
+def _windows(
+    assembler: Assembler, order: GraphOrder, seed: int, epoch: int, first: int = 0
+) -> Windows:
+    """Return an iterator over the windows of an epoch, from batch `first` on."""
+    of_subgraphs = epoch_seed(seed, epoch, order.rank)
+    return assembler.windows(order.of_epoch(epoch), of_subgraphs, first)
+
+
+def _source(
+    store: Any, extractor: Extractor | None, drop: SubgraphDrop | None
+) -> Subgraphs:
+    """Return where the rooted subgraphs of a batch come from: a cache if possible."""
+    if extractor is None:
+        return Subgraphs()
+    cached = cache_if_small(store, extractor)
+    if cached is None:
+        return Subgraphs(None, extractor, drop)
+    plans = None if drop is None else cache_plans(cached, drop)
+    return Subgraphs(cached, None, drop, plans)
+
+
+def _device(device: torch.device | str | None) -> torch.device | None:
+    """Return a device as a `torch.device`; raise `OptionError` if there is none."""
+    if device is None:
+        return None
+    try:
+        return torch.zeros(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
+
+
+def _check_subgraphs(extractor: object, drop: object) -> None:
+    """Raise `OptionError` unless these are an extractor and a SubgraphDrop, or None."""
+    if extractor is not None and not isinstance(extractor, Extractor):
+        raise OptionError(
+            f"subgraphs is {extractor!r}; give an extractor, such as gnnak.EgoNets(3)."
+        )
+    if drop is None:
+        return
+    if not isinstance(drop, SubgraphDrop):
+        raise OptionError(
+            f"drop is {drop!r}; give a SubgraphDrop, such as "
+            "gnnak.SubgraphDrop('random', min_coverage=3)."
+        )
+    if extractor is None:
+        raise OptionError(
+            "drop samples rooted subgraphs, but there are none; give subgraphs too, "
+            "such as subgraphs=gnnak.EgoNets(3)."
+        )

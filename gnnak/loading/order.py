@@ -1,0 +1,137 @@
+"""Which graphs are in each batch of an epoch: by number of graphs or by a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gnnak.errors import OptionError
+from gnnak.loading.epochs import epoch_seed
+from gnnak.typing import check_count
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The largest number of nodes, node copies or both that a batch may have.
+
+    A node copy is a node as it occurs in one rooted subgraph. Batches with a budget
+    have about equally much work, while batches with a fixed number of graphs vary.
+
+    >>> Budget(nodes=3000)
+    Budget(nodes=3000, copies=None)
+    """
+
+    nodes: int | None = None
+    """The largest number of nodes of a batch; None = any number."""
+    copies: int | None = None
+    """The largest number of node copies of a batch; None = any number."""
+
+    def __post_init__(self) -> None:
+        if self.nodes is None and self.copies is None:
+            raise OptionError("this Budget has no limit; give nodes or copies.")
+        for name in ("nodes", "copies"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least=1)
+
+
+class GraphOrder:
+    """Choose which graphs are in each batch of an epoch.
+
+    In distributed training, each process gets other graphs and equally many batches. If
+    the graphs cannot be divided evenly, a few of them occur in two processes, as with
+    PyTorch's `DistributedSampler`.
+
+    Args:
+        batch_size: Number of graphs per batch, in each process; or a `Budget`.
+        sizes: The sizes of all g graphs that the budget limits, by name ("nodes",
+            "copies"), on the CPU, [g] each.
+        count: Number of graphs, g.
+        seed: Random seed of the order; None = graphs come in the order of the store.
+    """
+
+    def __init__(
+        self,
+        batch_size: int | Budget,
+        sizes: dict[str, Tensor],
+        count: int,
+        seed: int | None,
+    ) -> None:
+        self.batch_size, self.sizes, self.count = batch_size, sizes, count
+        self.seed = seed
+        self.rank, self.processes = 0, 1
+        if dist.is_available() and dist.is_initialized():
+            self.rank, self.processes = dist.get_rank(), dist.get_world_size()
+        if isinstance(batch_size, Budget):
+            self._check_budget(batch_size)
+        else:
+            check_count("batch_size", batch_size, least=1)
+
+    def of_epoch(self, epoch: int) -> list[Tensor]:
+        """Return the batches of an epoch, each as the positions of its graphs.
+
+        Args:
+            epoch: Number of the epoch, from 0.
+        """
+        order = torch.arange(self.count)
+        if self.seed is not None:
+            generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
+            order = torch.randperm(self.count, generator=generator)
+        if not isinstance(self.batch_size, Budget):
+            return list(self._part(order).split(self.batch_size))
+        return self._within(order, self.batch_size)
+
+    def _part(self, order: Tensor) -> Tensor:
+        """Return the graphs of this process; all processes get equally many."""
+        missing = -order.numel() % self.processes
+        order = torch.cat([order, order.repeat(missing)[:missing]])
+        return order[self.rank :: self.processes]
+
+    def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
+        """Return the batches of this process that are within a budget.
+
+        The batches of all processes are made in turn. The last ones are divided, so
+        that all processes get equally many.
+        """
+        cuts, begin = [], 0
+        ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
+        while begin < order.numel():
+            end = order.numel()
+            for name, total in ends.items():
+                before = int(total[begin - 1]) if begin else 0
+                most = before + getattr(budget, name)
+                end = min(end, int(torch.searchsorted(total, most, right=True)))
+            cuts.append(end)
+            begin = end
+        batches = list(order.tensor_split(cuts[:-1]))
+        extra = len(batches) % self.processes
+        if extra:
+            last = torch.cat(batches[-extra:])
+            missing = max(self.processes - last.numel(), 0)
+            last = torch.cat([last, order.repeat(missing)[:missing]])
+            batches[-extra:] = last.tensor_split(self.processes)
+        return batches[self.rank :: self.processes]
+
+    def _check_budget(self, budget: Budget) -> None:
+        for name in _limited(budget):
+            limit = getattr(budget, name)
+            if name not in self.sizes:
+                raise OptionError(
+                    "a Budget of node copies needs rooted subgraphs that are extracted "
+                    "once, such as subgraphs=gnnak.EgoNets(2); give Budget(nodes=...)."
+                )
+            if int(self.sizes[name].max()) > limit:
+                graph = int(self.sizes[name].argmax())
+                raise OptionError(
+                    f"graph {graph} alone has {int(self.sizes[name][graph])} {name}, "
+                    f"more than the budget of {limit}; raise the budget or leave the "
+                    "graph out."
+                )
+
+
+def _limited(budget: Budget) -> list[str]:
+    """Return the names of what a budget limits."""
+    names = ("nodes", "copies")
+    return [name for name in names if getattr(budget, name) is not None]

@@ -1,0 +1,71 @@
+"""Attach rooted subgraphs to `edge_index`, so that a model does not extract them again.
+
+The loader of a batch attaches the batch's subgraphs to the tensor `edge_index`. A model
+that is called with this very tensor finds them there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+NAME = "gnnak_subgraphs"
+"""The attribute of an `edge_index` tensor that has the attached subgraphs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attached:
+    """Rooted subgraphs that are attached to an `edge_index` tensor."""
+
+    subgraphs: RootedSubgraphs
+    """The rooted subgraphs."""
+    extractor: Extractor
+    """What extracted the subgraphs."""
+    version: int
+    """How often the tensor had been written to when the subgraphs were attached."""
+
+
+def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) -> None:
+    """Attach rooted subgraphs to the `edge_index` that they belong to.
+
+    Args:
+        edge_index: The batch's edges, [2, e]. Copies of this tensor, for example on
+            another device, have no subgraphs attached.
+        subgraphs: The rooted subgraphs of the batch.
+        source: What extracted the subgraphs.
+    """
+    setattr(edge_index, NAME, Attached(subgraphs, source, edge_index._version))
+
+
+def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
+    """Return the subgraphs attached to `edge_index`.
+
+    Args:
+        edge_index: The batch's edges, [2, e].
+        num_nodes: Number of nodes, n.
+
+    Returns:
+        The subgraphs; None if there are none, if they belong to another number of
+        nodes, or if `edge_index` was written to since they were attached.
+    """
+    found = getattr(edge_index, NAME, None)
+    if found is None or edge_index.is_inference():
+        return None
+    fits = found.subgraphs.num_nodes == num_nodes
+    return found if fits and found.version == edge_index._version else None
+
+
+def same_extractor(one: Extractor, other: Extractor) -> bool:
+    """Return whether two extractors find the same subgraphs, limits aside.
+
+    >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
+    True
+    """
+    if isinstance(one, EgoNets) and isinstance(other, EgoNets):
+        return one.num_hops == other.num_hops
+    return one == other

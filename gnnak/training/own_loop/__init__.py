@@ -1,0 +1,1 @@
+"""`TrainingStep`: one fast line for the training loops that users write."""

@@ -1,0 +1,120 @@
+"""Run any model on a padded batch, so that padding does not change a value.
+
+A padded batch has padding rows after its real rows, in its tensors of graphs, nodes and
+edges. Padding nodes form a graph of their own. So only operations over all rows of a
+tensor see the padding. BatchNorm is one of these operations; `ignore_padding` replaces
+it. Other such operations are found by comparing outputs; see `find_difference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+from gnnak.errors import GraphError
+from gnnak.loading.items import Item
+from gnnak.nn.norm import normalised_real_rows
+
+
+def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
+    """Return, for each size of a padded axis, the axis and its number of real rows.
+
+    Args:
+        item: A padded batch, whose axes have different sizes.
+    """
+    assert item.sizes is not None
+    return {
+        getattr(item.shape, axis): (axis, rows)
+        for axis, rows in item.sizes.items()
+        if axis != "fillings"
+    }
+
+
+def real_rows_of(outputs: Any, item: Item) -> Any:
+    """Return the outputs of a model without padding rows.
+
+    Args:
+        outputs: A tensor, or tensors in tuples, lists and dicts. A tensor with as many
+            rows as the padded batch has graphs, nodes or edges loses its padding rows.
+        item: The padded batch.
+    """
+    rows = padded_rows(item)
+
+    def narrowed(value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.dim():
+            return value
+        found = rows.get(value.size(0))
+        return value if found is None else value.narrow(0, 0, found[1])
+
+    return tree_map(narrowed, outputs)
+
+
+class IgnorePadding(TorchFunctionMode):
+    """Context manager: BatchNorm in training ignores padding rows.
+
+    `torch.nn.functional.batch_norm`, which BatchNorm modules call, is replaced. The
+    maximum of the batch's `batch` vector, from which PyG infers the number of graphs,
+    is known, so that the host need not wait for a GPU.
+
+    Args:
+        item: The padded batch that a model is called with.
+    """
+
+    def __init__(self, item: Item) -> None:
+        super().__init__()
+        self.item, self.rows = item, padded_rows(item)
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Call `func`, or what replaces it."""
+        kwargs = kwargs or {}
+        if func is F.batch_norm:
+            return self.batch_norm(*args, **kwargs)
+        if func in (Tensor.max, torch.max) and len(args) == 1 and not kwargs:
+            given = self.item.batch
+            if args[0] is given.batch:
+                return torch.tensor(given.num_graphs - 1)
+        return func(*args, **kwargs)
+
+    def batch_norm(
+        self,
+        x: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None = None,
+        bias: Tensor | None = None,
+        training: bool = False,
+        momentum: float = 0.1,
+        eps: float = 1e-5,
+    ) -> Tensor:
+        """Normalise the rows of `x`; arguments as in PyTorch's `batch_norm`.
+
+        Raises:
+            GraphError: If the rows are neither graphs, nodes nor edges.
+        """
+        if not training:
+            given = (x, running_mean, running_var, weight, bias)
+            return F.batch_norm(*given, False, momentum, eps)
+        if x.dim() != 2 or x.size(0) not in self.rows:
+            raise GraphError(
+                f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
+                "neither graphs, nodes nor edges"
+            )
+        real = self.item.batch.real
+        assert real is not None
+        count = getattr(real, self.rows[x.size(0)][0])
+        found = normalised_real_rows(x, count, eps)
+        with torch.no_grad():
+            pairs = ((running_mean, found.mean), (running_var, found.variance))
+            for running, now in pairs:
+                if running is not None:
+                    running.lerp_(now.to(running.dtype), momentum)
+        rows = found.rows if weight is None else found.rows * weight
+        return (rows if bias is None else rows + bias).to(x.dtype)

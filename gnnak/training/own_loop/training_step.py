@@ -1,0 +1,262 @@
+"""`TrainingStep`: forward pass, loss, backward pass, clipping and optimiser in one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+from torch.optim import Optimizer
+
+from gnnak.backend import operation
+from gnnak.errors import OptionError, SizeError
+from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.items import Item
+from gnnak.loading.pyg_batch import PaddedForm, padded_form
+from gnnak.nn.calling.signature import check_module
+from gnnak.nn.padding import on_graph
+from gnnak.training.own_loop.calling import call_model
+from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
+from gnnak.training.own_loop.verification import find_difference
+from gnnak.training.step import backward
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+Call = Callable[[nn.Module, Any], Any]
+"""A function that calls a model with a batch, and returns the model's outputs."""
+
+
+@operation
+def make_captured_model(
+    forward: Callable[[Item], Any],
+    weights: Sequence[nn.Parameter],
+    device: torch.device,
+) -> Callable[[Item], Any]:
+    """Return `forward` unchanged; the fast backend replaces this function.
+
+    The replacement captures the forward pass and the backward pass as CUDA graphs, once
+    for each shape of a batch, and replays these graphs.
+
+    Args:
+        forward: Calls the model with a padded item, and returns the model's outputs.
+        weights: The weights of the model.
+        device: The device of the weights.
+    """
+    return forward
+
+
+class TrainingStep:
+    """Train a model on one batch: loss, backward pass, clipping and optimiser.
+
+    `value = step(batch)` does what these lines do:
+
+        optimizer.zero_grad()
+        value = loss(model(batch), batch)
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(weights, clip)
+        optimizer.step()
+
+    On a GPU, the forward and the backward pass are captured as CUDA graphs and
+    replayed, for batches of a `GraphLoader`. Such batches are padded to a few sizes for
+    that, but padding does not change a value: BatchNorms ignore padding rows, and
+    `loss` gets real rows only. The first padded batch is used to compare the model's
+    outputs with and without padding. If they differ, or if the model cannot be
+    captured, one line is logged that says why and where, and the steps run without a
+    capture.
+
+    Args:
+        model: Any PyTorch module, for example a PyG model, uplifted or not. It is
+            called with the batch, or by the names of its `forward`'s parameters: `x`,
+            `edge_index`, `edge_attr`, `batch` and so on; see `call`.
+        loss: `loss(output, batch)` returns the loss as a scalar tensor.
+        optimizer: Updates the weights. Schedulers of the learning rate work as usual.
+        clip: Largest norm of all gradients together; None = gradients are not clipped.
+        call: `call(model, batch)` calls the model and returns its output, if the model
+            cannot be called as above.
+        autocast: Data type of mixed precision, such as `torch.bfloat16`; None = full
+            precision.
+        capture: Whether steps on a GPU are captured as CUDA graphs.
+
+    >>> from torch_geometric.nn import GIN
+    >>> model = GIN(4, 8, num_layers=2)
+    >>> optimizer = torch.optim.Adam(model.parameters())
+    >>> TrainingStep(model, lambda out, batch: out.sum(), optimizer, clip=1.0)
+    TrainingStep(GIN, Adam, clip=1.0)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Any, Any], Tensor],
+        optimizer: Optimizer,
+        clip: float | None = None,
+        *,
+        call: Call | None = None,
+        autocast: torch.dtype | None = None,
+        capture: bool = True,
+    ) -> None:
+        _check_options(model, loss, optimizer, clip)
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.clip, self.call, self.autocast = clip, call or call_model, autocast
+        self.capture = capture
+        self.reason: str | None = None
+        self._weights = list(model.parameters())
+        self._state: tuple = ()
+        self._captured: dict[tuple, Callable[[Item], Any]] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model's weights."""
+        return self._weights[0].device
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Train on one batch.
+
+        Args:
+            batch: A batch of a `GraphLoader` or of PyG's `DataLoader`, on the device of
+                the model.
+
+        Returns:
+            The loss, detached, as a 0-dim tensor.
+
+        Raises:
+            OptionError: If the loss is no scalar tensor or does not depend on weights.
+            SizeError: If the device has too little memory for the batch.
+        """
+        try:
+            return self._step(batch)
+        except torch.OutOfMemoryError as error:
+            graphs = getattr(batch, "num_graphs", 1)
+            raise SizeError(
+                f"a step on a batch of {graphs} graphs does not fit into the memory of "
+                f"{self.device}; use smaller batches."
+            ) from error
+
+    def _step(self, batch: Batch) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        kind = self.device.type
+        with torch.autocast(
+            kind,
+            self.autocast or torch.get_autocast_dtype(kind),
+            enabled=self.autocast is not None or torch.is_autocast_enabled(kind),
+            cache_enabled=False,
+        ):
+            value = self.loss(self._outputs(batch), batch)
+        _check_loss(value)
+        backward(value)
+        if self.clip is not None:
+            groups = self.optimizer.param_groups
+            clip_grad_norm_([p for group in groups for p in group["params"]], self.clip)
+        self.optimizer.step()
+        return value.detach()
+
+    def _outputs(self, batch: Batch) -> Any:
+        """Call the model with a batch, padded and captured if possible."""
+        self._notice_changes()
+        if self.reason is not None or not self.capture:
+            return self.call(self.model, batch)
+        form = padded_form(batch)
+        if isinstance(form, str):
+            return self.call(self.model, batch)
+        key = (form.build, *sorted(form.item.extra))
+        if key not in self._captured and not self._prepare(batch, form, key):
+            return self.call(self.model, batch)
+        captured = self._captured[key]
+        if getattr(captured, "gave_up", False):
+            return self.call(self.model, batch)
+        return real_rows_of(captured(form.item), form.item)
+
+    def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
+        """Prepare the model for padded batches of a loader; return whether it can run.
+
+        If padding changes an output, the reason is logged and stored in `reason`.
+
+        Args:
+            batch: A batch of the loader.
+            form: The padded form of the batch.
+            key: Identifies the loader and the fields of its batches in `_captured`.
+        """
+
+        def forward(item: Item) -> Any:
+            with on_graph(item.batch.real), IgnorePadding(item):
+                return self.call(self.model, form.build(item))
+
+        def plain() -> Any:
+            return self.call(self.model, batch)
+
+        def padded() -> Any:
+            # A copy, since layers cache values in the rooted subgraphs.
+            item = like(form.item, tensors_of(form.item))
+            return real_rows_of(forward(item), item)
+
+        if isinstance(self.model, nn.parallel.DistributedDataParallel):
+            self.reason = "several processes train the model (DistributedDataParallel)"
+        elif hasattr(self.model, "_orig_mod"):
+            self.reason = "the model is compiled by torch.compile"
+        else:
+            self.reason = find_difference(self.model, plain, padded)
+        if self.reason is not None:
+            message = "steps are not captured, which is slower: %s"
+            logging.getLogger("gnnak").warning(message, self.reason)
+            return False
+        weights = [weight for weight in self._weights if weight.requires_grad]
+        captured = make_captured_model(forward, weights, self.device)
+        self._captured[key] = captured
+        return True
+
+    def _notice_changes(self) -> None:
+        """Capture anew if weights were replaced or frozen, or modes changed."""
+        weights = [(each.data_ptr(), each.requires_grad) for each in self._weights]
+        modes = [module.training for module in self.model.modules()]
+        state = (weights, modes, torch.is_autocast_enabled(self.device.type))
+        if state != self._state:
+            self._state, self.reason = state, None
+            self._captured.clear()
+
+    def __repr__(self) -> str:
+        parts = [type(self.model).__name__, type(self.optimizer).__name__]
+        options = {"clip": self.clip, "autocast": self.autocast}
+        parts += [f"{k}={v}" for k, v in options.items() if v is not None]
+        if self.reason is not None:
+            parts.append(f"not captured: {self.reason}")
+        return f"TrainingStep({', '.join(parts)})"
+
+
+def _check_options(
+    model: nn.Module, loss: object, optimizer: object, clip: float | None
+) -> None:
+    """Raise `OptionError` if an argument of `TrainingStep` has a wrong type."""
+    check_module("the model", model)
+    if not any(True for _ in model.parameters()):
+        name = type(model).__name__
+        raise OptionError(f"{name} has no weights to train; give a model with weights.")
+    if not callable(loss):
+        raise OptionError(f"loss is {loss!r}; give a function loss(output, batch).")
+    if not isinstance(optimizer, Optimizer):
+        raise OptionError(
+            f"optimizer is {optimizer!r}; give an optimiser of torch.optim, such as "
+            "torch.optim.Adam(model.parameters())."
+        )
+    if clip is not None and not clip > 0:
+        raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
+
+
+def _check_loss(value: object) -> None:
+    """Raise `OptionError` unless the loss is a scalar tensor with a gradient."""
+    if not isinstance(value, Tensor):
+        kind = type(value).__name__
+        raise OptionError(f"loss returned a {kind}; return a tensor with one number.")
+    if value.numel() != 1:
+        raise OptionError(
+            f"loss returned a tensor of shape {list(value.shape)}; return one number, "
+            "for example its mean."
+        )
+    if not value.requires_grad:
+        raise OptionError(
+            "loss returned a tensor without gradient; compute it from the output, "
+            "without detach() or torch.no_grad()."
+        )

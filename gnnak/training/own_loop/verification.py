@@ -1,0 +1,150 @@
+"""Find out whether padding changes the outputs of a model, and where."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from gnnak.nn.recompute import frozen_running_statistics
+
+DROPOUTS = (
+    F.dropout,
+    F.dropout1d,
+    F.dropout2d,
+    F.dropout3d,
+    F.alpha_dropout,
+    F.feature_alpha_dropout,
+)
+"""Functions that return their input while outputs are compared."""
+TOLERANCES = {torch.double: 1e-9, torch.float: 2e-3}
+"""Largest allowed difference by dtype, relative to the largest value; for all other
+dtypes it is `HALF_TOLERANCE`."""
+HALF_TOLERANCE = 5e-2
+
+
+class _NoDropout(TorchFunctionMode):
+    """Context manager: dropout has no effect."""
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in DROPOUTS:
+            return args[0] if args else kwargs["input"]
+        return func(*args, **kwargs)
+
+
+def find_difference(
+    model: nn.Module, plain: Callable[[], Any], padded: Callable[[], Any]
+) -> str | None:
+    """Compare the outputs of a model for a batch with and without padding.
+
+    Both calls run without dropout and gradients, and change neither the running
+    statistics of BatchNorms nor the state of random number generators.
+
+    Args:
+        model: The model, in training mode.
+        plain: Calls the model without padding, and returns its outputs.
+        padded: Calls the model with padding, and returns its outputs without padding
+            rows.
+
+    Returns:
+        A text that says what differs, or which error the call with padding raised; None
+        if the outputs are the same but for rounding.
+    """
+    weight = next(iter(model.parameters()))
+    devices = [weight.device] if weight.is_cuda else []
+    with (
+        torch.no_grad(),
+        torch.random.fork_rng(devices),
+        frozen_running_statistics(model),
+        _NoDropout(),
+    ):
+        wanted = plain()
+        try:
+            found = padded()
+        except Exception as error:
+            return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        if _are_same(wanted, found):
+            return None
+        return _first_difference(model, plain, padded)
+
+
+def _first_difference(
+    model: nn.Module, plain: Callable[[], Any], padded: Callable[[], Any]
+) -> str:
+    """Name the first module without submodules whose output padding changes."""
+    with _outputs_of_modules(model) as wanted:
+        plain()
+    with _outputs_of_modules(model) as found:
+        padded()
+    for (module, one), (_, other) in zip(wanted, found, strict=False):
+        rows = other.narrow(0, 0, one.size(0)) if _longer(other, one) else other
+        if not _are_same(one, rows):
+            kind = type(module)
+            return f"padding changes the output of {kind.__name__}{_place(kind)}"
+    return f"padding changes the output of {type(model).__name__}{_place(type(model))}"
+
+
+def _longer(one: Tensor, other: Tensor) -> bool:
+    return bool(one.dim() and other.dim()) and one.size(0) > other.size(0)
+
+
+def _place(kind: type) -> str:
+    """Return the file and line of a class, as text."""
+    try:
+        file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
+    except (OSError, TypeError):
+        return ""
+    return f" ({Path(file or '').name}, line {line})"
+
+
+@contextmanager
+def _outputs_of_modules(
+    model: nn.Module,
+) -> Iterator[list[tuple[nn.Module, Tensor]]]:
+    """Context manager: collect the outputs of all modules without submodules."""
+    seen: list[tuple[nn.Module, Tensor]] = []
+
+    def note(module: nn.Module, _: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            seen.append((module, output.detach().clone()))
+
+    parts = [each for each in model.modules() if not [*each.children()]]
+    hooks = [part.register_forward_hook(note) for part in parts]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _are_same(wanted: Any, found: Any) -> bool:
+    """Return whether two outputs are equal but for rounding."""
+    one, other = tree_leaves(wanted), tree_leaves(found)
+    if len(one) != len(other):
+        return False
+    return all(_is_close(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _is_close(wanted: object, found: object) -> bool:
+    if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
+        return type(wanted) is type(found)
+    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+        return False
+    if not wanted.is_floating_point():
+        return torch.equal(wanted, found)
+    tolerance = TOLERANCES.get(wanted.dtype, HALF_TOLERANCE)
+    size = float(wanted.abs().max()) if wanted.numel() else 0.0
+    return torch.allclose(
+        found, wanted, rtol=0.0, atol=tolerance * (1 + size), equal_nan=True
+    )

@@ -1,0 +1,131 @@
+"""Models, graphs and loops as a user writes them."""
+
+import copy
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import BatchNorm, GINEConv, global_add_pool
+
+from gnnak import TrainingStep
+
+
+def molecules(count: int = 30, seed: int = 0, nodes: bool = False) -> list[Data]:
+    """Random graphs with features in float64, and a target per graph or per node."""
+    draw = torch.Generator().manual_seed(seed)
+    graphs = []
+    for number in range(count):
+        n = 3 + number % 5
+        ends = torch.randint(n, (2, 2 * n), generator=draw)
+        graphs.append(
+            Data(
+                x=torch.rand(n, 4, generator=draw, dtype=torch.double),
+                edge_index=torch.cat([ends, ends.flip(0)], dim=1),
+                edge_attr=torch.rand(4 * n, 3, generator=draw, dtype=torch.double),
+                y=torch.rand(n if nodes else 1, generator=draw, dtype=torch.double),
+            )
+        )
+    return graphs
+
+
+class Gine(nn.Module):
+    """A user's GINE with BatchNorms on nodes, in the convs, and on graphs."""
+
+    def __init__(self, channels: int = 8, nodes: bool = False) -> None:
+        super().__init__()
+        self.nodes = nodes
+        self.start = nn.Linear(4, channels)
+        self.convs, self.norms = nn.ModuleList(), nn.ModuleList()
+        for number in range(2):
+            mlp = nn.Sequential(
+                nn.Linear(channels, channels),
+                nn.BatchNorm1d(channels),
+                nn.ReLU(),
+                nn.Linear(channels, channels),
+            )
+            self.convs.append(GINEConv(mlp, edge_dim=3))
+            norm = BatchNorm if number else nn.BatchNorm1d
+            self.norms.append(norm(channels))
+        self.norm = nn.BatchNorm1d(channels)
+        self.head = nn.Linear(channels, 1)
+
+    def forward(self, x, edge_index, edge_attr, batch):
+        h = self.start(x)
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            h = h + norm(conv(h, edge_index, edge_attr)).relu()
+        if not self.nodes:
+            h = global_add_pool(h, batch)
+        return self.head(self.norm(h)).flatten()
+
+
+class TakesBatch(nn.Module):
+    """A user's model whose forward takes the whole batch."""
+
+    def __init__(self, inside: nn.Module) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def forward(self, data):
+        return self.inside(data.x, data.edge_index, data.edge_attr, data.batch)
+
+
+def mae(output: Tensor, batch: Data) -> Tensor:
+    return nn.functional.l1_loss(output, batch.y)
+
+
+def by_hand(
+    model: nn.Module,
+    batches: Iterable[Data],
+    call: Callable,
+    clip: float | None = None,
+    scheduler: bool = False,
+) -> list[float]:
+    """Return the losses of a loop as a user writes it."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    losses = []
+    for batch in batches:
+        optimizer.zero_grad()
+        value = mae(call(model, batch), batch)
+        value.backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        if scheduler:
+            rates.step()
+        losses.append(value.item())
+    return losses
+
+
+def by_step(
+    model: nn.Module,
+    batches: Iterable[Data],
+    clip: float | None = None,
+    scheduler: bool = False,
+    **options: object,
+) -> tuple[list[float], TrainingStep]:
+    """Return the losses of the same loop with a `TrainingStep`, and the step."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    step = TrainingStep(model, mae, optimizer, clip, **options)
+    losses = []
+    for batch in batches:
+        losses.append(float(step(batch)))
+        if scheduler:
+            rates.step()
+    return losses, step
+
+
+def twins(model: nn.Module) -> tuple[nn.Module, nn.Module]:
+    """Return a model in float64 and in training, and a copy of it."""
+    model = model.double().train()
+    return model, copy.deepcopy(model)
+
+
+def assert_same_weights(one: nn.Module, other: nn.Module, tolerance: float) -> None:
+    ours, theirs = one.state_dict(), other.state_dict()
+    for name, value in theirs.items():
+        torch.testing.assert_close(
+            ours[name], value, rtol=tolerance, atol=tolerance, msg=name
+        )

@@ -1,0 +1,112 @@
+"""Captured steps on a GPU, compared with steps that are not captured."""
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+
+from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
+from tests.gpu import needs_gpu
+from tests.training.own_loop.models import Gine, mae, molecules, twins
+
+SUBGRAPHS = {
+    "none": {},
+    "egonets": {"subgraphs": EgoNets(1)},
+    "drop": {"subgraphs": EgoNets(1), "drop": SubgraphDrop("random", 1)},
+}
+
+
+def losses(model: nn.Module, capture: bool, graphs: list, **options: object):
+    """Return the losses of four epochs on the GPU, and the step."""
+    model = model.cuda().train()
+    loader = GraphLoader(graphs, 16, True, device="cuda", **options)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    rates = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
+    step = TrainingStep(model, mae, optimizer, 0.5, capture=capture)
+    found = []
+    for _ in range(4):
+        for batch in loader:
+            found.append(step(batch))
+            rates.step()
+    return torch.stack(found).cpu(), step
+
+
+def replayed(step: TrainingStep) -> bool:
+    (captured,) = step._captured.values()
+    buffers = captured._buffers.values()
+    return not captured.gave_up and any(each.replay is not None for each in buffers)
+
+
+@needs_gpu
+@pytest.mark.parametrize("nodes", [False, True], ids=["graphs", "nodes"])
+@pytest.mark.parametrize("options", SUBGRAPHS.values(), ids=SUBGRAPHS)
+def test_captured_steps_equal_uncaptured_ones(options, nodes):
+    model = Gine(nodes=nodes)
+    if options:
+        model = uplift(model, num_hops=1)
+    one, other = twins(model)
+    graphs = molecules(136, nodes=nodes)
+    found, step = losses(one, True, graphs, **options)
+    wanted, _ = losses(other, False, graphs, **options)
+    assert step.reason is None
+    assert replayed(step)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+class Reads(Gine):
+    """Reads a number from the GPU."""
+
+    def forward(self, x, edge_index, edge_attr, batch):
+        scale = float(x.abs().max())
+        return super().forward(x / scale, edge_index, edge_attr, batch)
+
+
+@needs_gpu
+def test_a_step_that_synchronises_is_named_and_runs_uncaptured(caplog):
+    one, other = twins(Reads())
+    found, step = losses(one, True, molecules(136))
+    wanted, _ = losses(other, False, molecules(136))
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    assert not replayed(step)
+    assert "test_training_step_gpu.py, line" in caplog.text
+
+
+@needs_gpu
+def test_bf16_steps_are_captured():
+    graphs = molecules(136)
+    for graph in graphs:
+        graph.x, graph.edge_attr = graph.x.float(), graph.edge_attr.float()
+        graph.y = graph.y.float()
+    model = uplift(Gine(), num_hops=1).cuda().train()
+    optimizer = torch.optim.Adam(model.parameters())
+    step = TrainingStep(model, mae, optimizer, autocast=torch.bfloat16)
+    loader = GraphLoader(graphs, 16, True, device="cuda", subgraphs=EgoNets(1))
+    for _ in range(3):
+        for batch in loader:
+            assert step(batch).isfinite()
+    assert replayed(step)
+
+
+MODELS = {
+    "GIN": lambda: pyg.GIN(4, 16, 2, 1),
+    "GraphSAGE": lambda: pyg.GraphSAGE(4, 16, 2, 1),
+    "GCN": lambda: pyg.GCN(4, 16, 2, 1),
+    "GAT": lambda: pyg.GAT(4, 16, 2, 1),
+    "EdgeCNN": lambda: pyg.EdgeCNN(4, 16, 2, 1),
+    "GIN of BatchNorm": lambda: pyg.GIN(4, 16, 2, 1, norm="BatchNorm"),
+}
+
+
+@needs_gpu
+@pytest.mark.parametrize("uplifted", [False, True], ids=["plain", "uplifted"])
+@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
+def test_models_of_pyg_train_on_the_gpu(build, uplifted):
+    model = build()
+    model = (uplift(model, num_hops=1) if uplifted else model).double().cuda().train()
+
+    def loss(output, batch):
+        return (output[:, 0] - batch.x[:, 0]).square().mean()
+
+    step = TrainingStep(model, loss, torch.optim.Adam(model.parameters()))
+    loader = GraphLoader(molecules(96), 8, device="cuda", subgraphs=EgoNets(1))
+    assert all(step(batch).isfinite() for batch in loader)
