@@ -17,7 +17,7 @@ from gnnak.sampling.replay import (
     random_state,
     set_random_state,
 )
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -89,6 +89,7 @@ class SharedSubgraphs:
         num_nodes: int,
         training: bool,
         generator: torch.Generator | None = None,
+        batch: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
@@ -102,11 +103,15 @@ class SharedSubgraphs:
                 `generator`. If False, all subgraphs are returned, and a random
                 extractor uses a fixed seed.
             generator: Source of randomness; PyTorch's default generator if None.
+            batch: Index of the graph that each node is in, [n]; None = all nodes are
+                in one graph.
         """
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
         with torch.inference_mode(False):
             graph = state.graph(edge_index, num_nodes)
+            if getattr(self.extractor, "reads_batch", False):
+                graph.set_batch(batch)
             if not training or (self.drop is None and not self.extractor.random):
                 return self._all_of(graph, edge_index)
             if state.is_recomputing:
@@ -119,7 +124,7 @@ class SharedSubgraphs:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            graph.full = self.extractor(edge_index, graph.num_nodes, generator)
+            graph.full = self._extract(graph, edge_index, generator)
         return graph.full
 
     def _sampled(
@@ -177,7 +182,7 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
         if self.extractor.random:
-            full = self.extractor(edge_index, graph.num_nodes, generator)
+            full = self._extract(graph, edge_index, generator)
             if self.drop is None:
                 return full
             return self.drop(full, edge_index, generator)
@@ -186,6 +191,13 @@ class SharedSubgraphs:
         if graph.plan is None:
             graph.plan = self.drop.plan(full, edge_index)
         return self.drop(full, edge_index, generator, graph.plan)
+
+    def _extract(
+        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs:
+        """Extract all rooted subgraphs of a batch."""
+        given = (edge_index, graph.num_nodes, generator, graph.batch)
+        return extract(self.extractor, *given)
 
     def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
         return self.extractor, self.drop

@@ -18,6 +18,9 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
+ADDED = ("model.family",)
+"""Options that were added after records of runs had been written. An option of these
+that has its default value is left out of hashes, so that older records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -133,10 +136,16 @@ class RunConfig:
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:
-        options = self.to_dict()
-        for key in without:
+        options, defaults = self.to_dict(), RunConfig().to_dict()
+        for key in without + ADDED:
             part, name = key.split(".")
-            del options[part][name]
+            if key in without or options[part][name] == defaults[part][name]:
+                del options[part][name]
+        subgraphs = options["model"]["subgraphs"]
+        if "kind" in subgraphs:
+            # A run that names the published kind of subgraphs is the same run.
+            kind = subgraphs["kind"] or parse_name(self.model.name).kind
+            subgraphs["kind"] = kind
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
