@@ -30,7 +30,15 @@ concatenation or as a sum."""
 HopMode = Literal["concat", "add"]
 """How the input of the base GNN is built from a node's state and the embedding of the
 node's distance to the root: by concatenation or by addition."""
+ReadoutOrder = Literal["VS", "SV"]
+"""The order of the pools of a subgraph GNN: "VS" first pools the vertices of each
+subgraph, "SV" first pools the subgraphs that each vertex is in."""
+PairEncoding = Literal["mark", "distance", "rrwp", "resistance"]
+"""Encodings of a pair of a root and a node of its subgraph; see
+`gnnak.nn.pairs.PairEncoder`."""
 
+PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
+"""The names of all encodings of a pair of a root and a node."""
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 """The names of all encodings of a node that a GNN-AK layer can compute."""
 

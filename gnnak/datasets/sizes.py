@@ -13,7 +13,7 @@ from torch import Tensor
 from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.ragged import counts_of
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, extract
 
 STATES_PER_COPY, STATES_PER_EDGE_COPY = 15, 1
 """Numbers of vectors that one GIN-AK+ layer saves for backward: for each node and for
@@ -113,7 +113,9 @@ def _measure(
     """
     batch = store.union()
     try:
-        found = extractor(batch.edge_index, batch.num_nodes, generator)
+        found = extract(
+            extractor, batch.edge_index, batch.num_nodes, generator, batch.batch
+        )
     except SizeError:
         if len(store) == 1:
             raise

@@ -26,7 +26,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.sampled_egonets import sample_egonets
 from gnnak.subgraphs.cached import CachedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 Windows = Generator[list[Item], None, None] | Prefetcher[list[Item]]
@@ -71,7 +71,9 @@ class Subgraphs:
             given = (edge_index, num_nodes, generator)
             return sample_egonets(self.drop, self.extractor, *given)
         else:
-            subgraphs = self.extractor(edge_index, num_nodes, generator)
+            subgraphs = extract(
+                self.extractor, edge_index, num_nodes, generator, graphs.batch
+            )
         if self.drop is None:
             return subgraphs
         plan = None if self.plans is None else self.plans[positions]

@@ -1,78 +1,26 @@
-"""Build the paper's networks by name, such as "gin-ak+" (GIN uplifted by GNN-AK+).
+"""Build networks by name, such as "gin-ak+" (GIN uplifted by GNN-AK+) or "sswl+-gin".
 
 No other module interprets the names of models.
 """
 
 import difflib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from torch import nn
 
 from gnnak.errors import OptionError
+from gnnak.models.bases import BASES, Degrees
+from gnnak.models.family import family_network
 from gnnak.models.layers import Kernel, OuterLayer
+from gnnak.models.members import MEMBERS, Member
 from gnnak.models.network import Network
-from gnnak.models.options import ModelOptions
-from gnnak.nn.base import convs as base_convs
-from gnnak.nn.base.pna import PNAStarConv
-from gnnak.nn.base.ppgn import PPGN
+from gnnak.models.options import ModelOptions, SubgraphKind
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
 
-Degrees = tuple[int, ...] | None
-"""Histogram of in-degrees in the training set: the number of nodes with in-degree 0,
-1, 2 and so on. Only `pna` needs it; None for all other base GNNs."""
-
-
-@dataclass(frozen=True)
-class _Base:
-    """How to build one of the base GNNs, such as GIN, and which inputs it reads."""
-
-    make: Callable[[int, ModelOptions, Degrees], nn.Module]
-    """Builds the GNN; takes the width of the node states, the options of the network
-    and the histogram of in-degrees."""
-    reads_edges: bool = True
-    """Whether the GNN reads edge attributes; if not, edge features are ignored."""
-    needs_degrees: bool = False
-    """Whether `make` needs the histogram of in-degrees; if not, None may be passed."""
-    has_depth: bool = False
-    """Whether `make` builds a whole GNN with `base_layers` layers. If not, `make`
-    builds a single conv, and `base_layers` such convs are stacked."""
-
-
-def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
-    """Build PNA; raise `OptionError` if the histogram of in-degrees is missing."""
-    if degrees is None:
-        raise OptionError(
-            "model 'pna' needs degrees, the histogram of in-degrees; give a tuple of "
-            "counts."
-        )
-    if not isinstance(degrees, tuple):
-        raise OptionError(
-            f"degrees is a {type(degrees).__name__}; give a tuple of counts, "
-            "tuple(degrees.tolist()) of a tensor."
-        )
-    return base_convs.pna(channels, torch.tensor(degrees))
-
-
-BASES: dict[str, _Base] = {
-    "gin": _Base(lambda width, *_: base_convs.gine(width)),
-    "gcn": _Base(lambda width, *_: base_convs.gcn(width), reads_edges=False),
-    "sage": _Base(lambda width, *_: base_convs.sage(width), reads_edges=False),
-    "gat": _Base(lambda width, *_: base_convs.gat(width)),
-    "gatedgcn": _Base(lambda width, *_: base_convs.gatedgcn(width)),
-    "pna": _Base(_pna, needs_degrees=True),
-    "pna*": _Base(lambda width, *_: PNAStarConv(width, edge_channels=width)),
-    "ppgn": _Base(
-        lambda width, options, _: PPGN(width, options.base_layers),
-        has_depth=True,
-    ),
-}
-"""The base GNNs that `build_model` knows, by name."""
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names, in order: the base GNN on the whole graph, GNN-AK, GNN-AK+,
 GNN-AK with SubgraphDrop, GNN-AK+ with SubgraphDrop."""
@@ -92,6 +40,14 @@ class ModelForm:
     sampled: bool
     """Whether the model is trained with SubgraphDrop, which uses only a sample of the
     rooted subgraphs in each training step (suffix `-s`)."""
+    member: str | None = None
+    """The subgraph GNN other than GNN-AK that the name begins with, a key of `MEMBERS`;
+    None = none."""
+
+    @property
+    def kind(self) -> SubgraphKind:
+        """The kind of rooted subgraphs that the model was published with."""
+        return "egonets" if self.member is None else MEMBERS[self.member].kind
 
     @property
     def needs_degrees(self) -> bool:
@@ -101,13 +57,33 @@ class ModelForm:
     @property
     def unsampled_name(self) -> str:
         """The name of the model without the suffix `-s` (SubgraphDrop)."""
+        if self.member is not None:
+            return f"{self.member}-{self.base}"
         suffix = ("-ak+" if self.distances else "-ak") if self.uplifted else ""
         return self.base + suffix
 
 
 def model_names() -> list[str]:
-    """Return all names that `build_model` knows: each base GNN with each suffix."""
-    return [base + suffix for base in BASES for suffix in SUFFIXES]
+    """Return all names that `build_model` knows.
+
+    These are each base GNN with each suffix, and each member of the family of subgraph
+    GNNs with each base GNN that it can use.
+    """
+    uplifted = [base + suffix for base in BASES for suffix in SUFFIXES]
+    family = [
+        f"{name}-{base}"
+        for name, member in MEMBERS.items()
+        for base in BASES
+        if _fits(member, base)
+    ]
+    return uplifted + family
+
+
+def _fits(member: Member, base: str) -> bool:
+    """Return whether a member of the family can use a base GNN."""
+    if member.only is not None:
+        return base in member.only
+    return member.takes_whole or not BASES[base].has_depth
 
 
 def parse_name(name: str) -> ModelForm:
@@ -117,18 +93,22 @@ def parse_name(name: str) -> ModelForm:
         OptionError: If the name is unknown; the message suggests the closest known one.
 
     >>> parse_name("gcn-ak-s")
-    ModelForm(base='gcn', uplifted=True, distances=False, sampled=True)
+    ModelForm(base='gcn', uplifted=True, distances=False, sampled=True, member=None)
     """
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)
         if name.endswith(suffix) and base in BASES:
             sampled, distances = suffix.endswith("-s"), suffix.startswith("-ak+")
             return ModelForm(base, bool(suffix), distances, sampled)
+    first, _, base = name.rpartition("-")
+    if first in MEMBERS and base in BASES and _fits(MEMBERS[first], base):
+        return ModelForm(base, True, False, False, first)
     near = difflib.get_close_matches(name, model_names(), n=1)
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
     raise OptionError(
         f"unknown model {name!r}; {hint} one of {', '.join(BASES)}, alone or with the "
-        "suffix -ak, -ak+, -ak-s or -ak+-s."
+        f"suffix -ak, -ak+, -ak-s or -ak+-s, or after one of {', '.join(MEMBERS)} and "
+        "a hyphen, such as sswl+-gin."
     )
 
 
@@ -141,12 +121,14 @@ def build_model(
     node_task: bool = False,
     degrees: Degrees = None,
 ) -> Network:
-    """Build the paper's network with the named base GNN.
+    """Build the network with the given name.
 
     Args:
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
             `ppgn`), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
-            these, the suffix `-s` means training with SubgraphDrop.
+            these, the suffix `-s` means training with SubgraphDrop. Or a base GNN after
+            the name of another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
+            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
         edge_features: The same for the edge features; None = there are none, and all
@@ -170,6 +152,10 @@ def build_model(
             f"node_features is {node_features!r}; give Categorical or Continuous, and "
             "for graphs without features Categorical((1,)) and x = 0 for every node."
         )
+    if form.member is not None:
+        given = (node_features, edge_features, out_channels, options)
+        base = BASES[form.base]
+        return family_network(form.member, base, *given, node_task, degrees)
     num_layers = options.num_layers
     if BASES[form.base].has_depth and not form.uplifted:
         # A PPGN on the whole graph with L layers is one `OuterLayer` around a PPGN of

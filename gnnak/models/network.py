@@ -14,7 +14,7 @@ from gnnak.backend import operation
 from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.real import RealCounts
-from gnnak.models.layers import OuterLayer
+from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.padding import on_graph
 from gnnak.nn.recompute import recomputed
 from gnnak.nn.segment import segment_reduce
@@ -45,7 +45,8 @@ class Network(nn.Module):
 
     Args:
         encoder: Maps raw node features to node states: `encoder(x, num_nodes)`.
-        layers: The layers, which run in sequence on the node states.
+        layers: The layers, which run in sequence on the node states: `OuterLayer`s, or
+            one `SubgraphGNN` with layers of its own.
         head: Maps graph states, or node states in node tasks, to the output.
         reduce: How the readout pools node states to graph states; None for node tasks,
             which have no readout.
@@ -58,7 +59,7 @@ class Network(nn.Module):
     def __init__(
         self,
         encoder: nn.Module,
-        layers: Sequence[OuterLayer],
+        layers: Sequence[nn.Module],
         head: nn.Module,
         reduce: Reduce | None = "sum",
         extractor: Extractor | None = None,
@@ -85,7 +86,7 @@ class Network(nn.Module):
                 the backward pass, which recomputes the activations inside each layer.
             max_copies: In evaluation, each GNN-AK layer computes about this many node
                 copies (a node copy is a node as seen in one rooted subgraph) at a time;
-                None = all at once.
+                None = all at once. Other subgraph GNNs ignore this option.
         """
         if max_copies is not None:
             check_count("max_copies", max_copies, least=1)
@@ -93,6 +94,8 @@ class Network(nn.Module):
         for module in self.modules():
             if isinstance(module, GNNAK):
                 module.max_copies = max_copies
+            elif isinstance(module, SubgraphGNN):
+                module.recompute = recompute
 
     def forward(
         self,
@@ -142,7 +145,8 @@ class Network(nn.Module):
             subgraphs = self._sampled(subgraphs, edge_index, num_nodes, generator)
         elif self.shared is not None:
             self.shared.begin_pass()
-            subgraphs = self.shared.get(edge_index, num_nodes, self.training, generator)
+            given = (edge_index, num_nodes, self.training, generator, batch)
+            subgraphs = self.shared.get(*given)
         real = real if isinstance(real, RealCounts) else None
         if real is not None and subgraphs is not None and subgraphs.real is None:
             raise SubgraphError(
@@ -181,7 +185,8 @@ class Network(nn.Module):
         """
         for layer in self.layers:
             given = (states, edge_index, edge_attr, batch, subgraphs)
-            if self.recompute and self.training:
+            whole = isinstance(layer, SubgraphGNN)
+            if self.recompute and self.training and not whole:
                 states = recomputed(layer, *given)
             else:
                 states = layer(*given)

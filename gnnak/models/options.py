@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from gnnak.nn.options import LayerOptions
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.masked import MaskedEgoNets, NodeDeletion
 from gnnak.subgraphs.walks import RandomWalks
-from gnnak.typing import check_choice, check_count
+from gnnak.subgraphs.whole import WholeGraphs
+from gnnak.typing import (
+    PAIRS,
+    PairEncoding,
+    ReadoutOrder,
+    Reduce,
+    check_choice,
+    check_count,
+)
+
+SubgraphKind = Literal["egonets", "walks", "whole", "deletion", "masked-egonets"]
+"""The kinds of rooted subgraphs; see `SubgraphOptions.kind`."""
 
 
 @dataclass(frozen=True)
 class SubgraphOptions:
     """Which rooted subgraphs to extract; every node is the root of one subgraph.
 
-    `num_hops` is used only if `kind` is "egonets"; `length`, `repeats`, `p` and `q` are
-    used only if `kind` is "walks".
+    `num_hops` is used only by "egonets" and "masked-egonets"; `length`, `repeats`, `p`
+    and `q` are used only by "walks".
     """
 
-    kind: Literal["egonets", "walks"] = "egonets"
-    """Either "egonets", the nodes within `num_hops` hops of the root, or "walks", the
-    nodes that `repeats` random walks from the root visit."""
+    kind: SubgraphKind | None = None
+    """One of these. "egonets": the nodes within `num_hops` hops of the root. "walks":
+    the nodes that `repeats` random walks from the root visit. "whole": the whole graph.
+    "deletion": the graph without the edges of the root. "masked-egonets": the graph
+    without the edges that are not in the egonet. None = the kind that the model was
+    published with: whole graphs for `sswl` and `sswl+`, egonets for all others."""
     num_hops: int = 3
     """For egonets: the largest distance from the root, k."""
     length: int = 10
@@ -40,14 +55,56 @@ class SubgraphOptions:
     fit into the free memory of the device."""
 
     def __post_init__(self) -> None:
-        check_choice("model.subgraphs.kind", self.kind, ("egonets", "walks"))
+        if self.kind is not None:
+            check_choice("model.subgraphs.kind", self.kind, get_args(SubgraphKind))
 
-    def build(self) -> Extractor:
-        """Build the extractor of rooted subgraphs that these options describe."""
-        if self.kind == "egonets":
-            return EgoNets(self.num_hops, copy_limit=self.copy_limit)
+    def build(self, kind: SubgraphKind = "egonets") -> Extractor:
+        """Build the extractor of rooted subgraphs that these options describe.
+
+        Args:
+            kind: The kind of the subgraphs if the option `kind` is None.
+        """
+        kind, limit = self.kind or kind, self.copy_limit
+        if kind == "egonets":
+            return EgoNets(self.num_hops, copy_limit=limit)
+        if kind == "whole":
+            return WholeGraphs(copy_limit=limit)
+        if kind == "deletion":
+            return NodeDeletion(copy_limit=limit)
+        if kind == "masked-egonets":
+            return MaskedEgoNets(self.num_hops, copy_limit=limit)
         walks = (self.length, self.repeats, self.p, self.q)
-        return RandomWalks(*walks, copy_limit=self.copy_limit)
+        return RandomWalks(*walks, copy_limit=limit)
+
+
+@dataclass(frozen=True)
+class FamilyOptions:
+    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`."""
+
+    pairs: tuple[PairEncoding, ...] | None = None
+    """The encodings of (root, node) that are added to the input: "mark" (is the node
+    the root?), "distance", "rrwp" (random-walk probabilities), "resistance". None =
+    those that the model was published with."""
+    max_distance: int = 5
+    """For "distance": larger distances are encoded like this one."""
+    num_steps: int = 20
+    """For "rrwp": the largest number of steps of a walk."""
+    reduce: Reduce | None = None
+    """How states are pooled, "sum" or "mean", in the layers, over subgraphs and over
+    graphs. None = as in the publication of the model. A sum is more powerful: it knows
+    the number of nodes."""
+    order: ReadoutOrder = "VS"
+    """For `sswl` and `sswl+`: whether the readout first pools the nodes of each
+    subgraph ("VS") or the subgraphs of each node ("SV")."""
+
+    def __post_init__(self) -> None:
+        for name in self.pairs or ():
+            check_choice("a pair encoding in model.family.pairs", name, PAIRS)
+        check_count("model.family.max_distance", self.max_distance, least=1)
+        check_count("model.family.num_steps", self.num_steps, least=1)
+        if self.reduce is not None:
+            check_choice("model.family.reduce", self.reduce, get_args(Reduce))
+        check_choice("model.family.order", self.order, get_args(ReadoutOrder))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +143,10 @@ class ModelOptions(LayerOptions):
     plain_conv: bool = False
     """Whether each layer of the network also runs a conv on the whole graph, and adds
     its output to that of the GNN-AK layer, as in the PATTERN experiments."""
+    family: FamilyOptions = FamilyOptions()
+    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`. These models
+    use `num_layers`, `base_layers`, `channels`, `subgraphs` and `dropout` (before the
+    head) of the other options."""
     drop: SubgraphDrop = field(default_factory=SubgraphDrop)
     """How models with the suffix `-s` sample subgraphs in training; other models use
     all subgraphs."""
@@ -107,8 +168,16 @@ class ModelOptions(LayerOptions):
 
     @property
     def extractor(self) -> Extractor:
-        """The extractor of rooted subgraphs that the field `subgraphs` describes."""
+        """The extractor that `subgraphs` describes; egonets if it names no kind."""
+        return self.extractor_for("egonets")
+
+    def extractor_for(self, kind: SubgraphKind) -> Extractor:
+        """Return the extractor of rooted subgraphs that `subgraphs` describes.
+
+        Args:
+            kind: The kind of the subgraphs if `subgraphs` does not name one.
+        """
         subgraphs = self.subgraphs
-        return (
-            subgraphs.build() if isinstance(subgraphs, SubgraphOptions) else subgraphs
-        )
+        if isinstance(subgraphs, SubgraphOptions):
+            return subgraphs.build(kind)
+        return subgraphs

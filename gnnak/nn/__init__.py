@@ -7,8 +7,11 @@ whole graph; that GNN is then called the base GNN.
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
+from gnnak.nn.conv import Conv
+from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
+from gnnak.nn.pairs import PairEncoder
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.whole_model import UpliftedConv, uplift
 
@@ -19,9 +22,12 @@ __all__ = [
     "PUBLISHED",
     "Categorical",
     "Continuous",
+    "Conv",
     "LayerOptions",
     "PNAStarConv",
+    "PairEncoder",
     "Stack",
+    "SubgraphGNN",
     "UpliftedConv",
     "describe",
     "make_encoder",

@@ -1,17 +1,30 @@
-"""Copy node and edge states to rooted subgraphs, and pool the states in subgraphs.
+"""The operations on states of node copies, from which all subgraph GNNs are composed.
 
 A node copy is node $i$ as seen in the subgraph rooted at $j$; its state is $z_{i|j}$.
 An edge copy is an edge as seen in one rooted subgraph. The states of n nodes have shape
 [n, c], those of m node copies [m, c], those of f edge copies [f, c] and those of s
 rooted subgraphs [s, c].
+
+There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
+read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
+`at_own_centroid`), that pool states (`pool_subgraph`, `pool_context`, `pool_graph`),
+and that pass messages (`inside`, `across`).
 """
+
+from collections.abc import Callable
 
 from torch import Tensor
 
 from gnnak.backend import operation
+from gnnak.nn.padding import on_copies
 from gnnak.nn.segment import segment_reduce
+from gnnak.subgraphs.across import across_edges
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce
+
+Messages = Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
+"""A GNN, such as `gnnak.nn.Conv`, as a function of node states, `edge_index`, edge
+attributes (or None) and `batch` (the index of the graph that each node is in)."""
 
 
 @operation
@@ -58,6 +71,63 @@ def at_centroid(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
     return z.index_select(0, subgraphs.centroid)
 
 
+def lift_subgraph(s: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Copy the state of each subgraph $j$ to all its node copies: $z_{i|j} = s_j$.
+
+    Args:
+        s: One state for each of the s subgraphs, [s, c].
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        One state for each node copy (a node as it occurs in one subgraph), [m, c].
+    """
+    return s.index_select(0, subgraphs.subgraph)
+
+
+def at_root(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Return for each node copy $(i, j)$ the state $z_{j|j}$ of its subgraph's root.
+
+    Args:
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        One state for each node copy (a node as it occurs in one subgraph), [m, c].
+    """
+    return lift_subgraph(at_centroid(z, subgraphs), subgraphs)
+
+
+def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
+    """Move the state of each subgraph $j$ to its root, the node $j$: $x_j = s_j$.
+
+    Args:
+        s: One state for each of the s subgraphs, [s, c].
+        subgraphs: The rooted subgraphs.
+        num_nodes: Number of nodes, n.
+
+    Returns:
+        One state per node, [n, c]; zero for a node whose subgraph SubgraphDrop dropped.
+    """
+    nowhere = s.new_zeros(num_nodes, s.size(1))
+    return nowhere.index_copy(0, subgraphs.root, s)
+
+
+def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
+    """Return for each node copy $(i, j)$ the state $z_{i|i}$ in $i$'s own subgraph.
+
+    Args:
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        subgraphs: The rooted subgraphs.
+        num_nodes: Number of nodes, n.
+
+    Returns:
+        One state for each node copy (a node as it occurs in one subgraph), [m, c]; zero
+        for copies of a node whose own subgraph SubgraphDrop dropped.
+    """
+    own = to_nodes(at_centroid(z, subgraphs), subgraphs, num_nodes)
+    return lift(own, subgraphs)
+
+
 @operation
 def pool_subgraph(z: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce) -> Tensor:
     r"""Pool the states of all nodes of each subgraph $j$: $\text{POOL}_i\, z_{i|j}$.
@@ -91,3 +161,70 @@ def pool_context(
         One state per node, [n, c]; zero for a node in no subgraph.
     """
     return segment_reduce(z, subgraphs.node, num_nodes, reduce)
+
+
+def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Tensor:
+    r"""Pool the states of all nodes of each graph $G$: $\text{POOL}_{i \in G}\, x_i$.
+
+    Args:
+        x: Node states, [n, c].
+        batch: Index of the graph that each node is in, [n].
+        num_graphs: Number of graphs, g.
+        reduce: What POOL is, "sum" or "mean".
+
+    Returns:
+        One state per graph, [g, c]; zero for a graph without nodes.
+    """
+    return segment_reduce(x, batch, num_graphs, reduce)
+
+
+def inside(
+    conv: Messages,
+    z: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | None,
+) -> Tensor:
+    r"""Pass messages inside each subgraph, $z_{i'|j}$ to $z_{i|j}$, for $i' \to i$.
+
+    Args:
+        conv: The GNN that computes the messages. It runs on the disjoint union of all
+            subgraphs.
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        subgraphs: The rooted subgraphs.
+        edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
+            are none.
+
+    Returns:
+        New states of the node copies (nodes as they occur in one subgraph), [m, c].
+    """
+    e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
+    with on_copies(subgraphs):
+        return conv(z, subgraphs.edge_index, e, subgraphs.subgraph)
+
+
+def across(
+    conv: Messages,
+    z: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    edge_attr: Tensor | None,
+) -> Tensor:
+    r"""Pass messages across subgraphs, $z_{i|j'}$ to $z_{i|j}$, for $j' \to j$.
+
+    The copies of one node $i$ exchange messages along the edges between their roots.
+
+    Args:
+        conv: The GNN that computes the messages.
+        z: States $z_{i|j}$ of node $i$ in the subgraph rooted at $j$, [m, c].
+        subgraphs: The rooted subgraphs.
+        edge_index: Directed edges of the graph, [2, e].
+        edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
+            are none.
+
+    Returns:
+        New states of the node copies (nodes as they occur in one subgraph), [m, c].
+    """
+    links = across_edges(subgraphs, edge_index)
+    e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
+    with on_copies(subgraphs):
+        return conv(z, links.edge_index, e, subgraphs.node)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.nn.copies import at_centroid, pool_context, pool_subgraph
+from gnnak.nn.copies import at_centroid, pool_context, pool_subgraph, to_nodes
 from gnnak.sampling.estimate import SampledSubgraphs, fill
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -132,9 +132,7 @@ def at_nodes(
     if isinstance(subgraphs, SampledSubgraphs):
         return fill_dropped(encodings, subgraphs, num_nodes)
     values = torch.cat(list(encodings.values()), dim=1)
-    placed = values.new_zeros(num_nodes, values.size(1))
-    placed = placed.index_copy(0, subgraphs.root, values)
-    return _split(placed, encodings)
+    return _split(to_nodes(values, subgraphs, num_nodes), encodings)
 
 
 @operation

@@ -63,6 +63,12 @@ def uplift(
             f"drop is {drop!r}; give a SubgraphDrop, such as "
             "gnnak.SubgraphDrop('random', min_coverage=3), or None."
         )
+    if getattr(extractor, "reads_batch", False):
+        raise OptionError(
+            f"uplift got {extractor!r}, but the convs of a model do not know which "
+            "nodes are in one graph; use gnnak.EgoNets, or call gnnak.GNNAK layers "
+            "with the subgraphs of a batch."
+        )
     shared = SharedSubgraphs(extractor, drop)
 
     def wrap(conv: MessagePassing) -> UpliftedConv:

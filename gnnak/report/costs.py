@@ -53,7 +53,7 @@ def _row(record: Record) -> tuple[str, ...]:
     form = parse_name(model["name"])
     if form.sampled:
         words.append(f"R = {model['drop']['min_coverage']}")
-    elif form.uplifted and model["subgraphs"]["kind"] == "egonets":
+    elif form.uplifted and (model["subgraphs"]["kind"] or form.kind) == "egonets":
         words.append(f"k = {model['subgraphs']['num_hops']}")
     return (
         ", ".join(word for word in words if word),

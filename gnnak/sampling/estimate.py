@@ -84,7 +84,7 @@ class SampledSubgraphs(RootedSubgraphs):
         Args:
             dtype: Floating-point type of the result.
         """
-        return self._once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
+        return self.once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
 
     def _group(self, axis: Axis) -> Groups:
         # Group the entries of `filling` by row ("taker") or by column ("giver").

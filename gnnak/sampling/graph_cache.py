@@ -18,6 +18,7 @@ class CachedGraph:
         num_nodes: Number of nodes, n.
 
     Attributes:
+        batch: Index of the graph that each node is in, [n]; None if it was not set.
         full: All rooted subgraphs of the graph; None if they are not computed yet.
         plan: What SubgraphDrop precomputes for `full`; None if it is not computed yet.
         sampled: The random subgraphs of the current forward pass; None if there are
@@ -27,6 +28,7 @@ class CachedGraph:
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
         self.num_nodes = num_nodes
+        self.batch: Tensor | None = None
         self.full: RootedSubgraphs | None = None
         self.plan: Plan | None = None
         self.discard_sample()
@@ -38,6 +40,21 @@ class CachedGraph:
         """Release the random subgraphs of the current forward pass."""
         self.sampled: RootedSubgraphs | None = None
         self.sample: Sample | None = None
+
+    def set_batch(self, batch: Tensor | None) -> None:
+        """Set the graph of each node; if it has changed, discard all subgraphs.
+
+        Args:
+            batch: Index of the graph that each node is in, [n]; None = all nodes are
+                in one graph.
+        """
+        old = self.batch
+        if batch is old:
+            return
+        if batch is None or old is None or not torch.equal(batch, old):
+            self.full, self.plan = None, None
+            self.discard_sample()
+        self.batch = None if batch is None else batch.detach().clone()
 
     def equals(self, edge_index: Tensor, num_nodes: int) -> bool:
         """Return whether this is the graph with these edges and nodes.

@@ -20,7 +20,7 @@ from gnnak.sampling.replay import (
     set_random_state,
 )
 from gnnak.subgraphs.attached import attached_to, same_extractor
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -96,6 +96,7 @@ class SharedSubgraphs:
         num_nodes: int,
         training: bool,
         generator: torch.Generator | None = None,
+        batch: Tensor | None = None,
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs of a batch for this forward pass.
 
@@ -109,6 +110,8 @@ class SharedSubgraphs:
                 `generator`. If False, all subgraphs are returned, and a random
                 extractor uses a fixed seed.
             generator: Source of randomness; PyTorch's default generator if None.
+            batch: Index of the graph that each node is in, [n]; None = all nodes are
+                in one graph.
         """
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
@@ -117,6 +120,8 @@ class SharedSubgraphs:
             if given is not None:
                 return given
             graph = state.graph(edge_index, num_nodes)
+            if getattr(self.extractor, "reads_batch", False):
+                graph.set_batch(batch)
             if not training or (self.drop is None and not self.extractor.random):
                 return self._all_of(graph, edge_index)
             if state.is_recomputing:
@@ -168,7 +173,7 @@ class SharedSubgraphs:
             ):
                 graph.full = found.subgraphs
             else:
-                graph.full = self.extractor(edge_index, graph.num_nodes, generator)
+                graph.full = self._extract(graph, edge_index, generator)
         return graph.full
 
     def _sampled(
@@ -226,7 +231,7 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Sample subgraphs for training: random walks, SubgraphDrop, or both."""
         if self.extractor.random:
-            full = self.extractor(edge_index, graph.num_nodes, generator)
+            full = self._extract(graph, edge_index, generator)
             if self.drop is None:
                 return full
             return self.drop(full, edge_index, generator)
@@ -235,6 +240,13 @@ class SharedSubgraphs:
         if graph.plan is None:
             graph.plan = self.drop.plan(full, edge_index)
         return self.drop(full, edge_index, generator, graph.plan)
+
+    def _extract(
+        self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
+    ) -> RootedSubgraphs:
+        """Extract all rooted subgraphs of a batch."""
+        given = (edge_index, graph.num_nodes, generator, graph.batch)
+        return extract(self.extractor, *given)
 
     def __getstate__(self) -> tuple[Extractor, SubgraphDrop | None]:
         return self.extractor, self.drop

@@ -18,7 +18,7 @@ from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.narrow import narrow
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 CACHE_BYTES = 2**31
@@ -173,7 +173,7 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
         The tensor fields of `CachedSubgraphs`, in the order of their definition.
     """
     whole = store.union()
-    subs = extractor(whole.edge_index, whole.num_nodes)
+    subs = extract(extractor, whole.edge_index, whole.num_nodes, batch=whole.batch)
     of = whole.batch[subs.root[subs.subgraph]]
     of_edge = of[subs.edge_index[1]]
     copies = counts_of(of, len(store))

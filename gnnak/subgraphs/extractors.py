@@ -1,10 +1,131 @@
-"""`Extractor`: the type of the subgraph extractors that models and loaders accept."""
+"""`Extractor`: the protocol of subgraph extractors, open for extractors of your own."""
 
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import SubgraphError
 from gnnak.subgraphs.egonets import EgoNets
+from gnnak.subgraphs.masked import MaskedEgoNets, NodeDeletion
+from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks
+from gnnak.subgraphs.whole import WholeGraphs
 
-Extractor = EgoNets | RandomWalks
-"""A subgraph extractor: `extractor(edge_index, num_nodes, generator)` returns a rooted
-subgraph of every node. The attribute `random` is True if two calls on the same graph
-can return different subgraphs; `max_hops` is the largest possible distance of a node to
-the root."""
+
+@runtime_checkable
+class Extractor(Protocol):
+    """A subgraph extractor: any object that returns a rooted subgraph of every node.
+
+    Models and loaders accept every object with these members. An extractor of your own
+    can also set `reads_batch = True`; it is then called with a further argument
+    `batch`, the index of the graph that each node is in, [n].
+
+    The result of an extractor of your own is checked in each call: a broken property of
+    `RootedSubgraphs` raises a `SubgraphError` that names this property.
+
+    >>> class Stars:
+    ...     random = False
+    ...     max_hops = 1
+    ...     def __call__(self, edge_index, num_nodes, generator=None):
+    ...         subgraphs = EgoNets(1)(edge_index, num_nodes)
+    ...         at_root = subgraphs.hop[subgraphs.edge_index] == 0
+    ...         kept = at_root.any(dim=0)
+    ...         return replace(
+    ...             subgraphs,
+    ...             edge_index=subgraphs.edge_index[:, kept],
+    ...             edge=subgraphs.edge[kept],
+    ...         )
+    >>> from dataclasses import replace
+    >>> triangle = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
+    >>> extract(Stars(), triangle, 3)
+    RootedSubgraphs(subgraphs=3, node_copies=9, edge_copies=12, device='cpu')
+    """
+
+    @property
+    def random(self) -> bool:
+        """Whether two calls on the same graph can return different subgraphs.
+
+        Subgraphs that are not random are cached across epochs.
+        """
+
+    @property
+    def max_hops(self) -> int:
+        """The largest possible distance of a node to the root of its subgraph."""
+
+    def __call__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        generator: torch.Generator | None = None,
+    ) -> RootedSubgraphs:
+        """Return one rooted subgraph per node.
+
+        Args:
+            edge_index: Directed edges, [2, e]; a batch of graphs is one disjoint union.
+            num_nodes: Number of nodes, n.
+            generator: Source of randomness; None = PyTorch's default generator.
+        """
+
+
+BUILT_IN = (EgoNets, RandomWalks, WholeGraphs, NodeDeletion, MaskedEgoNets)
+"""The extractors of this package; their results need no check."""
+
+
+def extract(
+    extractor: Extractor,
+    edge_index: Tensor,
+    num_nodes: int,
+    generator: torch.Generator | None = None,
+    batch: Tensor | None = None,
+) -> RootedSubgraphs:
+    """Call an extractor, and check the result of one that is not built in.
+
+    Args:
+        extractor: The extractor.
+        edge_index: Directed edges, [2, e].
+        num_nodes: Number of nodes, n.
+        generator: Source of randomness; None = PyTorch's default generator.
+        batch: Index of the graph that each node is in, [n]; passed on only to
+            extractors with `reads_batch`. None = all nodes are in one graph.
+
+    Raises:
+        SubgraphError: If the extractor does not return one valid subgraph per node.
+    """
+    options: dict[str, Any] = {}
+    if getattr(extractor, "reads_batch", False):
+        options["batch"] = batch
+    found = extractor(edge_index, num_nodes, generator, **options)
+    if not isinstance(extractor, BUILT_IN):
+        check_extracted(found, type(extractor).__name__, edge_index, num_nodes)
+    return found
+
+
+def check_extracted(
+    found: RootedSubgraphs, name: str, edge_index: Tensor, num_nodes: int
+) -> None:
+    """Raise `SubgraphError` unless an extractor returned one valid subgraph per node.
+
+    The subgraphs need not be induced: edges may be missing.
+
+    Args:
+        found: The result of the extractor.
+        name: Name of the extractor, for error messages.
+        edge_index: Directed edges of the graph, [2, e].
+        num_nodes: Number of nodes, n.
+    """
+    if not isinstance(found, RootedSubgraphs):
+        raise SubgraphError(
+            f"the extractor {name} returned a {type(found).__name__}; return a "
+            "gnnak.RootedSubgraphs."
+        )
+    if found.num_subgraphs != num_nodes or found.num_nodes != num_nodes:
+        raise SubgraphError(
+            f"the extractor {name} returned {found.num_subgraphs} subgraphs with "
+            f"num_nodes={found.num_nodes} for a graph of {num_nodes} nodes; return one "
+            "subgraph per node, and set num_nodes and num_edges."
+        )
+    try:
+        found.check(edge_index, num_nodes, induced=False)
+    except SubgraphError as error:
+        raise SubgraphError(f"the extractor {name} broke a rule: {error}") from error

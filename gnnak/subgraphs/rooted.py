@@ -65,7 +65,9 @@ class RootedSubgraphs:
     edge_index: Tensor
     """[2, f], in 0..m-1: the edges of all subgraphs, as source and target node copies;
     a node copy is a node as it occurs in one subgraph. A subgraph contains every edge
-    of the graph with both ends in the subgraph. Sorted by (target, source, edge)."""
+    of the graph with both ends in the subgraph (it is induced), except those of
+    `NodeDeletion`, `MaskedEgoNets` and extractors of your own. Sorted by (target,
+    source, edge)."""
     edge: Tensor
     """[f], in 0..e-1: for each column of `edge_index`, the number of the edge in the
     original graph."""
@@ -100,12 +102,17 @@ class RootedSubgraphs:
         return self.root.device
 
     @property
+    def known_num_nodes(self) -> int:
+        """Number of nodes of the graph, n; raises `SubgraphError` if unknown."""
+        return _known(self.num_nodes)
+
+    @property
     def centroid(self) -> Tensor:
         """[s]: the position of each subgraph's root in `node`; cached after first use.
 
         So `node[centroid]` equals `root`.
         """
-        return self._once("centroid", self._find_centroid)
+        return self.once("centroid", self._find_centroid)
 
     def _find_centroid(self) -> Tensor:
         is_centroid = self.node == self.root.index_select(0, self.subgraph)
@@ -117,7 +124,7 @@ class RootedSubgraphs:
 
         Only valid if every node is the root of a subgraph.
         """
-        return self._once("rooted_at", self._find_rooted_at)
+        return self.once("rooted_at", self._find_rooted_at)
 
     def _find_rooted_at(self) -> Tensor:
         found = torch.empty_like(self.root)
@@ -130,7 +137,7 @@ class RootedSubgraphs:
 
         It is -1 if there are no subgraphs. The value is cached after first use.
         """
-        return self._once(
+        return self.once(
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
@@ -143,12 +150,12 @@ class RootedSubgraphs:
         Args:
             size: Number of rows of the embedding table; at least `max_hop + 2`.
         """
-        return self._once(f"rows of {size}", lambda: self.hop.remainder(size))
+        return self.once(f"rows of {size}", lambda: self.hop.remainder(size))
 
     @property
     def in_order(self) -> bool:
         """True if every node `i` is the root of subgraph `i`. Cached after use."""
-        return self._once("in_order", self._is_in_order)
+        return self.once("in_order", self._is_in_order)
 
     def _is_in_order(self) -> bool:
         if self.num_nodes != self.num_subgraphs:
@@ -169,13 +176,13 @@ class RootedSubgraphs:
         Returns:
             For each group, the indices of its node copies or edge copies, in CSR form.
         """
-        return self._once(f"by {axis}", lambda: self._group(axis))
+        return self.once(f"by {axis}", lambda: self._group(axis))
 
     def _group(self, axis: Axis) -> Groups:
         if axis == "subgraph":
             return group(self.subgraph, self.num_subgraphs, in_order=True)
         if axis == "node":
-            return group(self.node, _known(self.num_nodes))
+            return group(self.node, self.known_num_nodes)
         if axis == "edge":
             return group(self.edge, _known(self.num_edges))
         assert axis in ("target", "source"), f"these subgraphs have no {axis}"
@@ -187,7 +194,7 @@ class RootedSubgraphs:
         """[s]: number of nodes of each subgraph."""
         return counts_of(self.subgraph, self.num_subgraphs)
 
-    def _once(self, name: str, compute: Callable[[], T]) -> T:
+    def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return the cached value called `name`; at first use, call `compute` for it.
 
         Under `torch.compile`, `compute` is called every time, because writing to the
@@ -277,7 +284,10 @@ class RootedSubgraphs:
             )
 
     def check(
-        self, edge_index: Tensor | None = None, num_nodes: int | None = None
+        self,
+        edge_index: Tensor | None = None,
+        num_nodes: int | None = None,
+        induced: bool = True,
     ) -> Self:
         """Check that all fields have their documented properties.
 
@@ -289,6 +299,8 @@ class RootedSubgraphs:
                 the subgraphs are compared with these edges.
             num_nodes: Number of nodes of the original graph; required with
                 `edge_index`.
+            induced: Whether to check that no edge between nodes of a subgraph is
+                missing. Without this, the check with `edge_index` is fast.
 
         Returns:
             This object.
@@ -297,7 +309,7 @@ class RootedSubgraphs:
             SubgraphError: If a property does not hold; the message names the first such
                 property.
         """
-        check_record(self, edge_index, num_nodes)
+        check_record(self, edge_index, num_nodes, induced)
         return self
 
 

@@ -4,6 +4,9 @@ import torch
 from torch_geometric.data import Batch
 
 from gnnak.models import ModelOptions, build_model
+from gnnak.models.bases import BASES
+from gnnak.models.factory import SUFFIXES
+from gnnak.models.members import MEMBERS
 from gnnak.nn import Categorical, Continuous
 from gnnak.subgraphs import EgoNets
 from gnnak.testing import small_graphs
@@ -18,6 +21,10 @@ SMALL = {
 
 
 DEGREES = (3, 8, 4, 1)
+UPLIFTED = [base + suffix for base in BASES for suffix in SUFFIXES]
+"""Every base GNN, alone and uplifted by GNN-AK."""
+FAMILY = [f"{name}-gin" for name in MEMBERS]
+"""Every other subgraph GNN, with GIN as its base GNN."""
 
 
 def small_network(

@@ -42,7 +42,7 @@ def numbers(name):
     model, train = config.model, config.train
     return (
         *(model.num_layers, model.base_layers, model.channels),
-        model.subgraphs.num_hops if model.subgraphs.kind == "egonets" else "walks",
+        model.subgraphs.num_hops if model.subgraphs.kind is None else "walks",
         *(model.mlp_layers, model.reduce, model.dropout),
         *(train.batch_size, train.epochs, train.step, train.loss),
     )

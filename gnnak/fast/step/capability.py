@@ -22,7 +22,8 @@ def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module |
 
     Such a module waits for results on the device, so it cannot be captured as a CUDA
     graph. A GNN-AK layer that is always fused never calls the convs inside it, so these
-    convs are not checked.
+    convs are not checked. Modules of other packages say so by an attribute
+    `synchronises`.
 
     Args:
         network: The network, in training mode.
@@ -32,6 +33,8 @@ def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module |
         The module; None if no module synchronises.
     """
     if isinstance(network, SYNCHRONISING_CONVS):
+        return network
+    if getattr(network, "synchronises", False):
         return network
     fused = precision == "32" and has_triton()
     if isinstance(network, GNNAK) and fused and is_always_fused(network):

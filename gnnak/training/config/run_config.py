@@ -19,10 +19,9 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
-ADDED = {"train.recalibrate": False, "model.subgraphs.copy_limit": None}
-"""Options that were added after records of runs had been written, with their defaults.
-An option of these that has its default value is left out of hashes, so that older
-records keep theirs."""
+ADDED = ("train.recalibrate", "model.subgraphs.copy_limit", "model.family")
+"""Options that were added after records of runs had been written. An option of these
+that has its default value is left out of hashes, so that older records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -141,14 +140,21 @@ class RunConfig:
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:
-        options = self.to_dict()
-        for key, default in ADDED.items():
-            part, name = _part_and_name(options, key)
-            if name in part and part[name] == default:
+        options, defaults = self.to_dict(), RunConfig().to_dict()
+        for key in ADDED:
+            (part, name), (usual, _) = (
+                _part_and_name(o, key) for o in (options, defaults)
+            )
+            if part[name] == usual[name]:
                 del part[name]
         for key in without:
             part, name = _part_and_name(options, key)
             part.pop(name, None)
+        subgraphs = options["model"]["subgraphs"]
+        if "kind" in subgraphs:
+            # A run that names the published kind of subgraphs is the same run.
+            kind = subgraphs["kind"] or parse_name(self.model.name).kind
+            subgraphs["kind"] = kind
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

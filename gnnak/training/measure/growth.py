@@ -104,8 +104,9 @@ def check_growing(what: Growing, config: RunConfig) -> None:
             subgraphs), or if `what` is "coverage" and the model does not use
             SubgraphDrop.
     """
-    name, extractor = config.model.name, config.model.extractor
+    name = config.model.name
     form = parse_name(name)
+    extractor = config.model.extractor_for(form.kind)
     if what == "hops" and not (form.uplifted and isinstance(extractor, EgoNets)):
         raise OptionError(
             f"{name} with {extractor} has no hops to vary; use a model with the suffix "

@@ -30,6 +30,24 @@ def test_to_dict_can_be_read_by_change():
     assert change(RunConfig(), config.to_dict()) == config
 
 
+def test_hash_of_recorded_configs_has_not_changed():
+    """Hashes identify records: a new option at its default leaves them as they are."""
+    assert RunConfig().hash() == "c10f537242f1"
+    whole = {"kind": "egonets", "num_hops": 3}
+    assert change(RunConfig(), {"model.subgraphs": whole}).hash() == "c10f537242f1"
+    pairs = change(RunConfig(), {"model.family.pairs": ["rrwp"]})
+    assert pairs.hash() != "c10f537242f1"
+
+
+def test_hash_names_the_subgraphs_that_the_model_was_published_with():
+    def made(**options):
+        return change(RunConfig(), {f"model.{key}": v for key, v in options.items()})
+
+    own = made(name="sswl+-gin")
+    assert own.hash() == made(name="sswl+-gin", subgraphs={"kind": "whole"}).hash()
+    assert own.hash() != made(name="sswl+-gin", subgraphs={"kind": "egonets"}).hash()
+
+
 def test_subgraphs_are_egonets_or_walks():
     assert RunConfig().model.subgraphs.build() == EgoNets(3)
     walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})

@@ -1,0 +1,82 @@
+"""Ego-GNN: average each node over the egonets that contain it, then run a conv."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from gnnak.graphs.ragged import counts_of
+from gnnak.nn.copies import lift, pool_context
+from gnnak.nn.family.gnn import SubgraphGNN
+from gnnak.nn.family.identity_fast import GraphLayer, NodeReadout
+from gnnak.nn.family.khop import NodeStart
+from gnnak.nn.padding import on_graph
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class EgoLayer(nn.Module):
+    r"""One layer of Ego-GNN.
+
+    $$\bar{x}_v = W \frac{1}{|N[v]|} \sum_{u \in N[v]} (\hat{A}_u^2\, x)_v, \qquad
+        \hat{A}_u = D_u^{-1/2} (A_u + I) D_u^{-1/2}$$
+
+    $A_u$ is the adjacency matrix of the 1-hop egonet of $u$, $D_u$ has the in-degrees
+    of $A_u + I$, and $N[v]$ are the roots $u$ whose egonet contains $v$: on an
+    undirected graph, $v$ and its neighbours. A conv on the graph follows:
+    $x \leftarrow \text{ReLU}(\text{BN}(\text{CONV}(\bar{x})))$.
+
+    Args:
+        conv: The GNN that runs on the graph.
+        channels: Width of the states.
+    """
+
+    def __init__(self, conv: nn.Module, channels: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(channels, channels)
+        self.after = GraphLayer(conv, channels)
+
+    def forward(
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Compute new node states, [n, c].
+
+        Args:
+            x: Node states, [n, c].
+            subgraphs: The 1-hop egonets, one per node.
+            edge_index: Directed edges of the graph, [2, e].
+            edge_attr: Edge attributes, [e, c] or [e], for the conv; None if there are
+                none.
+        """
+        z = lift(x, subgraphs)
+        for _ in range(2):
+            z = _propagate(z, subgraphs)
+        mean = pool_context(z, subgraphs, subgraphs.known_num_nodes, "mean")
+        with on_graph(subgraphs.real):
+            mean = self.linear(mean)
+        return self.after(mean, subgraphs, edge_index, edge_attr)
+
+
+def _propagate(z: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
+    """Multiply the states of each subgraph by its normalised adjacency matrix."""
+    source, target = subgraphs.edge_index
+    degree = counts_of(target, subgraphs.num_copies).to(z.dtype) + 1
+    scaled = degree.rsqrt()[:, None] * z
+    summed = scaled.index_add(0, target, scaled.index_select(0, source))
+    return degree.rsqrt()[:, None] * summed
+
+
+def ego_gnn(convs: Sequence[nn.Module], channels: int) -> SubgraphGNN:
+    """Build Ego-GNN (Sandfelder et al., 2021); run it on `EgoNets(1)`.
+
+    The layers are those of `EgoLayer`. Ego-GNN does not mark the root, and is at most
+    as powerful as the test GSWL.
+
+    Args:
+        convs: One conv per layer, of equal input and output width.
+        channels: Width of the states.
+    """
+    layers = [EgoLayer(conv, channels) for conv in convs]
+    return SubgraphGNN(NodeStart(), layers, NodeReadout(), channels)

@@ -1,0 +1,131 @@
+"""k-hop GNN: one sweep of messages from the outermost ring of an egonet to its root."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.nn.copies import to_nodes
+from gnnak.nn.family.gnn import SubgraphGNN
+from gnnak.nn.family.identity_fast import NodeReadout
+from gnnak.nn.mlp import mlp
+from gnnak.nn.norm import BatchNorm
+from gnnak.nn.padding import on_graph
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import check_count
+
+
+class NodeStart(nn.Module):
+    """Return the node states unchanged, for layers that compute node states."""
+
+    def forward(
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+    ) -> Tensor:
+        """Return `x`, [n, c]; the other arguments are unused."""
+        return x
+
+
+class KHopLayer(nn.Module):
+    r"""One layer of the k-hop GNN.
+
+    Ring $r$ of an egonet has the nodes at distance $r$ from its root. With $x$ the node
+    states, the states $b$ and $a$ of the nodes of an egonet are computed ring by ring,
+    from $r = k - 1$ to 0:
+
+    $$b_k = f_k(x) + \sum_{\text{same ring}} f'_k(x), \qquad
+        a_r = f_r(x) + \sum_{\text{ring } r + 1} g_r(b_{r+1}), \qquad
+        b_r = p_r(a_r) + \sum_{\text{same ring}} q_r(a_r)$$
+
+    Sums are over the neighbours of a node in the same ring or in ring $r + 1$. All
+    functions are MLPs. The new state of the root is $\text{ReLU}(\text{BN}(a_0))$.
+
+    Edge attributes are not used. Difference from the published code: the ReLU, which
+    separates layers.
+
+    Args:
+        channels: Width of the states.
+        num_hops: Radius $k$ of the egonets.
+    """
+
+    synchronises = True
+    """The nodes of each ring are counted, which synchronises with a GPU."""
+
+    def __init__(self, channels: int, num_hops: int) -> None:
+        super().__init__()
+        self.num_hops = check_count("num_hops", num_hops, least=1)
+
+        def functions(count: int) -> nn.ModuleList:
+            widths = [channels, channels, channels]
+            return nn.ModuleList(mlp(widths) for _ in range(count))
+
+        self.from_nodes = functions(num_hops + 1)  # f_0, ..., f_k
+        self.outermost = functions(1)[0]  # f'_k
+        self.inwards = functions(num_hops)  # g_0, ..., g_(k-1)
+        self.keep = functions(num_hops - 1)  # p_1, ..., p_(k-1)
+        self.beside = functions(num_hops - 1)  # q_1, ..., q_(k-1)
+        self.norm = BatchNorm(channels)
+
+    def forward(
+        self,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Compute new node states, [n, c].
+
+        Args:
+            x: Node states, [n, c].
+            subgraphs: The k-hop egonets, one per node.
+            edge_index: Unused: the directed edges of the graph, [2, e].
+            edge_attr: Unused.
+        """
+        rings = [
+            (subgraphs.hop == hop).nonzero().flatten()
+            for hop in range(self.num_hops + 1)
+        ]
+        rank = torch.empty_like(subgraphs.hop)
+        for ring in rings:
+            rank[ring] = torch.arange(ring.numel(), device=rank.device)
+
+        def states(hop: int) -> Tensor:
+            """Return the node states of the nodes of a ring."""
+            return x.index_select(0, subgraphs.node.index_select(0, rings[hop]))
+
+        def summed(values: Tensor, source: int, target: int) -> Tensor:
+            """Sum the rows of the neighbours in ring `source`, for ring `target`."""
+            hops = subgraphs.hop[subgraphs.edge_index]
+            kept = (hops[0] == source) & (hops[1] == target)
+            ends = rank[subgraphs.edge_index[:, kept]]
+            total = values.new_zeros(rings[target].numel(), values.size(1))
+            return total.index_add(0, ends[1], values.index_select(0, ends[0]))
+
+        last = self.num_hops
+        b = self.from_nodes[last](states(last))
+        b = b + summed(self.outermost(states(last)), last, last)
+        for hop in range(last - 1, 0, -1):
+            a = self.from_nodes[hop](states(hop))
+            a = a + summed(self.inwards[hop](b), hop + 1, hop)
+            b = self.keep[hop - 1](a)
+            b = b + summed(self.beside[hop - 1](a), hop, hop)
+        a = self.from_nodes[0](states(0)) + summed(self.inwards[0](b), 1, 0)
+        a = to_nodes(a, subgraphs, subgraphs.known_num_nodes)
+        with on_graph(subgraphs.real):
+            return self.norm(a).relu()
+
+
+def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
+    """Build the k-hop GNN (Nikolentzos et al., 2020); run it on `EgoNets`.
+
+    The layers are those of `KHopLayer`. In a graph task, node states are summed over
+    the graph. The k-hop GNN is at most as powerful as the test SWL(VS).
+
+    Args:
+        layers: The layers.
+        channels: Width of the states.
+    """
+    return SubgraphGNN(NodeStart(), layers, NodeReadout(), channels)

@@ -1,0 +1,88 @@
+"""SSWL: messages inside each subgraph and across the subgraphs of adjacent roots."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from gnnak.nn.conv import as_conv
+from gnnak.nn.copies import across, inside
+from gnnak.nn.family.gnn import SubgraphGNN
+from gnnak.nn.family.readouts import MLPReadout
+from gnnak.nn.norm import BatchNorm
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import ReadoutOrder, Reduce
+
+
+class SSWLLayer(nn.Module):
+    r"""One layer of SSWL.
+
+    $h_{u,v}$ is the state of node $v$ in the subgraph rooted at $u$:
+
+    $$h_{u,v} \leftarrow \text{ReLU}\big(\text{BN}\big(
+        \text{CONV}_{\text{inside}}(h)_{u,v}
+        + \text{CONV}_{\text{across}}(h)_{u,v}\big)\big)$$
+
+    $\text{CONV}_{\text{inside}}$ sends messages from $h_{u,v'}$ to $h_{u,v}$ for every
+    edge $v' \to v$. $\text{CONV}_{\text{across}}$ sends messages from $h_{u',v}$ to
+    $h_{u,v}$ for every edge $u' \to u$.
+
+    Args:
+        conv: The GNN that runs inside each rooted subgraph.
+        across: The GNN that runs across the subgraphs of adjacent roots.
+        channels: Width of the states.
+    """
+
+    synchronises = True
+    """The edges across subgraphs are counted, which synchronises with a GPU."""
+
+    def __init__(self, conv: nn.Module, across: nn.Module, channels: int) -> None:
+        super().__init__()
+        self.conv = as_conv(conv, channels)
+        self.across = as_conv(across, channels)
+        self.norm = BatchNorm(channels)
+
+    def forward(
+        self,
+        h: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Compute new states of node copies, [m, c]; arguments as in `InsideLayer`."""
+        return self.norm(self.messages(h, subgraphs, edge_index, edge_attr)).relu()
+
+    def messages(
+        self,
+        h: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+    ) -> Tensor:
+        """Return the terms of the layer's sum, before BatchNorm, [m, c]."""
+        own = inside(self.conv, h, subgraphs, edge_attr)
+        return own + across(self.across, h, subgraphs, edge_index, edge_attr)
+
+
+def sswl_gnn(
+    start: nn.Module,
+    layers: Sequence[nn.Module],
+    channels: int,
+    reduce: Reduce = "sum",
+    order: ReadoutOrder = "VS",
+) -> SubgraphGNN:
+    """Build SSWL or SSWL+ (Zhang et al., 2023, "A Complete Expressiveness Hierarchy").
+
+    Both run on whole graphs, with the distance to the root as input. After the last
+    layer, each subgraph is pooled by a sum and an MLP (`MLPReadout`), and a mean over
+    the roots of a graph follows. Both are at most as powerful as the test SSWL.
+
+    Args:
+        start: Computes the initial states; see `SubgraphGNN`.
+        layers: Layers of the kind `SSWLLayer` or `SSWLPlusLayer`.
+        channels: Width of the states.
+        reduce: How the readout pools the states of each subgraph.
+        order: Whether the readout first pools each subgraph ("VS") or the subgraphs of
+            each node ("SV").
+    """
+    readout = MLPReadout(channels, reduce, order)
+    return SubgraphGNN(start, layers, readout, channels)

@@ -1,0 +1,67 @@
+"""Edges across rooted subgraphs: between the copies of one node at adjacent roots."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.adjacency import incoming
+from gnnak.graphs.ragged import ragged_ranges
+from gnnak.subgraphs.induce import find_sorted
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class AcrossEdges(NamedTuple):
+    """Edges between node copies of the same node in different rooted subgraphs.
+
+    A node copy is a node as it occurs in one rooted subgraph. In shapes, a is the
+    number of edges across subgraphs.
+    """
+
+    edge_index: Tensor
+    """[2, a], in 0..m-1: source and target node copy of each edge."""
+    edge: Tensor
+    """[a], in 0..e-1: the edge of the graph that joins the two roots."""
+
+
+def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    r"""Find all edges across rooted subgraphs; cached after first use.
+
+    For every edge $u' \to u$ of the graph, and every node $v$ that is both in the
+    subgraph rooted at $u'$ and in the subgraph rooted at $u$, there is an edge from the
+    copy of $v$ in the first subgraph to the copy of $v$ in the second:
+    $(u', v) \to (u, v)$. Roots that SubgraphDrop has dropped have no edges.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        edge_index: Directed edges of the graph, [2, e].
+
+    Returns:
+        The edges, sorted by target.
+
+    >>> from gnnak.subgraphs import whole_graphs
+    >>> pair = torch.tensor([[0, 1], [1, 0]])
+    >>> across_edges(whole_graphs(pair, 2), pair)
+    AcrossEdges(edge_index=tensor([[2, 3, 0, 1],
+            [0, 1, 2, 3]]), edge=tensor([1, 1, 0, 0]))
+    """
+    return subgraphs.once("across", lambda: _find(subgraphs, edge_index))
+
+
+def _find(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    size = subgraphs.known_num_nodes
+    neighbors = incoming(edge_index, size)
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    start, count = neighbors.rows(root)
+    target, entry = ragged_ranges(start, count)
+    rooted_at = torch.full((size,), -1, dtype=torch.long, device=subgraphs.device)
+    number = torch.arange(subgraphs.num_subgraphs, device=subgraphs.device)
+    rooted_at = rooted_at.index_copy(0, subgraphs.root, number)
+    other = rooted_at.index_select(0, neighbors.node.index_select(0, entry))
+    node = subgraphs.node.index_select(0, target)
+    key = subgraphs.subgraph * size + subgraphs.node
+    source, found = find_sorted(key, other * size + node)
+    kept = (found & (other >= 0)).nonzero().flatten()
+    ends = torch.stack([source, target]).index_select(1, kept)
+    edge = neighbors.edge.index_select(0, entry.index_select(0, kept))
+    return AcrossEdges(ends, edge)

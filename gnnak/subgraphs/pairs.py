@@ -1,0 +1,223 @@
+"""Encodings of pairs (root, node): one row of numbers for each node copy of a batch.
+
+A node copy is a node as it occurs in one rooted subgraph, that is, a pair of a root $u$
+and a node $v$. The encodings depend on the graph alone; learned tables and Linears turn
+them into states (see `gnnak.nn.pairs`).
+"""
+
+import torch
+from torch import Tensor
+
+from gnnak.graphs.components import components
+from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.whole import whole_graphs
+
+
+def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
+    """Return 1 for the node copy that is the root of its subgraph, else 0, [m]."""
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    return (subgraphs.node == root).long()
+
+
+def short_distance(subgraphs: RootedSubgraphs, most: int) -> Tensor:
+    r"""Return the distance $\min(d(u, v), \text{most})$ of each node copy, [m].
+
+    Node copies without a known distance (`hop` is -1) get `most`, too.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        most: The largest number in the result.
+    """
+    hop = subgraphs.hop.clamp(max=most)
+    return torch.where(hop < 0, most, hop)
+
+
+def rrwp(
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    batch: Tensor | None = None,
+    num_steps: int = 20,
+) -> Tensor:
+    r"""Return relative random-walk probabilities (RRWP) of each node copy.
+
+    $$P_{uv} = [I, M, M^2, \dots, M^{K}]_{uv}, \qquad M = D^{-1} A$$
+
+    $(M^k)_{uv}$ is the probability that a random walk of $k$ steps from the root $u$
+    ends at $v$. A walk follows edges backwards, from the receiver to the sender of
+    messages, and runs in the whole graph, not only in the subgraph of $u$. A walk ends
+    at a node without incoming edges, so rows of $M$ of such nodes are zero. Cached
+    after first use.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        edge_index: Directed edges, [2, e].
+        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
+            are in one graph.
+        num_steps: Number of steps, $K$.
+
+    Returns:
+        Probabilities in float64, [m, num_steps + 1].
+    """
+
+    def compute() -> Tensor:
+        size = subgraphs.known_num_nodes
+        whole = whole_graphs(edge_index, size, batch, max_hops=0)
+        degree = counts_of(edge_index[1], size).double()
+        step = (1 / degree).index_select(0, edge_index[1])
+        walks = _walks(whole, step, torch.zeros_like(degree), num_steps)
+        return walks.index_select(0, _place(subgraphs, whole, batch))
+
+    return subgraphs.once(f"rrwp {num_steps}", compute)
+
+
+def closed_walks(
+    subgraphs: RootedSubgraphs,
+    edge_index: Tensor,
+    batch: Tensor | None = None,
+    num_steps: int = 10,
+) -> Tensor:
+    r"""Return the diagonals of the powers of the normalised adjacency matrix, [n, K].
+
+    $$[\hat{A}_{uu}, (\hat{A}^2)_{uu}, \dots, (\hat{A}^K)_{uu}], \qquad
+        \hat{A} = D^{-1/2} (A + I) D^{-1/2}$$
+
+    These are the weights of the walks from node $u$ to itself. $D$ has the in-degrees
+    of $A + I$. The result is in float64 and cached after first use.
+
+    Args:
+        subgraphs: The rooted subgraphs, one per node; only used for the cache.
+        edge_index: Directed edges, [2, e].
+        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
+            are in one graph.
+        num_steps: Number of powers, $K$.
+    """
+
+    def compute() -> Tensor:
+        size = subgraphs.known_num_nodes
+        whole = whole_graphs(edge_index, size, batch, max_hops=0)
+        scale = (counts_of(edge_index[1], size).double() + 1).rsqrt()
+        step = scale[edge_index[0]] * scale[edge_index[1]]
+        walks = _walks(whole, step, scale.square(), num_steps)
+        return walks.index_select(0, whole.centroid)[:, 1:]
+
+    return subgraphs.once(f"closed walks {num_steps}", compute)
+
+
+def _walks(whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int) -> Tensor:
+    """Sum the weights of all walks from each root to each node, by number of steps.
+
+    Args:
+        whole: The whole graph of every node.
+        step: Weight of a step backwards along each edge, [e].
+        stay: Weight of a step from each node to itself, [n].
+        steps: Largest number of steps.
+
+    Returns:
+        The weights in float64, [m, steps + 1], one column per number of steps.
+    """
+    source, target = whole.edge_index
+    weight, loop = step.index_select(0, whole.edge), stay.index_select(0, whole.node)
+    weights = [(whole.hop == 0).double()]
+    for _ in range(steps):
+        now = weights[-1]
+        moved = now.index_select(0, target) * weight
+        weights.append((now * loop).index_add(0, source, moved))
+    return torch.stack(weights, dim=1)
+
+
+def _place(
+    subgraphs: RootedSubgraphs, whole: RootedSubgraphs, batch: Tensor | None
+) -> Tensor:
+    """Return the position of each node copy of `subgraphs` in `whole`, [m]."""
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    sizes = whole.sizes
+    first_copy = pointers(sizes)[:-1]
+    if batch is None:
+        return first_copy.index_select(0, root) + subgraphs.node
+    first_node = _first_nodes(batch)
+    return (first_copy - first_node).index_select(0, root) + subgraphs.node
+
+
+def _first_nodes(batch: Tensor) -> Tensor:
+    """Return the first node of the graph that each node is in, [n]."""
+    num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
+    return pointers(counts_of(batch, num_graphs)).index_select(0, batch)
+
+
+def resistance(
+    subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None = None
+) -> Tensor:
+    r"""Return the resistance distance of each node copy (a pair of root and node), [m].
+
+    $$R_{uv} = L^+_{uu} + L^+_{vv} - 2 L^+_{uv}$$
+
+    $L^+$ is the pseudoinverse of the Laplacian of the whole graph. Every edge is a
+    conductor: an undirected edge, given in both directions, has conductance 1, and an
+    edge in one direction 1/2. Pairs that no path joins get -1. The result is in float64
+    and cached after first use.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        edge_index: Directed edges, [2, e].
+        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
+            are in one graph.
+    """
+    return subgraphs.once(
+        "resistance", lambda: _resistance(subgraphs, edge_index, batch)
+    )
+
+
+def _resistance(
+    subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None
+) -> Tensor:
+    size = subgraphs.known_num_nodes
+    if not size:
+        return torch.zeros(0, dtype=torch.double, device=edge_index.device)
+    if batch is None:
+        batch = edge_index.new_zeros(size)
+    local = torch.arange(size, device=batch.device) - _first_nodes(batch)
+    component, _ = components(edge_index, size)
+    matrix = _regular_laplacian(edge_index, batch, local, component)
+    inverse = torch.linalg.inv(matrix)
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    node, graph = subgraphs.node, batch[root]
+    own = inverse.diagonal(dim1=1, dim2=2)
+    apart = own[graph, local[root]] + own[graph, local[node]]
+    found = apart - 2 * inverse[graph, local[root], local[node]]
+    found = torch.where(root == node, 0.0, found)
+    return torch.where(component[root] == component[node], found, -1.0)
+
+
+def _regular_laplacian(
+    edge_index: Tensor, batch: Tensor, local: Tensor, component: Tensor
+) -> Tensor:
+    """Return the Laplacian of each graph plus a matrix that makes it invertible.
+
+    The entry of two nodes in the same connected component of k nodes is raised by 1/k.
+    The inverse of the sum gives the same resistances as the pseudoinverse of the
+    Laplacian, but is faster and needs no threshold for small eigenvalues.
+
+    Args:
+        edge_index: Directed edges, [2, e].
+        batch: Index of the graph that each node is in, [n].
+        local: Number of each node within its graph, [n].
+        component: Connected component of each node, [n].
+
+    Returns:
+        One matrix in float64 for each of g graphs, padded by ones on the diagonal to
+        the number of nodes of the largest graph, [g, most, most].
+    """
+    graphs, most = int(batch[-1]) + 1, int(local.max()) + 1
+    matrix = torch.zeros(graphs, most, most, dtype=torch.double, device=batch.device)
+    source, target = edge_index
+    half = matrix.new_full((source.numel(),), 0.5)
+    for one, two in ((source, target), (target, source)):
+        matrix.index_put_((batch[one], local[one], local[two]), half, accumulate=True)
+    matrix = torch.diag_embed(matrix.sum(dim=2)) - matrix
+    of = component.new_full((graphs, most), -1)
+    of[batch, local] = component
+    together = (of[:, :, None] == of[:, None, :]) & (of >= 0)[:, :, None]
+    together = together.double()
+    matrix = matrix + together / together.sum(dim=2, keepdim=True).clamp(min=1)
+    return matrix + torch.diag_embed((of < 0).double())

@@ -1,0 +1,145 @@
+"""Whole graphs as rooted subgraphs: every node is the root of a copy of its graph.
+
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph.
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import check_edge_index, incoming
+from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
+from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
+from gnnak.subgraphs.distances import hops_to_root
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import check_count
+
+
+def whole_graphs(
+    edge_index: Tensor,
+    num_nodes: int,
+    batch: Tensor | None = None,
+    max_hops: int = 10,
+    copy_limit: int | None = None,
+) -> RootedSubgraphs:
+    r"""Return, for every node $v$, its whole graph $G$ with $v$ as the root.
+
+    A graph with n nodes and e edges gets n subgraphs with $n^2$ node copies and
+    $n e$ edge copies together. Models that mark the root (node marking) tell the
+    subgraphs of a graph apart by `hop`, which is 0 at the root only.
+
+    Args:
+        edge_index: Directed edges, [2, e].
+        num_nodes: Number of nodes, n.
+        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
+            are in one graph.
+        max_hops: Largest distance to the root that is computed; nodes farther from the
+            root, and nodes without a path to the root, have `hop` -1.
+        copy_limit: The largest number of node copies and edge copies together; None =
+            as many as fit into free memory.
+
+    Raises:
+        SizeError: If there are more copies than `copy_limit`. Their number is computed
+            before memory is spent on them.
+
+    >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> subs = whole_graphs(path, num_nodes=3)
+    >>> subs.node.tolist(), subs.hop.tolist()
+    ([0, 1, 2, 0, 1, 2, 0, 1, 2], [0, 1, 2, 1, 0, 1, 2, 1, 0])
+    """
+    check_count("max_hops", max_hops)
+    check_edge_index(edge_index, num_nodes)
+    batch = _check_batch(batch, num_nodes, edge_index.device)
+    num_graphs = int(batch[-1]) + 1 if num_nodes else 0
+    nodes = counts_of(batch, num_graphs)
+    edges = counts_of(batch.index_select(0, edge_index[1]), num_graphs)
+    lower = "the number of nodes per batch, or extract egonets"
+    limit = CopyLimit(copy_limit, edge_index.device, lower)
+    limit.check(float((nodes.double() * (nodes + edges)).sum()), "exactly")
+
+    root = torch.arange(num_nodes, device=edge_index.device)
+    first_node = pointers(nodes).index_select(0, batch)
+    sizes = nodes.index_select(0, batch)
+    subgraph, node = ragged_ranges(first_node, sizes)
+    first_copy = pointers(sizes)[:-1]
+    # Sorted by target, the edges of a graph are consecutive, because its nodes are.
+    order = incoming(edge_index, num_nodes).edge
+    first_edge = pointers(edges).index_select(0, batch)
+    of, place = ragged_ranges(first_edge, edges.index_select(0, batch))
+    edge = order.index_select(0, place)
+    shift = (first_copy - first_node).index_select(0, of)
+    ends = edge_index.index_select(1, edge) + shift
+    centroid = first_copy + root - first_node
+    hop = hops_to_root(ends, centroid, node.numel(), max_hops)
+    num_edges = edge_index.size(1)
+    return RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
+
+
+def _check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
+    """Return `batch`, or zeros for None; raise `GraphError` unless it is sorted."""
+    if batch is None:
+        return torch.zeros(num_nodes, dtype=torch.long, device=device)
+    if batch.shape != (num_nodes,) or batch.dtype != torch.long:
+        raise GraphError(
+            f"batch is {batch.dtype} {list(batch.shape)}; give the graph of each node "
+            f"as an int64 tensor [{num_nodes}]."
+        )
+    if (batch.diff() < 0).any() or (batch[:1] < 0).any():
+        raise GraphError(
+            "batch is not sorted; number the nodes so that those of one graph follow "
+            "each other, as PyG's Batch does."
+        )
+    return batch.to(device)
+
+
+@dataclass(frozen=True)
+class WholeGraphs:
+    """Return the whole graph of every node, with that node as the root.
+
+    A callable class around `whole_graphs`. The subgraphs of a graph differ only in
+    their root, so use a model that marks the root or reads distances.
+
+    >>> WholeGraphs()(torch.tensor([[0, 1], [1, 0]]), 2)
+    RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
+    """
+
+    max_hops: int = 10
+    """Largest distance to the root that is computed; nodes farther from the root have
+    `hop` -1."""
+    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
+    """The largest number of node copies and edge copies together (nodes and edges,
+    counted in each subgraph). A call that would need more raises `SizeError`. None = as
+    many as fit into the free memory of the device."""
+
+    random = False
+    """Always False: the subgraphs can be cached across epochs."""
+    reads_batch = True
+    """Always True: the extractor must know which nodes are in one graph."""
+
+    def __post_init__(self) -> None:
+        check_count("max_hops", self.max_hops)
+        check_limit(self.copy_limit)
+
+    def __call__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        generator: torch.Generator | None = None,
+        batch: Tensor | None = None,
+    ) -> RootedSubgraphs:
+        """Return the whole graph of every node.
+
+        Args:
+            edge_index: Directed edges, [2, e].
+            num_nodes: Number of nodes, n.
+            generator: Ignored. It exists because all extractors are called with the
+                same arguments.
+            batch: Index of the graph that each node is in, [n]; None = all nodes are
+                in one graph.
+        """
+        return whole_graphs(
+            edge_index, num_nodes, batch, self.max_hops, self.copy_limit
+        )

@@ -1,0 +1,95 @@
+import copy
+
+import pytest
+import torch
+
+from gnnak.errors import OptionError, SubgraphError
+from gnnak.nn.family import SubgraphGNN
+from gnnak.subgraphs import EgoNets, RandomWalks, WholeGraphs
+from gnnak.testing import (
+    assert_batching_consistent,
+    assert_permutation_equivariant,
+    small_graphs,
+)
+from tests.nn.family.literal import World
+from tests.nn.family.members import BUILDERS, HOPS, WIDTH, by_the_equations, member
+
+GRAPHS = small_graphs(WIDTH, edge_channels=WIDTH)
+POLICIES = {"egonets": EgoNets(HOPS), "whole": WholeGraphs()}
+
+
+def run(gnn, data, policy="egonets"):
+    """The node states of a `Data` or `Batch`."""
+    batch = getattr(data, "batch", None)
+    given = (data.edge_index, data.num_nodes)
+    if policy == "whole":
+        subgraphs = WholeGraphs()(*given, batch=batch)
+    else:
+        subgraphs = POLICIES[policy](*given)
+    return gnn(data.x, data.edge_index, data.edge_attr, batch, subgraphs)
+
+
+@pytest.mark.parametrize("graph", [name for name in GRAPHS if name != "empty"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", BUILDERS)
+def test_members_equal_their_equations(name, policy, graph):
+    gnn, data = member(name), GRAPHS[graph]
+    world = World(data, None if policy == "whole" else HOPS)
+    with torch.no_grad():
+        wanted, out = by_the_equations(name, gnn, world), run(gnn, data, policy)
+    torch.testing.assert_close(out, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", BUILDERS)
+def test_members_are_permutation_equivariant(name, policy):
+    gnn = member(name)
+    for data in GRAPHS.values():
+        assert_permutation_equivariant(lambda d: run(gnn, d, policy), data)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", BUILDERS)
+def test_members_are_batching_consistent(name, policy):
+    gnn = member(name)
+    assert_batching_consistent(lambda d: run(gnn, d, policy), list(GRAPHS.values()))
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_members_have_gradients_everywhere(name):
+    """Of the states, the edges and every weight; in training, with recomputation."""
+    gnn, data = copy.deepcopy(member(name)).train(), GRAPHS["star"].clone()
+    data.x.requires_grad_()
+    data.edge_attr.requires_grad_()
+    run(gnn, data).sin().sum().backward()
+    grads = {key: weight.grad for key, weight in gnn.named_parameters()}
+    assert [key for key, grad in grads.items() if grad is None] == []
+    assert data.x.grad.ne(0).any(dim=1).all()
+    if name != "khop":
+        assert data.edge_attr.grad.ne(0).any(dim=1).all()
+    again = copy.deepcopy(member(name)).train()
+    again.recompute = True
+    run(again, data).sin().sum().backward()
+    for key, weight in again.named_parameters():
+        torch.testing.assert_close(weight.grad, grads[key], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_members_take_random_walks(name):
+    gnn, data = member(name), GRAPHS["star"]
+    walks = RandomWalks(3, 2, max_hops=HOPS)
+    generator = torch.Generator().manual_seed(0)
+    subgraphs = walks(data.edge_index, data.num_nodes, generator)
+    out = gnn(data.x, data.edge_index, data.edge_attr, None, subgraphs)
+    assert out.isfinite().all()
+
+
+def test_subgraph_gnn_without_subgraphs_or_layers_says_so():
+    gnn, data = member("ds"), GRAPHS["path"]
+    with pytest.raises(SubgraphError, match="got no rooted subgraphs"):
+        gnn(data.x, data.edge_index, data.edge_attr)
+    star, subgraphs = GRAPHS["star"], EgoNets(1)(data.edge_index, 3)
+    with pytest.raises(SubgraphError, match="3 rooted subgraphs for 6 nodes"):
+        gnn(star.x, star.edge_index, star.edge_attr, None, subgraphs)
+    with pytest.raises(OptionError, match="no layers"):
+        SubgraphGNN(gnn.start, [], gnn.readout, 4)
