@@ -5,10 +5,26 @@ names are repeated here; `tests/cli/test_help.py` checks that they agree with th
 definitions. WL stands for Weisfeiler-Leman, FWL for the folklore variant of WL.
 """
 
-WL_TESTS = ("1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl", "subgraph-1-wl*", "subgraph-1-wl")
+WL_TESTS = (
+    "1-wl",
+    "2-wl",
+    "3-wl",
+    "2-fwl",
+    "3-fwl",
+    "subgraph-1-wl*",
+    "subgraph-1-wl",
+    "swl",
+    "pswl",
+    "gswl",
+    "sswl",
+    "2-lfwl",
+    "2-slfwl",
+)
 """Names of the Weisfeiler-Leman (WL) tests, as in `gnnak.wl.TESTS`."""
 WL_HASHES = ("exact", "1-wl", "2-wl", "3-wl", "2-fwl", "3-fwl")
 """Values of the option `--hash` of `subgraph-1-wl`, as in `gnnak.wl.HASHES`."""
+WL_READOUTS = ("vs", "sv")
+"""Values of the option `--readout`, as in `gnnak.wl.pair_tests.READOUTS`."""
 WL_FAMILIES = (
     "four-regular",
     "cycles",
@@ -24,6 +40,7 @@ WL_FAMILIES = (
     "cfi-petersen",
     "cfi-heawood",
     "cfi-dodecahedron",
+    "separating",
     "connected",
 )
 """Names of the graph families that `gnnak wl lab` can run on: the keys of

@@ -46,7 +46,21 @@ def test_compare_runs_every_test(files):
         "3-fwl": 1,
         "subgraph-1-wl*": 1,
         "subgraph-1-wl": 1,
+        "swl": 1,
+        "pswl": 1,
+        "gswl": 1,
+        "sswl": 1,
+        "2-lfwl": 1,
+        "2-slfwl": 1,
     }
+
+
+def test_compare_takes_options_of_subgraph_wl_tests(files):
+    told = ("compare", *files, "--test", "swl", "--json")
+    unmarked = json.loads(run(*told, "--no-root-mark", "--readout", "sv").stdout)
+    assert unmarked["tests"][0]["apart"] == 0
+    egonets = json.loads(run(*told, "--num-hops", 1).stdout)
+    assert egonets["tests"][0]["apart"] == 1
 
 
 def test_compare_prints_a_table_with_the_classes(files):
@@ -126,6 +140,10 @@ WRONG = {
     "useless option": (
         ["compare", "{A}", "{B}", "--test", "1-wl", "--d2c"],
         "--d2c means nothing to 1-wl",
+    ),
+    "unknown readout": (
+        ["compare", "{A}", "{B}", "--test", "swl", "--readout", "v"],
+        "readout is 'v'; use one of: vs, sv",
     ),
     "unknown hash": (
         ["compare", "{A}", "{B}", "--test", "subgraph-1-wl", "--hash", "md5"],
