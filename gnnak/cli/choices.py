@@ -1,4 +1,4 @@
-"""Names that the help texts of `gnnak` list: WL tests, graph families and quantities.
+"""Names that the help texts of `gnnak` list: WL tests, graph families and others.
 
 Other modules define these names, but import PyTorch, which `--help` must not do. So the
 names are repeated here; `tests/cli/test_help.py` checks that they agree with the
@@ -45,6 +45,16 @@ WL_FAMILIES = (
 )
 """Names of the graph families that `gnnak wl lab` can run on: the keys of
 `gnnak.wl.families.registry.FAMILIES`."""
+BREC_GROUPS = (
+    "basic",
+    "regular",
+    "strongly-regular",
+    "extension",
+    "cfi",
+    "4-vertex",
+    "distance-regular",
+)
+"""Names of the groups of pairs in BREC: the keys of `gnnak.datasets.brec.GROUPS`."""
 GROWING = ("nodes", "hops", "channels", "coverage")
 """Quantities that `gnnak bench --grow` can vary: the keys of
 `gnnak.training.measure.growth.RANGES`."""
