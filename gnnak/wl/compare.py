@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from gnnak.wl.inputs import Graph, read_union
 from gnnak.wl.memory import check_memory
 from gnnak.wl.options import Options, read_options
+from gnnak.wl.pair_tests import PAIR_TESTS, pair_refinement
 from gnnak.wl.refinement import Coloring
 from gnnak.wl.subgraph import REFINEMENTS, Reading, subgraph_refinement
 from gnnak.wl.union import GraphUnion
@@ -24,6 +25,10 @@ def run_test(test: str, union: GraphUnion, options: Options) -> Iterator[Colorin
     check_memory(test, union, options)
     if test in REFINEMENTS:
         return REFINEMENTS[test](union)
+    if test in PAIR_TESTS:
+        marked, readout = options.root_mark, options.readout
+        return pair_refinement(union, test, options.num_hops, marked, readout)
+    assert options.num_hops is not None
     reading = Reading(options.d2c, options.root_mark, options.centroid, options.context)
     return subgraph_refinement(union, options.hash, options.num_hops, reading)
 

@@ -11,6 +11,7 @@ from gnnak.subgraphs import egonets
 from gnnak.wl.compare import run_test
 from gnnak.wl.inputs import Graph, LabeledGraph, read_graph, read_union
 from gnnak.wl.options import Options, read_options
+from gnnak.wl.pair_tests import PAIR_TESTS
 from gnnak.wl.refinement import Coloring
 from gnnak.wl.subgraph import REFINEMENTS
 from gnnak.wl.union import GraphUnion
@@ -36,8 +37,9 @@ class DecidingColor:
     sees: dict[int, int]
     """The nodes that decide the colour of `example`, counted by their colour in the
     round before: a dict from colour to count. For 1-WL these are the neighbours of
-    `example`, for Subgraph-1-WL the nodes of its egonet. The dict is empty if `example`
-    is a tuple of several nodes, or if round 0 already distinguishes the graphs."""
+    `example`, for Subgraph-1-WL the nodes of its egonet. The dict is empty if the test
+    colours pairs or longer tuples of nodes, or if round 0 already distinguishes the
+    graphs."""
     joined: int | None
     """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for tests
     without egonets, or if round 0 already distinguishes the graphs."""
@@ -153,7 +155,8 @@ def _deciding_colors(
         item = int(((now.color == color) & (now.graph == graph)).nonzero()[0])
         before = None if len(history) == 1 else int(history[-2].color[item])
         sees, joined = {}, None
-        if before is not None and now.color.numel() == union.num_nodes:
+        colors_nodes = test not in PAIR_TESTS and now.color.numel() == union.num_nodes
+        if before is not None and colors_nodes:
             around, joined = _around(test, union, options, item)
             sees = dict(sorted(Counter(history[-2].color[around].tolist()).items()))
         found.append(
@@ -183,6 +186,7 @@ def _around(
         return union.edge_index[0, union.edge_index[1] == node], None
     arcs = union.edge_index[:, union.forward]
     root = torch.tensor([node])
+    assert options.num_hops is not None
     seen = egonets(arcs, union.num_nodes, options.num_hops, root).node
     inside = torch.isin(union.edge_index, seen).all(dim=0)
     source, target = union.edge_index[:, inside]
@@ -195,6 +199,9 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
     Nodes are numbered from 0 within their graph.
     """
     graph = int(coloring.graph[item])
+    if coloring.entries is not None:
+        nodes = coloring.entries[item] - int((union.graph < graph).sum())
+        return tuple(nodes.tolist())
     size = int(union.sizes[graph])
     index = item - int((coloring.graph == graph).nonzero()[0])
     entries: list[int] = []

@@ -11,7 +11,8 @@ from time import perf_counter
 from gnnak.errors import GraphError
 from gnnak.wl.compare import partition_with_rounds
 from gnnak.wl.families.registry import FAMILIES, family, pairs_apart
-from gnnak.wl.options import TESTS, read_options
+from gnnak.wl.options import read_options
+from gnnak.wl.subgraph import REFINEMENTS
 
 LAB_FAMILIES = tuple(
     name for name in FAMILIES if name not in ("cfi-heawood", "cfi-dodecahedron")
@@ -49,7 +50,7 @@ class Contender:
 _PLUS = {"d2c": True, "centroid": True, "context": True}
 
 LAB_CONTENDERS = (
-    *(Contender(test) for test in TESTS if not test.startswith("subgraph")),
+    *(Contender(test) for test in REFINEMENTS),
     Contender("subgraph-1-wl*", {"num_hops": 1}),
     Contender("subgraph-1-wl*", {"num_hops": 2}),
     Contender("subgraph-1-wl*", {"num_hops": 1, **_PLUS}),
@@ -57,6 +58,11 @@ LAB_CONTENDERS = (
     Contender("subgraph-1-wl", {"num_hops": 1, "hash": "3-wl"}),
     Contender("subgraph-1-wl", {"num_hops": 1}),
     Contender("subgraph-1-wl", {"num_hops": 2}),
+    Contender("swl"),
+    Contender("swl", {"readout": "sv"}),
+    Contender("pswl"),
+    Contender("pswl", {"readout": "sv"}),
+    *(Contender(test) for test in ("gswl", "sswl", "2-lfwl", "2-slfwl")),
 )
 """The WL tests, with options, that `gnnak wl lab` runs by default."""
 

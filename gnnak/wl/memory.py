@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.wl.options import Options
+from gnnak.wl.pair_tests import PAIR_TESTS
 from gnnak.wl.subgraph import REFINEMENTS
 from gnnak.wl.union import GraphUnion
 
@@ -21,14 +22,18 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
     The estimate is an upper bound: the size of an egonet is bounded by the number of
     walks of up to `num_hops` steps from its root, and by the size of the graph.
     """
+    edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
     if test in REFINEMENTS:
-        edges = torch.bincount(
-            union.graph[union.edge_index[1]], minlength=union.num_graphs
-        )
         return _bytes(test, union.sizes.double(), edges.double())
-    size = _ball_bound(union, options.num_hops)
+    size = union.sizes[union.graph].double()
+    if options.num_hops is not None:
+        size = _ball_bound(union, options.num_hops)
     degree = torch.bincount(union.edge_index[1], minlength=union.num_nodes).double()
     top = float(degree.max()) if degree.numel() else 0.0
+    if test in PAIR_TESTS:
+        arcs = torch.minimum(size * top, edges[union.graph].double())
+        collected = 2 if test in ("sswl", "2-slfwl") else 1
+        return _bytes("1-wl", size, collected * arcs)
     inner = "1-wl" if options.hash == "exact" else options.hash
     return _bytes(inner, size, torch.minimum(size * top, size * size))
 

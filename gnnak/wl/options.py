@@ -2,7 +2,8 @@
 
 HASH is the function in the paper's Subgraph-1-WL that maps an egonet to a colour. In
 `subgraph-1-wl*`, HASH is the result of 1-WL on the egonet. In `subgraph-1-wl`, the user
-chooses the HASH.
+chooses the HASH. The subgraph WL tests, such as `swl`, colour pairs of a root and a
+node; `gnnak.wl.pair_tests` defines them.
 """
 
 from dataclasses import dataclass, fields
@@ -10,9 +11,15 @@ from difflib import get_close_matches
 
 from gnnak.errors import OptionError
 from gnnak.typing import check_choice, check_count
+from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
 from gnnak.wl.subgraph import REFINEMENTS
 
-TESTS: tuple[str, ...] = (*REFINEMENTS, "subgraph-1-wl*", "subgraph-1-wl")
+TESTS: tuple[str, ...] = (
+    *REFINEMENTS,
+    "subgraph-1-wl*",
+    "subgraph-1-wl",
+    *PAIR_TESTS,
+)
 """The names of all Weisfeiler-Leman (WL) tests."""
 
 HASHES: tuple[str, ...] = ("exact", *REFINEMENTS)
@@ -26,15 +33,17 @@ colour."""
 class Options:
     """The options of a Weisfeiler-Leman (WL) test.
 
-    Tests other than `subgraph-1-wl` and `subgraph-1-wl*` take only `labels` and
-    `max_memory`.
+    `known_options` returns the options that a test takes. The defaults below are those
+    of `subgraph-1-wl`. In the subgraph WL tests, such as `swl`, the default of
+    `num_hops` is None (whole graphs) and the default of `root_mark` is True.
 
     >>> Options(num_hops=2, d2c=True).num_hops
     2
     """
 
-    num_hops: int = 1
-    """Radius of the egonets: the largest distance of a node to the egonet's root."""
+    num_hops: int | None = 1
+    """Radius of the egonets: the largest distance of a node to the egonet's root. None,
+    only for subgraph WL tests such as `swl`: every subgraph is the whole graph."""
     hash: str = "exact"
     """Name of the function that `subgraph-1-wl` uses to map an egonet to a colour (HASH
     in the paper); one of `HASHES`."""
@@ -50,6 +59,10 @@ class Options:
     context: bool = False
     """Whether a node's new colour includes the colours that the node has in all egonets
     that contain it."""
+    readout: str = "vs"
+    """How the tests `swl`, `pswl`, `gswl` and `sswl` pool the colours of pairs (root,
+    node). `vs` pools the nodes of each subgraph, then the subgraphs; `sv` pools the
+    colours of each node in all subgraphs, then the nodes."""
     labels: bool = True
     """Whether node and edge labels are the initial colours; if False, labels are
     ignored."""
@@ -57,7 +70,9 @@ class Options:
     """Memory limit in GiB; a test that is estimated to need more raises an error."""
 
     def __post_init__(self) -> None:
-        check_count("num_hops", self.num_hops)
+        if self.num_hops is not None:
+            check_count("num_hops", self.num_hops)
+        check_choice("readout", self.readout, READOUTS)
         check_choice("hash", self.hash, HASHES)
         for field in fields(self):
             value = getattr(self, field.name)
@@ -80,7 +95,11 @@ def known_options(test: str) -> tuple[str, ...]:
     names = tuple(field.name for field in fields(Options))
     if test in REFINEMENTS:
         return names[-2:]
-    return names if test == "subgraph-1-wl" else tuple(n for n in names if n != "hash")
+    if test in PAIR_TESTS:
+        pooled = () if PAIR_TESTS[test].pooled_at_once else ("readout",)
+        return ("num_hops", "root_mark", *pooled, *names[-2:])
+    unknown = ("readout",) if test == "subgraph-1-wl" else ("readout", "hash")
+    return tuple(name for name in names if name not in unknown)
 
 
 def check_test(test: str) -> None:
@@ -89,7 +108,8 @@ def check_test(test: str) -> None:
     >>> check_test("subgraph-1wl*")
     Traceback (most recent call last):
     gnnak.errors.OptionError: there is no test 'subgraph-1wl*'; did you mean \
-'subgraph-1-wl*'? Known: 1-wl, 2-wl, 3-wl, 2-fwl, 3-fwl, subgraph-1-wl*, subgraph-1-wl.
+'subgraph-1-wl*'? Known: 1-wl, 2-wl, 3-wl, 2-fwl, 3-fwl, subgraph-1-wl*, \
+subgraph-1-wl, swl, pswl, gswl, sswl, 2-lfwl, 2-slfwl.
     """
     if test not in TESTS:
         raise OptionError(
@@ -117,6 +137,10 @@ def read_options(test: str, **options: object) -> Options:
             )
     if test == "subgraph-1-wl*":
         options["hash"] = "1-wl"
+    if test in PAIR_TESTS:
+        options = {"num_hops": None, "root_mark": True, **options}
+    elif "num_hops" in options:
+        check_count("num_hops", options["num_hops"])
     return Options(**options)  # type: ignore[arg-type]
 
 

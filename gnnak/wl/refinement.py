@@ -29,6 +29,9 @@ class Coloring(NamedTuple):
     node: Tensor
     """[n]: for each node v, the index in `color` of the colour of v. If the test
     colours tuples, this is the index of the tuple (v, ..., v)."""
+    entries: Tensor | None = None
+    """[t, k]: the nodes of each item, if the test colours some, but not all, k-tuples
+    of nodes; otherwise None."""
 
     @property
     def num_colors(self) -> int:

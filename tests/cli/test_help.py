@@ -10,9 +10,11 @@ from typer.testing import CliRunner
 
 from gnnak.cli import choices
 from gnnak.cli.program import app
+from gnnak.datasets.brec import GROUPS
 from gnnak.training.measure.growth import RANGES
 from gnnak.wl import HASHES, TESTS
 from gnnak.wl.families.registry import FAMILIES
+from gnnak.wl.pair_tests import READOUTS
 
 HEAVY = (
     "torch",
@@ -74,5 +76,7 @@ def test_help_has_examples_of_the_command(command):
 def test_choices_are_the_keys_of_the_registries():
     assert choices.WL_TESTS == TESTS
     assert choices.WL_HASHES == HASHES
+    assert choices.WL_READOUTS == READOUTS
     assert tuple(FAMILIES) == choices.WL_FAMILIES
+    assert tuple(GROUPS) == choices.BREC_GROUPS
     assert tuple(RANGES) == choices.GROWING

@@ -5,9 +5,11 @@ from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from gnnak.cli.wl import app
+from gnnak.cli.wl.brec_run import choose_contenders
 from gnnak.errors import GraphError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande
 from gnnak.graphs.readers import from_pyg, write_graph6
+from gnnak.wl.brec import BREC_CONTENDERS
 
 
 def write(path, *graphs):
@@ -26,7 +28,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.mark.parametrize("command", ["lab", "compare", "explain"])
+@pytest.mark.parametrize("command", ["lab", "brec", "compare", "explain"])
 def test_help_has_examples(command):
     result = run(command, "--help")
     assert result.exit_code == 0
@@ -46,7 +48,21 @@ def test_compare_runs_every_test(files):
         "3-fwl": 1,
         "subgraph-1-wl*": 1,
         "subgraph-1-wl": 1,
+        "swl": 1,
+        "pswl": 1,
+        "gswl": 1,
+        "sswl": 1,
+        "2-lfwl": 1,
+        "2-slfwl": 1,
     }
+
+
+def test_compare_takes_options_of_subgraph_wl_tests(files):
+    told = ("compare", *files, "--test", "swl", "--json")
+    unmarked = json.loads(run(*told, "--no-root-mark", "--readout", "sv").stdout)
+    assert unmarked["tests"][0]["apart"] == 0
+    egonets = json.loads(run(*told, "--num-hops", 1).stdout)
+    assert egonets["tests"][0]["apart"] == 1
 
 
 def test_compare_prints_a_table_with_the_classes(files):
@@ -117,6 +133,25 @@ def test_lab_does_not_call_graphs_too_large_that_are_too_hard(monkeypatch):
     assert "two graphs were not decided" in result.stdout
 
 
+@pytest.mark.heavy
+def test_brec_counts_pairs_and_records_them(data_dir, tmp_path):
+    told = ("brec", "--group", "basic", "--test", "swl", "--num-hops", 1, "--record")
+    result = run(*told, "--results", tmp_path, "--data-dir", data_dir)
+    assert result.exit_code == 0
+    (line,) = (tmp_path / "wl_brec.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert (record["contender"], record["apart"]) == ("swl (num_hops=1)", 59)
+    assert len(record["groups"]["basic"]["missed"]) == 1
+    assert "swl (num_hops=1)" in result.stdout
+
+
+def test_brec_runs_the_chosen_tests_with_the_chosen_options():
+    chosen = choose_contenders(["swl", "1-wl"], {"num_hops": 2})
+    assert [c.label for c in chosen] == ["swl (num_hops=2)", "1-wl"]
+    assert {c.test for c in choose_contenders(["pswl"], {})} == {"pswl"}
+    assert choose_contenders([], {}) == list(BREC_CONTENDERS)
+
+
 WRONG = {
     "no such file": (["compare", "{A}", "none.g6"], "there is no file none.g6"),
     "garbage": (["compare", "{garbage}", "{A}"], "line 1"),
@@ -126,6 +161,10 @@ WRONG = {
     "useless option": (
         ["compare", "{A}", "{B}", "--test", "1-wl", "--d2c"],
         "--d2c means nothing to 1-wl",
+    ),
+    "unknown readout": (
+        ["compare", "{A}", "{B}", "--test", "swl", "--readout", "v"],
+        "readout is 'v'; use one of: vs, sv",
     ),
     "unknown hash": (
         ["compare", "{A}", "{B}", "--test", "subgraph-1-wl", "--hash", "md5"],
@@ -140,6 +179,11 @@ WRONG = {
     "picture": (["explain", "{A}", "{B}", "--picture", "a.txt"], "end it in .png"),
     "family": (["lab", "--family", "paley"], "--family is 'paley'; use one of"),
     "lab test": (["lab", "--test", "9-wl"], "there is no test '9-wl'"),
+    "brec group": (["brec", "--group", "cf"], "--group is 'cf'; use one of: basic"),
+    "brec option": (
+        ["brec", "--test", "1-wl", "--readout", "sv"],
+        "--readout means nothing to 1-wl",
+    ),
     "lab hops": (["lab", "--num-hops", "-1"], "--num-hops is -1"),
 }
 

@@ -52,12 +52,18 @@ def refine(sets, start, step):
     Returns:
         The multiset of stable colours of each graph.
     """
+    color = stable_colors(sets, start, step)
+    return [Counter(color[item] for item in items) for items in sets]
+
+
+def stable_colors(sets, start, step):
+    """Return the stable colour of every item; the arguments are those of `refine`."""
     color = _intern({item: start(item) for items in sets for item in items})
     while True:
         signs = {item: (color[item], step(item, color)) for item in color}
         finer = _intern(signs)
         if len(set(finer.values())) == len(set(color.values())):
-            return [Counter(color[item] for item in items) for items in sets]
+            return color
         color = finer
 
 
@@ -130,6 +136,67 @@ def plain_subgraph_1_wl(graphs, num_hops, root_mark=False):
         if len(set(finer.values())) == len(set(color.values())):
             return [Counter(color[item] for item in items) for items in sets]
         color = finer
+
+
+def plain_pair_test(graphs, test, num_hops=None, marked=True, readout="vs"):
+    """Run a subgraph WL test (`gnnak.wl.pair_tests`) with dictionaries.
+
+    Nodes and edges of the undirected graphs may have an attribute `label`.
+    """
+    balls = [
+        {u: set(graph) if num_hops is None else ball(graph, u, num_hops) for u in graph}
+        for graph in graphs
+    ]
+    sets = [
+        [(g, u, v) for u in graph for v in balls[g][u]]
+        for g, graph in enumerate(graphs)
+    ]
+
+    def start(item):
+        g, u, v = item
+        return graphs[g].nodes[v].get("label"), marked and u == v
+
+    def step(item, color):
+        g, u, v = item
+        graph, inside = graphs[g], balls[g]
+
+        def edge(a, b):
+            return repr(graph.edges[a, b].get("label")) if graph.has_edge(a, b) else ""
+
+        if test in ("2-lfwl", "2-slfwl"):
+            near = set(graph[v]) | (set(graph[u]) if test == "2-slfwl" else set())
+            return multiset(
+                (edge(u, w), edge(w, v), color[g, u, w], color[g, w, v])
+                for w in near
+                if w in inside[u] and v in inside[w]
+            )
+        found = [
+            multiset((edge(w, v), color[g, u, w]) for w in graph[v] if w in inside[u])
+        ]
+        if test == "pswl":
+            found.append(color[g, v, v])
+        if test == "gswl":
+            found.append(multiset(color[g, w, v] for w in graph if v in inside[w]))
+        if test == "sswl":
+            across = (w for w in graph[u] if v in inside[w])
+            found.append(multiset((edge(w, u), color[g, w, v]) for w in across))
+        return tuple(found)
+
+    color = stable_colors(sets, start, step)
+    if test in ("2-lfwl", "2-slfwl"):
+        return [Counter(color[item] for item in items) for items in sets]
+    first = 1 if readout == "vs" else 2
+    return [
+        multiset(
+            multiset(color[item] for item in items if item[first] == node)
+            for node in graph
+        )
+        for graph, items in zip(graphs, sets, strict=True)
+    ]
+
+
+def ball(graph, root, num_hops):
+    return set(nx.single_source_shortest_path_length(graph, root, cutoff=num_hops))
 
 
 def classes(marks):

@@ -2,7 +2,7 @@
 
 import typer
 
-from gnnak.cli.wl import compare, explain, lab
+from gnnak.cli.wl import brec, compare, explain, lab
 
 app = typer.Typer(
     help="Weisfeiler-Leman tests on hard families of graphs and on your own graphs.",
@@ -12,5 +12,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 app.command(name="lab", epilog=lab.EXAMPLES)(lab.lab)
+app.command(name="brec", epilog=brec.EXAMPLES)(brec.brec)
 app.command(name="compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command(name="explain", epilog=explain.EXAMPLES)(explain.explain)

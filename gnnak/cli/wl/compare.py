@@ -19,6 +19,7 @@ from gnnak.cli.wl.options import (
     Hops,
     Mark,
     Memory,
+    Readout,
     Tests,
     given,
 )
@@ -43,10 +44,11 @@ def compare(
     test: Tests = None,
     num_hops: Hops = None,
     hash_name: Hash = None,
-    d2c: D2C = False,
-    root_mark: Mark = False,
-    centroid: Centroid = False,
-    context: Context = False,
+    d2c: D2C = None,
+    root_mark: Mark = None,
+    centroid: Centroid = None,
+    context: Context = None,
+    readout: Readout = None,
     max_memory: Memory = 8.0,
     as_json: Json = False,
 ) -> None:
@@ -63,6 +65,7 @@ def compare(
         root_mark=root_mark,
         centroid=centroid,
         context=context,
+        readout=readout,
     )
     tests = test or list(WL_TESTS)
     with stoppable_at_once():

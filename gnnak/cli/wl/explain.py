@@ -16,6 +16,7 @@ from gnnak.cli.wl.options import (
     Hops,
     Mark,
     Memory,
+    Readout,
     given,
 )
 from gnnak.errors import GraphError, OptionError
@@ -40,10 +41,11 @@ def explain(
     ] = "subgraph-1-wl*",
     num_hops: Hops = None,
     hash_name: Hash = None,
-    d2c: D2C = False,
-    root_mark: Mark = False,
-    centroid: Centroid = False,
-    context: Context = False,
+    d2c: D2C = None,
+    root_mark: Mark = None,
+    centroid: Centroid = None,
+    context: Context = None,
+    readout: Readout = None,
     max_memory: Memory = 8.0,
     picture: Annotated[
         Path | None, typer.Option(help="Plot both graphs, coloured, into this file.")
@@ -62,6 +64,7 @@ def explain(
         root_mark=root_mark,
         centroid=centroid,
         context=context,
+        readout=readout,
         max_memory=max_memory,
     )
     with stoppable_at_once():

@@ -4,14 +4,18 @@ from typing import Annotated
 
 import typer
 
-from gnnak.cli.choices import WL_HASHES, WL_TESTS
+from gnnak.cli.choices import WL_HASHES, WL_READOUTS, WL_TESTS
 
 Tests = Annotated[
     list[str] | None,
     typer.Option("--test", help=f"May be repeated. One of: {', '.join(WL_TESTS)}."),
 ]
 Hops = Annotated[
-    int | None, typer.Option(help="Radius of the egonets.", show_default="1")
+    int | None,
+    typer.Option(
+        help="Radius of the egonets.",
+        show_default="1; whole graphs in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    ),
 ]
 Hash = Annotated[
     str | None,
@@ -23,22 +27,35 @@ Hash = Annotated[
     ),
 ]
 D2C = Annotated[
-    bool,
+    bool | None,
     typer.Option("--d2c", help="Initial colours include the distance to the root."),
 ]
 Mark = Annotated[
-    bool, typer.Option("--root-mark", help="The root has a distinct initial colour.")
+    bool | None,
+    typer.Option(
+        "--root-mark/--no-root-mark",
+        help="The root has a distinct initial colour.",
+        show_default="only in swl, pswl, gswl, sswl, 2-lfwl and 2-slfwl",
+    ),
 ]
 Centroid = Annotated[
-    bool,
+    bool | None,
     typer.Option(
         "--centroid", help="A node's new colour includes its colour in its own egonet."
     ),
 ]
 Context = Annotated[
-    bool,
+    bool | None,
     typer.Option(
         "--context", help="A node's new colour includes its colours in all egonets."
+    ),
+]
+Readout = Annotated[
+    str | None,
+    typer.Option(
+        help="What swl, pswl, gswl and sswl pool first: nodes of a subgraph (vs), or "
+        f"subgraphs of a node (sv). One of: {', '.join(WL_READOUTS)}.",
+        show_default="vs",
     ),
 ]
 Memory = Annotated[
@@ -47,11 +64,9 @@ Memory = Annotated[
 
 
 def given(**options: object) -> dict[str, object]:
-    """Return the options that are neither None nor False.
+    """Return the options that are not None: those set on the command line.
 
-    These are the options that were set on the command line.
-
-    >>> given(num_hops=2, hash=None, d2c=False)
-    {'num_hops': 2}
+    >>> given(num_hops=2, hash=None, root_mark=False)
+    {'num_hops': 2, 'root_mark': False}
     """
-    return {k: v for k, v in options.items() if v is not None and v is not False}
+    return {name: value for name, value in options.items() if value is not None}

@@ -2,6 +2,7 @@
 
 from gnnak.graphs.families.cfi import cfi_pair
 from gnnak.graphs.families.circulant import CSL_SKIPS, circulant, csl
+from gnnak.graphs.families.furer import furer_pair
 from gnnak.graphs.families.strongly_regular import (
     is_strongly_regular,
     srg16,
@@ -15,6 +16,7 @@ __all__ = [
     "cfi_pair",
     "circulant",
     "csl",
+    "furer_pair",
     "is_strongly_regular",
     "srg16",
     "srg25",

@@ -37,11 +37,7 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
     >>> num_nodes, edge_index.size(1) // 2
     (40, 60)
     """
-    if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
-        raise GraphError(
-            "the base graph must be simple and undirected, but it is directed or has "
-            "parallel edges or self loops; give an nx.Graph without self loops."
-        )
+    check_simple(base)
     wrong = [node for node, degree in base.degree if degree != 3]
     if wrong or not base or not nx.is_connected(base):
         found = "it is empty or disconnected"
@@ -52,6 +48,15 @@ def cfi_pair(base: nx.Graph) -> tuple[Graph, Graph]:
         )
     crossed = next(iter(base.edges))
     return _graph(base, None), _graph(base, crossed)
+
+
+def check_simple(base: nx.Graph) -> None:
+    """Raise `GraphError` if a base graph is directed or has parallel edges or loops."""
+    if base.is_directed() or base.is_multigraph() or nx.number_of_selfloops(base):
+        raise GraphError(
+            "the base graph must be simple and undirected, but it is directed or has "
+            "parallel edges or self loops; give an nx.Graph without self loops."
+        )
 
 
 def _graph(base: nx.Graph, crossed: tuple[object, object] | None) -> Graph:

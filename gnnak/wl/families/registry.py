@@ -13,6 +13,7 @@ from gnnak.graphs.families import cfi_pair, csl, srg16, srg25, srg26, srg28
 from gnnak.graphs.named import Graph, four_regular_pair
 from gnnak.typing import check_choice
 from gnnak.wl.families.circulants import circulants
+from gnnak.wl.families.separating import SEPARATIONS
 from gnnak.wl.families.small import (
     connected_graphs,
     cycle_and_two,
@@ -48,6 +49,7 @@ FAMILIES: dict[str, Callable[[], Groups]] = {
     "cfi-petersen": _cfi(nx.petersen_graph),
     "cfi-heawood": _cfi(nx.heawood_graph),
     "cfi-dodecahedron": _cfi(nx.dodecahedral_graph),
+    "separating": lambda: [list(row.pair()) for row in SEPARATIONS],
     "connected": lambda: [connected_graphs(n) for n in range(1, 8)],
 }
 """Maps the name of each family of graphs to a function that builds the family. The

@@ -1,0 +1,110 @@
+"""Exact counts on BREC; the expected counts are known from other implementations."""
+
+import pytest
+
+from gnnak.datasets.brec import load_brec
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.wl import brec
+from gnnak.wl.brec import run_brec
+from gnnak.wl.families import cycle_and_two
+from gnnak.wl.lab import Contender
+
+PAIRS = {
+    "first": [four_regular_pair(), (rook(), shrikhande())],
+    "second": [tuple(cycle_and_two(n)[:2]) for n in (6, 8)],
+}
+SMALL = ("basic", "regular", "strongly-regular", "extension")
+EASY = {"basic": 60, "regular": 50, "strongly-regular": 0, "extension": 100}
+ZERO = dict.fromkeys(("strongly-regular", "4-vertex", "distance-regular"), 0)
+
+
+def swl(test, readout="vs", **options):
+    return Contender(test, {"readout": readout, **options})
+
+
+FIRST_FOUR = [("swl", "vs"), ("swl", "sv"), ("pswl", "vs"), ("pswl", "sv")]
+FIRST_FOUR += [("gswl", "vs"), ("sswl", "vs")]
+
+
+@pytest.fixture
+def groups(data_dir):
+    return load_brec(data_dir)
+
+
+def counts(groups, contender, names):
+    found = run_brec({name: groups[name] for name in names}, [contender])
+    return {row.group: row.apart for row in found}
+
+
+def test_run_brec_counts_pairs_of_each_group():
+    seen = []
+    rows = list(
+        run_brec(PAIRS, [Contender("1-wl"), Contender("swl")], 2.0, seen.append)
+    )
+    assert [(row.group, row.apart, row.missed) for row in rows] == [
+        ("first", 0, (0, 1)),
+        ("second", 0, (0, 1)),
+        ("first", 1, (1,)),
+        ("second", 2, ()),
+    ]
+    assert sum(seen) == 8
+    assert all(row.not_run == () and row.note == "" for row in rows)
+
+
+def test_run_brec_gives_the_same_counts_pair_by_pair(monkeypatch):
+    contenders = [Contender("1-wl"), Contender("sswl"), Contender("2-fwl")]
+    together = [row.missed for row in run_brec(PAIRS, contenders)]
+    monkeypatch.setattr(brec, "CHUNK_BYTES", 0)
+    assert [row.missed for row in run_brec(PAIRS, contenders)] == together
+
+
+def test_run_brec_lists_pairs_that_are_too_large():
+    (row, _) = run_brec(PAIRS, [Contender("2-fwl")], max_memory=5e-4)
+    assert (row.apart, row.missed, row.not_run) == (1, (), (1,))
+    assert row.note.startswith("2-fwl needs about")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("test", ["1-wl", "3-wl", "2-fwl"])
+def test_counts_of_small_groups_are_the_known_ones(groups, test):
+    names = [name for name in SMALL if test == "1-wl" or name != "strongly-regular"]
+    wanted = {name: 0 if test == "1-wl" else EASY[name] for name in names}
+    assert counts(groups, Contender(test), names) == wanted
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("variant", FIRST_FOUR, ids=str)
+def test_ceilings_of_small_groups_are_the_known_ones(groups, variant):
+    assert counts(groups, swl(*variant), ("basic", "regular", "extension")) == {
+        name: EASY[name] for name in ("basic", "regular", "extension")
+    }
+    wanted = {"basic": 59, "regular": 49, "extension": 60}
+    one_hop = counts(groups, swl(*variant, num_hops=1), ("basic", "regular"))
+    wanted = {"basic": 59, "regular": 48 if variant == ("swl", "vs") else 49}
+    assert one_hop == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("variant", "whole", "six_hops"),
+    list(
+        zip(FIRST_FOUR, (41, 50, 49, 50, 50, 57), (32, 41, 40, 41, 41, 46), strict=True)
+    ),
+    ids=lambda value: str(value),
+)
+def test_ceilings_of_cfi_are_the_known_ones(groups, variant, whole, six_hops):
+    assert counts(groups, swl(*variant), ("cfi",)) == {"cfi": whole}
+    assert counts(groups, swl(*variant, num_hops=6), ("cfi",)) == {"cfi": six_hops}
+
+
+@pytest.mark.slow
+def test_ceiling_of_2_fwl_is_60_pairs_of_cfi(groups):
+    wanted = {"cfi": 60, **ZERO}
+    assert counts(groups, Contender("2-fwl"), wanted) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("num_hops", "wanted"), [(1, 166), (2, 96), (3, 17)])
+def test_counts_of_unmarked_swl_are_the_known_ones(groups, num_hops, wanted):
+    contender = swl("swl", num_hops=num_hops, root_mark=False)
+    assert sum(counts(groups, contender, groups).values()) == wanted

@@ -1,0 +1,201 @@
+"""The subgraph WL tests: their definitions, and the hierarchy that they form."""
+
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande
+from gnnak.wl import distinguishes, explain, partition
+from gnnak.wl.families import (
+    connected_graphs,
+    csl,
+    cycle_and_two,
+    furer_pair,
+    srg16,
+    srg25,
+    srg26,
+    srg28,
+)
+from gnnak.wl.families.separating import SEPARATIONS
+from gnnak.wl.pair_tests import PAIR_TESTS, READOUTS
+from tests.wl.plain import classes, finer, graphs, plain_pair_test, relabeled_pairs
+
+FIRST_FOUR = ("swl", "pswl", "gswl", "sswl")
+VARIANTS = [(test, readout) for test in FIRST_FOUR for readout in READOUTS]
+VARIANTS += [("2-lfwl", None), ("2-slfwl", None)]
+"""Every test with every readout; None for tests without readouts."""
+CHAINS = (
+    (("1-wl", None), ("swl", "vs"), ("swl", "sv"), ("pswl", "sv"), ("gswl", "vs")),
+    (("swl", "vs"), ("pswl", "vs"), ("pswl", "sv")),
+    (("gswl", "vs"), ("sswl", "vs"), ("2-slfwl", None), ("2-fwl", None)),
+    (("pswl", "vs"), ("2-lfwl", None), ("2-slfwl", None)),
+)
+"""Tests from the weakest to the strongest. On egonets, only the subgraph WL tests are
+ordered like this."""
+
+
+def options(readout):
+    return {} if readout is None else {"readout": readout}
+
+
+def told_apart(variant, pair, **more):
+    test, readout = variant
+    return distinguishes(test, *pair, **options(readout), **more)
+
+
+def assert_hierarchy(many, **more):
+    """Assert that every test of a chain is at least as fine as the one before."""
+    found = {}
+    for chain in CHAINS:
+        for test, readout in chain:
+            if test in PAIR_TESTS or not more:
+                found[test, readout] = partition(test, many, **options(readout), **more)
+        for coarse, fine in pairwise(chain):
+            if coarse in found and fine in found:
+                assert finer(found[fine], found[coarse]), (fine, coarse)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@settings(max_examples=10, deadline=None)
+@given(
+    many=st.lists(graphs(max_nodes=5, labeled=True), min_size=2, max_size=4),
+    num_hops=st.sampled_from([None, 0, 1, 2]),
+    marked=st.booleans(),
+)
+def test_pair_tests_agree_with_their_plain_form(many, variant, num_hops, marked):
+    test, readout = variant
+    wanted = plain_pair_test(many, test, num_hops, marked, readout)
+    found = partition(
+        test, many, num_hops=num_hops, root_mark=marked, **options(readout)
+    )
+    assert found == classes(wanted)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@settings(max_examples=10, deadline=None)
+@given(
+    pair=relabeled_pairs(directed=True, labeled=True), hops=st.sampled_from([None, 1])
+)
+def test_pair_tests_do_not_distinguish_a_graph_from_itself(pair, variant, hops):
+    assert not told_apart(variant, pair, num_hops=hops)
+
+
+@pytest.mark.parametrize("row", SEPARATIONS, ids=lambda row: row.edges)
+def test_separating_pairs_are_distinguished_by_the_stronger_test_only(row):
+    pair = row.pair()
+    assert told_apart(row.stronger, pair)
+    assert not told_apart(row.weaker, pair)
+
+
+@pytest.mark.slow
+def test_separating_pairs_obey_the_hierarchy():
+    assert_hierarchy([graph for row in SEPARATIONS for graph in row.pair()])
+
+
+def test_readout_makes_no_difference_for_gswl_and_sswl():
+    pair = SEPARATIONS[3].pair()
+    for readout in READOUTS:
+        assert not told_apart(("gswl", readout), pair)
+        assert told_apart(("sswl", readout), pair)
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, ("2-fwl", None)], ids=str)
+def test_no_test_distinguishes_rook_and_shrikhande(variant):
+    assert not told_apart(variant, (rook(), shrikhande()))
+    assert not told_apart(variant, furer_pair(nx.complete_graph(4)))
+
+
+@pytest.mark.parametrize("variant", [("swl", "vs"), ("sswl", "vs")], ids=str)
+@pytest.mark.parametrize("num_hops", [1, 2, 3])
+def test_marked_egonets_distinguish_cycles_of_up_to_2k_plus_1_nodes(num_hops, variant):
+    for a in range(3, 2 * num_hops + 4):
+        pair = nx.cycle_graph(2 * a), nx.disjoint_union(*[nx.cycle_graph(a)] * 2)
+        assert told_apart(variant, pair, num_hops=num_hops) == (a <= 2 * num_hops + 1)
+
+
+def test_unmarked_egonets_can_lose_power_with_more_hops():
+    pair = nx.complete_bipartite_graph(3, 3), nx.circular_ladder_graph(3)
+    for num_hops, apart in ((1, True), (2, False), (3, False), (None, False)):
+        egonets = {"num_hops": num_hops}
+        assert distinguishes("swl", *pair, root_mark=False, **egonets) == apart
+        assert distinguishes("swl", *pair, **egonets)
+
+
+def test_unmarked_swl_on_whole_graphs_is_1_wl():
+    many = [*four_regular_pair(), rook(), shrikhande(), *cycle_and_two(7)]
+    assert partition("swl", many, root_mark=False) == partition("1-wl", many)
+
+
+def assert_hierarchy_on_connected_graphs(max_nodes, num_hops):
+    more = {} if num_hops is None else {"num_hops": num_hops}
+    many = [graph for n in range(1, max_nodes + 1) for graph in connected_graphs(n)]
+    assert_hierarchy(many, **more)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("num_hops", [None, 1, 2])
+def test_hierarchy_holds_on_all_connected_graphs_of_up_to_6_nodes(num_hops):
+    assert_hierarchy_on_connected_graphs(6, num_hops)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_hops", [None, 1, 2])
+def test_hierarchy_holds_on_all_connected_graphs_of_up_to_7_nodes(num_hops):
+    assert_hierarchy_on_connected_graphs(7, num_hops)
+
+
+@pytest.mark.heavy
+def test_egonets_are_at_most_as_powerful_as_whole_graphs():
+    many = [g for n in range(1, 6) for g in connected_graphs(n)]
+    many += [graph for n in range(6, 12) for graph in cycle_and_two(n)]
+    for test, readout in VARIANTS:
+        whole = partition(test, many, **options(readout))
+        for num_hops in (1, 2):
+            egonets = partition(test, many, num_hops=num_hops, **options(readout))
+            assert finer(whole, egonets)
+
+
+@pytest.mark.heavy
+def test_swl_distinguishes_all_csl_graphs():
+    assert partition("1-wl", csl()) == [0] * 10
+    assert partition("swl", csl()) == list(range(10))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("family", [srg16, srg25, srg26, srg28])
+def test_no_pair_test_distinguishes_strongly_regular_graphs(family):
+    for test in ("sswl", "2-lfwl", "2-slfwl"):
+        assert set(partition(test, family())) == {0}
+
+
+def test_pair_tests_have_options_of_their_own():
+    with pytest.raises(OptionError, match="2-lfwl has no option 'readout'; it takes"):
+        partition("2-lfwl", [rook()], readout="vs")
+    with pytest.raises(OptionError, match="swl has no option 'd2c'"):
+        partition("swl", [rook()], d2c=True)
+    with pytest.raises(OptionError, match="num_hops is None"):
+        partition("subgraph-1-wl*", [rook()], num_hops=None)
+    with pytest.raises(GraphError, match=r"sswl needs about .* GiB for 1 graphs"):
+        partition("sswl", [rook()], max_memory=1e-5)
+
+
+def test_pair_tests_take_graphs_without_nodes():
+    empty, node = nx.empty_graph(0), nx.empty_graph(1)
+    for test in PAIR_TESTS:
+        assert partition(test, []) == []
+        assert partition(test, [empty, node, empty]) == [0, 1, 0]
+
+
+def test_explain_names_a_pair_of_nodes_within_its_graph():
+    path, star = nx.path_graph(4), nx.star_graph(3)
+    told = explain("2-lfwl", path, star, num_hops=1)
+    assert told.distinguished
+    for color in told.colors:
+        graph = (path, star)[color.graph]
+        first, second = color.example
+        assert first == second or graph.has_edge(first, second)
+    assert explain("swl", path, star).colors[0].sees == {}
