@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -86,9 +87,9 @@ class TrainConfig:
         _check_positive("train.learning_rate", self.learning_rate)
         if self.clip is not None:
             _check_positive("train.clip", self.clip)
-        if not self.weight_decay >= 0:
+        if not 0 <= self.weight_decay < math.inf:
             raise OptionError(
-                f"train.weight_decay is {self.weight_decay}; give 0 or more."
+                f"train.weight_decay is {self.weight_decay}; give 0 or more, finite."
             )
 
 
@@ -147,5 +148,5 @@ def _check_seed(name: str, value: int) -> None:
 
 
 def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise OptionError(f"{name} is {value}; give a number greater than 0.")
+    if not 0 < value < math.inf:
+        raise OptionError(f"{name} is {value}; give a finite number greater than 0.")

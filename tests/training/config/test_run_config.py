@@ -1,6 +1,11 @@
+import math
+
+import pytest
+
 from gnnak import EgoNets, RandomWalks
+from gnnak.errors import OptionError
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import RunConfig, TrainConfig
 
 
 def test_hash_depends_on_every_option():
@@ -29,3 +34,12 @@ def test_subgraphs_are_egonets_or_walks():
     assert RunConfig().model.subgraphs.build() == EgoNets(3)
     walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})
     assert walks.model.subgraphs.build() == RandomWalks(4, 5)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "clip"])
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_train_config_refuses_numbers_that_are_not_finite(name, value):
+    with pytest.raises(
+        OptionError, match=rf"train\.{name} is (inf|nan); give .*finite"
+    ):
+        TrainConfig(**{name: value})
