@@ -6,8 +6,10 @@ torchmetrics gives them the score 0 or 1.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
+import torchmetrics
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from torchmetrics.classification import MulticlassAccuracy, MulticlassRecall
@@ -17,6 +19,7 @@ from torchmetrics.functional.classification import (
 )
 from torchmetrics.utilities import dim_zero_cat
 
+from gnnak.datasets.metric_names import METRICS
 from gnnak.datasets.record import DatasetInfo
 
 
@@ -28,7 +31,25 @@ class LogSquared(MeanSquaredError):  # noqa: N818, no exception
         return super().compute().log10()
 
 
-class ColumnMean(Metric):
+class Collected(Metric):
+    """A metric that collects all outputs and targets; subclasses compute the score."""
+
+    full_state_update = False
+    scores: list[Tensor]
+    answers: list[Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("scores", [], dist_reduce_fx="cat")
+        self.add_state("answers", [], dist_reduce_fx="cat")
+
+    def update(self, scores: Tensor, answers: Tensor) -> None:
+        """Add outputs (`scores`), [rows, columns], and targets (`answers`)."""
+        self.scores.append(scores.detach())
+        self.answers.append(answers)
+
+
+class ColumnMean(Collected):
     """A metric of binary classification, averaged over the label columns.
 
     Labels that are NaN (unknown) are ignored, and so are columns whose known labels are
@@ -38,20 +59,9 @@ class ColumnMean(Metric):
         figure: Computes the metric of one column from probabilities and labels.
     """
 
-    full_state_update = False
-    scores: list[Tensor]
-    answers: list[Tensor]
-
     def __init__(self, figure: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.figure = figure
-        self.add_state("scores", [], dist_reduce_fx="cat")
-        self.add_state("answers", [], dist_reduce_fx="cat")
-
-    def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Add the logits (`scores`) and labels (`answers`), both [graphs, columns]."""
-        self.scores.append(scores.detach())
-        self.answers.append(answers)
 
     def compute(self) -> Tensor:
         """Return the metric averaged over columns.
@@ -80,6 +90,8 @@ def make_metric(info: DatasetInfo) -> Metric:
     [rows, columns], where a row is a graph, or a node if the task has node targets. For
     multi-class classification, they are [rows, classes] and [rows].
     """
+    if info.own_data:
+        return make_own_metric(info)
     classes = info.num_outputs
     if info.metric == "mae":
         return MeanAbsoluteError()
@@ -92,6 +104,65 @@ def make_metric(info: DatasetInfo) -> Metric:
     if info.metric == "roc-auc":
         return ColumnMean(lambda scores, answers: binary_auroc(scores, answers))
     return ColumnMean(lambda scores, answers: binary_average_precision(scores, answers))
+
+
+class TargetMean(ColumnMean):
+    """A metric of regression, averaged over the targets; unknown targets are ignored.
+
+    Args:
+        figure: Computes the metric of one target from outputs and targets.
+    """
+
+    def compute(self) -> Tensor:
+        """Return the metric averaged over targets; NaN if no target is known."""
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        figures = []
+        for score, answer in zip(scores.t(), answers.t(), strict=True):
+            known = ~answer.isnan()
+            if known.any():
+                figures.append(self.figure(score[known], answer[known]))
+        return torch.stack(figures).mean() if figures else torch.tensor(torch.nan)
+
+
+class OfProbabilities(ColumnMean):
+    """A metric of classification, computed from the probabilities of the classes.
+
+    Args:
+        figure: Computes the metric from probabilities [rows, classes] and classes
+            [rows]; for two classes from the probability of the second class.
+    """
+
+    def compute(self) -> Tensor:
+        """Return the metric of all rows."""
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        probability = scores.double().softmax(dim=1)
+        if probability.size(1) == 2:
+            probability = probability[:, 1]
+        return self.figure(probability, answers).double()
+
+
+def make_own_metric(info: DatasetInfo) -> Metric:
+    """Build the metric of the user's own data, whose targets may be unknown (NaN)."""
+    kind = METRICS[info.metric]
+    arguments = dict(kind.arguments)
+    if info.task == "regression":
+        if info.metric == "log10-mse":
+            return TargetMean(LogSquared())
+        return TargetMean(
+            getattr(torchmetrics.regression, kind.torchmetrics)(**arguments)
+        )
+    if info.task == "multilabel":
+        return ColumnMean(_of_classes(f"Binary{kind.torchmetrics}", arguments))
+    if info.num_outputs == 2:
+        return OfProbabilities(_of_classes(f"Binary{kind.torchmetrics}", arguments))
+    arguments["num_classes"] = info.num_outputs
+    if info.metric == "accuracy":
+        arguments["average"] = "micro"
+    return OfProbabilities(_of_classes(f"Multiclass{kind.torchmetrics}", arguments))
+
+
+def _of_classes(name: str, arguments: dict[str, Any]) -> Metric:
+    return getattr(torchmetrics.classification, name)(**arguments)
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
