@@ -85,6 +85,9 @@ class DatasetInfo:
     featurizer: str | None = None
     """How molecules become graphs: `ogb`, the features of the Open Graph Benchmark.
     None if the graphs are not molecules."""
+    skipped: tuple[str, ...] = ()
+    """The rows of own data that were left out, with the reasons; of more than 100 only
+    the first ones."""
     own_data: bool = False
     """Whether the data are the user's own, and not one of gnnak's data sets."""
 

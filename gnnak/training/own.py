@@ -18,6 +18,7 @@ from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.launch import tell_data
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
@@ -145,13 +146,13 @@ def train(
         "model.channels": channels,
         "model.num_layers": num_layers,
     }
-    options: dict[str, Any] = {
-        "model.name": model.lower() if ":" not in model else model
-    }
+    options: dict[str, Any] = {"model.name": model.lower()}
     options |= {key: value for key, value in named.items() if value is not None}
     config = own_config(own, seed, options | dict(settings or {}), fold)
     found = load_own(own, data, y, config.data.seed, given)
     console = Console(stderr=True) if progress else None
+    if console is not None:
+        tell_data(found.dataset, console)
     where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))
     with where as place:
         return train_found(config, found, Path(place), machine, resume, console)
@@ -171,7 +172,7 @@ def train_found(
     config = with_found(config, found)
     record = run(config, found.dataset, folder, machine, resume, console)
     (folder / "last.ckpt").unlink(missing_ok=True)
-    record = {"experiment": config.data.name, "skipped": list(found.bad)} | record
+    record = {"experiment": config.data.name} | record
     return Trained(load(folder / "best.ckpt"), record)
 
 

@@ -114,6 +114,7 @@ def predict_parts(
     batch_size: int | None = None,
     embeddings: bool = False,
     progress: Callable[[int], None] | None = None,
+    smiles: str | None = None,
 ) -> Iterator[Part]:
     """Predict for the rows of a file or list; a large table is read in parts.
 
@@ -123,6 +124,7 @@ def predict_parts(
         batch_size: Graphs per forward pass; None = up to 256.
         embeddings: Whether to return the states before the head as well.
         progress: Called with the number of rows done so far.
+        smiles: Column with SMILES strings; None = as in training.
 
     Yields:
         The predictions for consecutive rows.
@@ -134,7 +136,7 @@ def predict_parts(
     if batch_size is not None:
         check_count("batch_size", batch_size, least=1)
     done = 0
-    for rows in _parts(models[0], graphs):
+    for rows in _parts(models[0], graphs, smiles):
         outputs = [
             _outputs(model, rows.store, batch_size or BATCH_SIZE, embeddings)
             for model in models
@@ -145,12 +147,12 @@ def predict_parts(
             progress(done)
 
 
-def _parts(model: Predictor, graphs: Any) -> Iterator[GraphRows]:
+def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
     """Yield the rows of a table in parts; all other data at once."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and Path(graphs).suffix.lower() in TABLE_SUFFIXES:
         _check_smiles(model)
-        yield from molecule_chunks(graphs, reading.smiles)
+        yield from molecule_chunks(graphs, smiles or reading.smiles)
         return
     rows = as_rows(graphs, reading)
     if rows.molecules is not None:

@@ -141,9 +141,11 @@ def _finish(
         best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(history.folder / "best.ckpt")
     seconds = history.clock.seconds
-    undefined = {"undefined": task.undefined} if task.undefined else {}
+    found = {"undefined": task.undefined} if task.undefined else {}
+    if task.info.skipped:
+        found["skipped"] = list(task.info.skipped)  # type: ignore[assignment]
     return (
-        undefined
+        found
         | {
             "kind": "run",
             "config": config.to_dict(),

@@ -21,6 +21,9 @@ from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import BadRow, GraphRows, refuse
 
+MOST_TOLD = 100
+"""Largest number of rows that are listed as left out."""
+
 
 class OwnDataset(NamedTuple):
     """The user's own data, ready for training."""
@@ -78,6 +81,7 @@ def load_own(
         targets=targets.names,
         classes=targets.classes,
         featurizer=featurizer,
+        skipped=_few(left_out),
         own_data=True,
     )
     found = replace(own, task=task, metric=metric, targets=targets.names)
@@ -178,6 +182,13 @@ def _without_bad(
     if not own.skip_bad:
         refuse(rows.source, rows.bad, rows.num_rows)
     return rows, targets
+
+
+def _few(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first rows that were left out, and how many more there are."""
+    if len(rows) <= MOST_TOLD:
+        return rows
+    return (*rows[:MOST_TOLD], f"and {len(rows) - MOST_TOLD} more rows")
 
 
 def _classes(targets: Targets, node_task: bool) -> Tensor | None:

@@ -180,7 +180,7 @@ def _info(plain: dict[str, Any]) -> DatasetInfo:
             features[name] = Categorical(tuple(value))
         else:
             features[name] = None if value is None else Continuous(value)
-    names = ("protocols", "targets", "classes")
+    names = ("protocols", "targets", "classes", "skipped")
     tuples = {name: tuple(plain.get(name, ())) for name in names}
     scaling = plain.get("scaling")
     if scaling is not None:
