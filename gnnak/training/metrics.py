@@ -5,7 +5,9 @@ because of label columns with only one class: OGB leaves them out of the mean, w
 torchmetrics gives them the score 0 or 1.
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -114,14 +116,17 @@ class TargetMean(ColumnMean):
     """
 
     def compute(self) -> Tensor:
-        """Return the metric averaged over targets; NaN if no target is known."""
+        """Return the metric averaged over the targets for which it is defined.
+
+        The result is NaN if the metric is defined for no target.
+        """
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
             known = ~answer.isnan()
             if known.any():
                 figures.append(self.figure(score[known], answer[known]))
-        return torch.stack(figures).mean() if figures else torch.tensor(torch.nan)
+        return torch.stack(figures).nanmean() if figures else torch.tensor(torch.nan)
 
 
 class OfProbabilities(ColumnMean):
@@ -138,31 +143,57 @@ class OfProbabilities(ColumnMean):
         probability = scores.double().softmax(dim=1)
         if probability.size(1) == 2:
             probability = probability[:, 1]
-        return self.figure(probability, answers).double()
+        return self.figure(probability, answers)
 
 
 def make_own_metric(info: DatasetInfo) -> Metric:
     """Build the metric of the user's own data, whose targets may be unknown (NaN)."""
     kind = METRICS[info.metric]
-    arguments = dict(kind.arguments)
+    arguments, name = dict(kind.arguments), kind.torchmetrics
     if info.task == "regression":
-        if info.metric == "log10-mse":
-            return TargetMean(LogSquared())
-        return TargetMean(
-            getattr(torchmetrics.regression, kind.torchmetrics)(**arguments)
-        )
-    if info.task == "multilabel":
-        return ColumnMean(_of_classes(f"Binary{kind.torchmetrics}", arguments))
-    if info.num_outputs == 2:
-        return OfProbabilities(_of_classes(f"Binary{kind.torchmetrics}", arguments))
+        logarithm = torch.log10 if info.metric == "log10-mse" else None
+        return TargetMean(_figure(torchmetrics.regression, name, arguments, logarithm))
+    if info.task == "multilabel" or info.num_outputs == 2:
+        figure = _figure(torchmetrics.classification, f"Binary{name}", arguments)
+        return (ColumnMean if info.task == "multilabel" else OfProbabilities)(figure)
     arguments["num_classes"] = info.num_outputs
     if info.metric == "accuracy":
         arguments["average"] = "micro"
-    return OfProbabilities(_of_classes(f"Multiclass{kind.torchmetrics}", arguments))
+    figure = _figure(torchmetrics.classification, f"Multiclass{name}", arguments)
+    return OfProbabilities(figure)
 
 
-def _of_classes(name: str, arguments: dict[str, Any]) -> Metric:
-    return getattr(torchmetrics.classification, name)(**arguments)
+def _figure(
+    module: ModuleType,
+    name: str,
+    arguments: Mapping[str, Any],
+    then: Callable[[Tensor], Tensor] | None = None,
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a function that computes a metric of torchmetrics in one call.
+
+    Args:
+        module: The module with the class of the metric.
+        name: The name of the class.
+        arguments: The arguments of the class.
+        then: A function that is applied to the score; None = the score itself.
+
+    Returns:
+        The function. It takes predictions and targets, and returns NaN if the metric is
+        undefined for them, such as a correlation of a single row.
+    """
+
+    def figure(scores: Tensor, answers: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            # They warn of memory and of scores that are undefined.
+            warnings.simplefilter("ignore")
+            metric = getattr(module, name)(**arguments).to(scores.device)
+            try:
+                score = metric(scores, answers)
+            except ValueError:
+                return scores.new_tensor(torch.nan, dtype=torch.double)
+        return score.double() if then is None else then(score.double())
+
+    return figure
 
 
 def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:

@@ -17,7 +17,7 @@ from gnnak.datasets.own.features import (
 )
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecules_in_list
-from gnnak.datasets.own.read import Reading
+from gnnak.datasets.own.read import Reading, as_items
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphBatch, GraphStore
@@ -170,13 +170,8 @@ class TrainedModel(nn.Module):
             return graphs
         if isinstance(graphs, GraphStore):
             return with_node_features(graphs).union()
-        if isinstance(graphs, str):
-            graphs = [graphs]
-        elif hasattr(graphs, "to_data_list"):
-            graphs = graphs.to_data_list()
-        elif hasattr(graphs, "edge_index"):
-            graphs = [graphs]
-        items = [_without_targets(item) for item in graphs]
+        given = [graphs] if isinstance(graphs, str) else as_items(graphs)
+        items = [_without_targets(item) for item in given]
         if items and isinstance(items[0], str):
             rows = self.rows_of_smiles(items)
         else:

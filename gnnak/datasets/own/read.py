@@ -62,7 +62,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
         data = GraphFile(data.check())
     if isinstance(data, GraphFile):
         return _limited(_from_file(data, "the graphs"), reading.limit)
-    items = _items(data)
+    items = as_items(data)
     if items and isinstance(items[0], str):
         return _limited(molecules_in_list(items), reading.limit)
     rows = graphs_in_list(items, reading.node_attr, reading.edge_attr, "the graphs")
@@ -146,7 +146,7 @@ def store_of(batch: GraphBatch) -> GraphStore:
     return GraphStore(batch.ptr.diff(), num_edges, local, batch.x, batch.edge_attr)
 
 
-def _items(data: Any) -> list[Any]:
+def as_items(data: Any) -> list[Any]:
     """Return graphs as a list; a single graph is a list of one."""
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())

@@ -83,16 +83,34 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     """Split molecules so that no scaffold is in two parts, with 80 : 10 : 10 shares.
 
     Large groups of molecules with the same scaffold go to training, as in MoleculeNet
-    (Wu et al. 2018): each group goes to the first part that has room.
+    (Wu et al. 2018): each group goes to the first part that has room. If a part gets no
+    group, one of the smallest groups is moved there.
 
     Returns:
         The part of each molecule, [g]: 0 train, 1 validation, 2 test.
+
+    Raises:
+        OptionError: If there are fewer than three scaffolds.
     """
     split = torch.empty(len(smiles), dtype=torch.long)
     room = [share * len(smiles) for share in SHARES]
-    for group in scaffold_groups(smiles):
+    groups = scaffold_groups(smiles)
+    if len(groups) < 3:
+        raise OptionError(
+            f"the molecules have {len(groups)} scaffolds, but split 'scaffold' needs "
+            "three; use --split random."
+        )
+    parts = [0]
+    room[0] -= len(groups[0])
+    for group in groups[1:]:
         part = next((p for p in (0, 1) if len(group) <= room[p] + 1e-9), 2)
         room[part] -= len(group)
+        parts.append(part)
+    for empty in {0, 1, 2} - set(parts):
+        # The last group of a part that has several groups is a small one.
+        place = max(i for i, part in enumerate(parts) if parts.count(part) > 1)
+        parts[place] = empty
+    for group, part in zip(groups, parts, strict=True):
         split[group] = part
     return split
 

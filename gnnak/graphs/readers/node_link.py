@@ -64,7 +64,9 @@ def _graph(number: int, item: Any) -> Row:
         return BadRow(number, "it is not a node-link graph with a list of nodes")
     edges = "edges" if "edges" in item else "links"
     try:
-        return nx.node_link_graph({edges: [], **item}, edges=edges)
+        return nx.node_link_graph(
+            {edges: [], **item}, directed=False, multigraph=False, edges=edges
+        )
     except Exception as error:  # networkx raises many types for malformed objects
         return BadRow(number, f"it is not a node-link graph ({_reason(error)})")
 

@@ -122,12 +122,12 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
 
 def _check_header(path: Path, header: list[str]) -> None:
     """Raise `FileFormatError` unless the header has distinct names of columns."""
-    if not any(header):
-        raise FileFormatError(f"{path} is empty; give a table with a header.")
     if len(header) > MAX_COLUMNS:
         raise FileFormatError(
             f"{path} has {len(header)} columns; give at most {MAX_COLUMNS}."
         )
+    if not any(header):
+        raise FileFormatError(f"{path} is empty; give a table with a header.")
     name, times = Counter(header).most_common(1)[0]
     if times > 1 and name:
         raise FileFormatError(
