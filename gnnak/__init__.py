@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.training.own import train
     from gnnak.training.own_loop.training_step import TrainingStep
+    from gnnak.training.trained import load
 
 __version__ = "0.1.0"
 
@@ -35,6 +37,8 @@ __all__ = [
     "RootedSubgraphs",
     "SubgraphDrop",
     "TrainingStep",
+    "load",
+    "train",
     "uplift",
     "wl",
 ]
@@ -48,6 +52,7 @@ _PACKAGES = (
     "sampling",
     "subgraphs",
     "testing",
+    "training",
     "wl",
 )
 # For each module, the public names that are imported from it at their first use.
@@ -58,6 +63,8 @@ _HOMES = {
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
     "gnnak.training.own_loop.training_step": ("TrainingStep",),
+    "gnnak.training.own": ("train",),
+    "gnnak.training.trained": ("load",),
 }
 
 

@@ -1,5 +1,6 @@
 """Score a checkpoint on a data set."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -55,6 +56,7 @@ def evaluate(
     wanted = getattr(parts, part)
     machine, network = machine or Machine(), checkpoint.network()
     network.save_memory(max_copies=machine.max_copies)
+    info = replace(info, scaling=checkpoint.info.scaling)
     task = GraphTask(
         config, info, network, parts.batch_statistics, backend=machine.backend
     )

@@ -27,6 +27,7 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
+from gnnak.training.scaling import Scaler
 from gnnak.training.step import Step, make_captured, make_step
 
 
@@ -69,6 +70,7 @@ class GraphTask(LightningModule):
         self.metric = make_metric(info)
         if config.train.precision == "64":
             self.metric.set_dtype(torch.double)
+        self.scaler = None if info.scaling is None else Scaler(info.scaling)
         self.scores: dict[str, float] = {}
         self.undefined: dict[str, str] = {}
         self.losses: list[Tensor] = []
@@ -133,6 +135,8 @@ class GraphTask(LightningModule):
             )
         outputs = _as_float32(outputs)
         targets, rows = self._targets(batch, outputs), None
+        if self.scaler is not None:
+            targets = self.scaler.normalise(targets)
         if real is not None:
             rows = real.nodes if self.info.node_task else real.graphs
         return self.loss(outputs, targets, rows)
@@ -148,6 +152,8 @@ class GraphTask(LightningModule):
         ):
             outputs = self.network(batch, subgraphs=subgraphs)
         outputs = _as_float32(outputs)
+        if self.scaler is not None:
+            outputs = self.scaler.restore(outputs)
         self.metric.update(outputs, self._targets(batch, outputs))
 
     test_step = validation_step

@@ -37,6 +37,7 @@ from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.records.fingerprint import fingerprint
 from gnnak.training.records.last_checkpoint import last_checkpoint
 from gnnak.training.records.results import Record, environment, six_digits
+from gnnak.training.unseen import fill_unseen
 
 
 def run(
@@ -108,6 +109,8 @@ def run_reserved(
         with watched(trainer):
             trainer.fit(task, data, ckpt_path=last)
             task.network.load_state_dict(history.best_weights)
+            if task.info.own_data:
+                fill_unseen(task.network, dataset.store, parts.train)
             trainer.test(task, data, verbose=False)
     record = _finish(config, dataset, trainer, task, history, degrees)
     record["seconds"]["start"] = six_digits(start)
@@ -136,14 +139,16 @@ def _finish(
     scores = {"validation": history.best, "test": test if math.isfinite(test) else None}
     if trainer.is_global_zero:
         history.write_curves()
-        weights = {k: v.cpu() for k, v in history.best_weights.items()}
+        weights = {k: v.cpu() for k, v in task.network.state_dict().items()}
         data_hash = history.fingerprint
-        best = Checkpoint(config, dataset.info, weights, scores, degrees, data_hash)
+        best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(history.folder / "best.ckpt")
     seconds = history.clock.seconds
-    undefined = {"undefined": task.undefined} if task.undefined else {}
+    found = {"undefined": task.undefined} if task.undefined else {}
+    if task.info.skipped:
+        found["skipped"] = list(task.info.skipped)  # type: ignore[assignment]
     return (
-        undefined
+        found
         | {
             "kind": "run",
             "config": config.to_dict(),

@@ -8,6 +8,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
@@ -42,6 +43,9 @@ class DataConfig:
     `run_experiment` replaces None by each fold in turn."""
     seed: int = 0
     """Seed for data sets that are generated at random; independent of `train.seed`."""
+    own: OwnData = field(default_factory=OwnData)
+    """The user's own data: files, columns and split. At its default, the data set is
+    one of gnnak's, and `to_dict` leaves this option out."""
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
@@ -121,7 +125,10 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as nested dicts of plain values, for JSON and YAML."""
-        return json.loads(json.dumps(asdict(self)))
+        options = json.loads(json.dumps(asdict(self)))
+        if self.data.own == OwnData():
+            del options["data"]["own"]
+        return options
 
     def hash(self) -> str:
         """Return a hash of all options (12 hexadecimal digits), to identify the run."""
@@ -142,9 +149,8 @@ class RunConfig:
     def _digest(self, without: tuple[str, ...]) -> str:
         options, defaults = self.to_dict(), RunConfig().to_dict()
         for key in ADDED:
-            (part, name), (usual, _) = (
-                _part_and_name(o, key) for o in (options, defaults)
-            )
+            part, name = _part_and_name(options, key)
+            usual, _ = _part_and_name(defaults, key)
             if part[name] == usual[name]:
                 del part[name]
         for key in without:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gnnak import __version__
-from gnnak.datasets.record import DatasetInfo
+from gnnak.datasets.record import DatasetInfo, Scaling
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network
@@ -180,5 +180,10 @@ def _info(plain: dict[str, Any]) -> DatasetInfo:
             features[name] = Categorical(tuple(value))
         else:
             features[name] = None if value is None else Continuous(value)
-    protocols = tuple(plain["protocols"])
-    return DatasetInfo(**{**plain, **features, "protocols": protocols})
+    names = ("protocols", "targets", "classes", "skipped")
+    tuples = {name: tuple(plain.get(name, ())) for name in names}
+    scaling = plain.get("scaling")
+    if scaling is not None:
+        values = (tuple(scaling[key]) for key in ("mean", "deviation"))
+        scaling = Scaling(*values)
+    return DatasetInfo(**{**plain, **features, **tuples, "scaling": scaling})
