@@ -43,7 +43,6 @@ def farthest_roots(
         scores = _Nearest(subgraphs, plan)
         return sample_one_by_one(subgraphs, plan, coverage, scores, rank)
     distances = plan.distances
-    assert distances is not None, "a plan for farthest sampling has distances"
     nodes = torch.arange(plan.num_nodes, device=subgraphs.device)
     nearest = torch.full_like(nodes, plan.num_nodes, dtype=torch.int32)
 

@@ -67,6 +67,7 @@ def reach(
                     waiting += parts
                     continue
             waiting.append(search.step(start, count, work, neighbors, radix))
+            limit.check(total + waiting[-1].seen.numel(), what="node copies")
             continue
         if search.frontier.numel() and radix <= farthest:
             raise GraphError(
@@ -204,7 +205,7 @@ def _count_walks(root: Tensor, neighbors: Neighbors, num_hops: int) -> float:
     target = neighbors.key // size
     of_length = torch.ones(size, dtype=torch.double, device=root.device)
     total = of_length.clone()
-    for _ in range(num_hops):
+    for _ in range(min(num_hops, size)):
         before = of_length.index_select(0, neighbors.node)
         of_length = torch.zeros_like(total).index_add_(0, target, before)
         of_length.clamp_(max=size)

@@ -13,7 +13,7 @@ from gnnak.graphs.readers.graph_file import GraphFile
 from gnnak.graphs.readers.npz import read_npz, write_npz
 from gnnak.training.callbacks import history
 from gnnak.training.processes.machine import Machine
-from gnnak.training.records.checkpoint import load_checkpoint
+from gnnak.training.records.checkpoint import load_checkpoint, read_tensors
 from gnnak.training.records.fingerprint import fingerprint
 from gnnak.training.records.last_checkpoint import last_checkpoint
 from gnnak.training.records.results import append_record, read_records
@@ -55,7 +55,7 @@ def checkpoints(folder: Path, change: Callable, tries: int) -> Tally:
     data_hash = fingerprint(edge_counts())
     readers: dict[Path, Callable[[], Any]] = {
         best: lambda: _hash(load_checkpoint(best).weights),
-        last: lambda: last_checkpoint(folder, True, "edges", data_hash),
+        last: lambda: _last(folder, data_hash),
     }
     for number, (path, read) in enumerate(readers.items()):
         content, expected = path.read_bytes(), read()
@@ -64,6 +64,22 @@ def checkpoints(folder: Path, change: Callable, tries: int) -> Tally:
             tally.read(read, expected, f"{path.name}, {what}")
         path.write_bytes(content)
     return tally
+
+
+def _last(folder: Path, data_hash: str) -> str:
+    """Read `last.ckpt` as a resumed run does; return a hash of its whole content."""
+    path = last_checkpoint(folder, True, "edges", data_hash)
+    assert path is not None
+    return hashlib.sha256(str(_plain(read_tensors(path))).encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Replace the tensors in nested dicts and lists by lists of numbers."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
 def npz_files(folder: Path, change: Callable, tries: int) -> Tally:

@@ -64,6 +64,10 @@ def _cases(folder: Path, executed: Path) -> dict[str, list[str]]:
         "twice": "train: {epochs: 1, epochs: 2}",
         "python": "!!python/object/apply:os.system [ls]",
         "binary": "\x00\x01\x02",
+        "bool": "train: !!bool maybe",
+        "timestamp": "train: !!timestamp foo",
+        "integer": "train: !!int ''",
+        "sexagesimal": "train: " + "1:" * 400 + "1.0",
     }
     cases = {}
     for name, text in texts.items():
@@ -123,18 +127,23 @@ def _archives(executed: Path) -> dict[str, bytes]:
         "objects": {"x": np.array([[Bomb(executed)]] * 90, dtype=object)},
     }
     files = {name: _npz(graphs | change) for name, change in changes.items()}
-    bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
-        shape = "{'descr': '<f8', 'fortran_order': False, 'shape': (300000000,), }"
-        head = shape.ljust(117) + "\n"
-        archive.writestr(
-            "x.npy",
-            b"\x93NUMPY\x01\x00"
-            + len(head).to_bytes(2, "little")
-            + head.encode()
-            + bytes(300_000_000),
-        )
-    return files | {"bomb": bomb.getvalue(), "not-a-zip": b"PK\x03\x04" + bytes(50)}
+    return files | {"bomb": _bomb(), "not-a-zip": b"PK\x03\x04" + bytes(50)}
+
+
+def _bomb() -> bytes:
+    """Return an npz file of 2 MB whose array of zeros needs 2 GB."""
+    bomb, numbers = io.BytesIO(), 250_000_000
+    head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({numbers},), }}"
+    head = head.ljust(117) + "\n"
+    with (
+        zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("x.npy", "w") as member,
+    ):
+        size = len(head).to_bytes(2, "little")
+        member.write(b"\x93NUMPY\x01\x00" + size + head.encode())
+        for _ in range(numbers // 1_000_000):
+            member.write(bytes(8_000_000))
+    return bomb.getvalue()
 
 
 def _npz(arrays: dict) -> bytes:

@@ -5,9 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnak.errors import GraphError
+from gnnak.errors import GraphError, SizeError
 from gnnak.graphs.adjacency import incoming
 from gnnak.subgraphs import reach
+from gnnak.subgraphs.copy_limit import CopyLimit
 from tests.strategies import graphs
 
 
@@ -63,3 +64,19 @@ def test_number_of_walks_is_exact_for_one_hop_of_a_simple_graph():
     cycle = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
     neighbors = incoming(torch.cat([cycle, cycle.flip(0)], dim=1), 9)
     assert reach._count_walks(torch.arange(9), neighbors, 1) == 27
+
+
+def test_reach_stops_as_soon_as_the_limit_is_exceeded(monkeypatch):
+    path = torch.stack([torch.arange(199), torch.arange(1, 200)])
+    neighbors = incoming(torch.cat([path, path.flip(0)], dim=1), 200)
+    steps, step = [], reach._Search.step
+
+    def counted(self, *arguments):
+        steps.append(1)
+        return step(self, *arguments)
+
+    monkeypatch.setattr(reach._Search, "step", counted)
+    limit = CopyLimit(1000, torch.device("cpu"))
+    with pytest.raises(SizeError, match="node copies"):
+        reach.reach(torch.arange(200), neighbors, 60, limit)
+    assert len(steps) < 5

@@ -12,12 +12,13 @@ import secrets
 import ssl
 import urllib.request
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from gnnak.errors import FileFormatError
+from gnnak.graphs.readers.file_lock import locked_file
 from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
 
 SUMS = "SHA256SUMS"
@@ -63,23 +64,23 @@ def fetch(url: str, folder: Path, name: str) -> Path:
             one.
         OSError: If the download fails or ends too early.
     """
-    path, recorded = make_folder(folder) / name, recorded_sums(folder)
-    if path.is_file() and recorded.get(name) == sha256_of(path):
+    path, recorded = make_folder(folder) / name, recorded_sums(folder).get(name)
+    if path.is_file() and recorded == sha256_of(path):
         return path
     draft = path.with_name(f".{name}.{secrets.token_hex(8)}.part")
     try:
         _save(url, draft)
         found = sha256_of(draft)
-        if recorded.setdefault(name, found) != found:
+        if recorded not in (None, found):
             raise FileFormatError(
                 f"{name} from {url} has the SHA-256 checksum {found}, but "
-                f"{folder / SUMS} says {recorded[name]}; the archive was changed: if "
+                f"{folder / SUMS} says {recorded}; the archive was changed: if "
                 "you trust the new one, delete its line in this file."
             )
         os.replace(draft, path)
     finally:
         draft.unlink(missing_ok=True)
-    _record(folder, recorded)
+    _record(folder, name, found)
     return path
 
 
@@ -90,14 +91,14 @@ def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFil
     If the archive cannot be read in the `with` block, the archive and its new checksum
     are deleted, so that the next call downloads the archive again.
     """
-    before = recorded_sums(folder)
+    before = recorded_sums(folder).get(name)
     path = fetch(url, folder, name)
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except Exception:
+    except (FileFormatError, zipfile.BadZipFile):
         path.unlink(missing_ok=True)
-        _record(folder, before)
+        _record(folder, name, before)
         raise
 
 
@@ -112,10 +113,17 @@ def recorded_sums(folder: Path) -> dict[str, str]:
     return sums
 
 
-def _record(folder: Path, sums: Mapping[str, str]) -> None:
-    """Write the file with checksums."""
-    lines = [f"{value}  {name}\n" for name, value in sorted(sums.items())]
-    write_bytes(folder / SUMS, "".join(lines).encode())
+def _record(folder: Path, name: str, value: str | None) -> None:
+    """Write one checksum to the file with checksums; None = remove its line.
+
+    The file is locked meanwhile: several processes may download archives at once.
+    """
+    with (folder / f".{SUMS}.lock").open("ab", buffering=0) as lock, locked_file(lock):
+        sums = {key: old for key, old in recorded_sums(folder).items() if key != name}
+        if value is not None:
+            sums[name] = value
+        lines = [f"{value}  {name}\n" for name, value in sorted(sums.items())]
+        write_bytes(folder / SUMS, "".join(lines).encode())
 
 
 def sha256_of(path: Path) -> str:

@@ -42,7 +42,10 @@ def fetch_ogb(name: str, folder: Path) -> GraphFile:
 
         def read(part: str, kind: Any = np.int64) -> Tensor:
             with open_member(archive, f"{title}/{part}.csv.gz") as member:
-                return read_csv(gzip.GzipFile(fileobj=member).read(MAX_TEXT), kind)
+                content = gzip.GzipFile(fileobj=member).read(MAX_TEXT + 1)
+            if len(content) > MAX_TEXT:
+                raise ValueError(f"{part} has more than {MAX_TEXT} bytes")
+            return read_csv(content, kind)
 
         try:
             return _file(read)

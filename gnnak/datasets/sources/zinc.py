@@ -29,15 +29,20 @@ COMMITS = {
 
 def fetch_zinc(folder: Path) -> GraphFile:
     """Download ZINC-12K into `folder` and return its graphs."""
+    positions = {split: _positions(folder, split) for split in SPLITS}
     with opened_archive(MOLECULES, folder, "molecules.zip") as archive:
-        return concatenated(_part(archive, folder, split) for split in SPLITS)
+        return concatenated(_part(archive, *each) for each in positions.items())
 
 
-def _part(archive: zipfile.ZipFile, folder: Path, split: str) -> GraphStore:
-    """Return the graphs of one part: `train`, `val` or `test`."""
+def _positions(folder: Path, split: str) -> list[str]:
+    """Return the positions of the molecules of one part, as texts."""
     url = INDEX.format(commit=COMMITS[split], split=split)
     index = fetch(url, folder, f"zinc-{split}.index")
-    positions = index.read_text().replace(",", " ").split()
+    return index.read_text().replace(",", " ").split()
+
+
+def _part(archive: zipfile.ZipFile, split: str, positions: list[str]) -> GraphStore:
+    """Return the graphs of one part: `train`, `val` or `test`."""
     name = f"molecules/{split}.pickle"
     with open_member(archive, name) as file:
         molecules = read_tensors(file)

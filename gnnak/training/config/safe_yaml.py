@@ -4,7 +4,6 @@ PyYAML's safe loader runs no code, but it recurses once per level of nesting, ac
 the same key twice, and lets aliases multiply a few lines into billions of values.
 """
 
-from collections.abc import Hashable
 from typing import Any
 
 import yaml
@@ -44,8 +43,9 @@ def parse_yaml(text: str) -> Any:
         return _Loader(text).get_single_data()
     except InvalidYamlError:
         raise
-    except (yaml.YAMLError, ValueError) as error:
-        # Dates such as 2024-99-99 and numbers of 5000 digits raise ValueError.
+    except Exception as error:
+        # Besides its own errors, PyYAML raises errors of many types for values that do
+        # not fit their tag, such as `!!bool maybe`, dates and huge numbers.
         mark = getattr(error, "problem_mark", None)
         raise InvalidYamlError("not YAML", mark) from error
 
@@ -87,10 +87,9 @@ class _Loader(yaml.SafeLoader):
             children = [child for pair in node.value for child in pair]
         return 1 + sum(self._sizes[id(child)] for child in children)
 
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, Any]:
-        """Construct a dict; refuse a mapping that has the same key twice."""
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Compose a mapping; refuse one that has the same key twice."""
+        node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
@@ -99,7 +98,7 @@ class _Loader(yaml.SafeLoader):
                         f"the key {key.value[:80]} occurs twice", key.start_mark
                     )
                 seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+        return node
 
     def construct_integer(self, node: yaml.ScalarNode) -> int:
         """Construct an int; refuse one that is too large."""

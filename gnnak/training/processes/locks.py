@@ -1,10 +1,9 @@
-"""Locks between processes: one run per folder, one writer per file.
+"""A lock on the folder of a run: only one run at a time can use the folder.
 
-The operating system releases these locks when the process ends, also when the process
+The operating system releases the lock when the process ends, also when the process
 is killed. The lock file of a killed run therefore does not lock the folder of the run.
 """
 
-import fcntl
 import os
 import socket
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 
 from gnnak.errors import FileFormatError, TrainingError
+from gnnak.graphs.readers.file_lock import try_lock
 from gnnak.graphs.readers.files import make_folder
 
 LOCK = "run.lock"
@@ -59,13 +59,9 @@ def _lock(folder: Path) -> FileIO:
     """Open and lock the lock file of a folder; create both if they do not exist."""
     while True:
         file = _open(folder)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(file):
             with file:
-                raise TrainingError(_in_use(folder, file)) from error
-        except OSError:  # this file system has no locks
-            return file
+                raise TrainingError(_in_use(folder, file))
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
                 return file
@@ -80,21 +76,6 @@ def _open(folder: Path) -> FileIO:
         raise FileFormatError(
             f"{path} cannot be written: {error.strerror}; choose another folder."
         ) from error
-
-
-@contextmanager
-def locked_file(file: FileIO) -> Iterator[None]:
-    """Context manager: wait until no other process has locked an open file; lock it.
-
-    Has no effect on file systems without locks.
-    """
-    with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _in_use(folder: Path, file: FileIO) -> str:

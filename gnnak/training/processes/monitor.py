@@ -59,7 +59,9 @@ def watched(trainer: Trainer) -> Iterator[None]:
         lost = monitor.wait_for_loss(NOTICE_SECONDS)
         if lost is None and not _is_about_communication(error):
             raise
-        raise TrainingError(lost or _sentence("another process ended")) from error
+        first = str(error).partition("\n")[0].strip().rstrip(".")
+        unknown = f"communication between the processes failed ({first})"
+        raise TrainingError(lost or _sentence(unknown)) from error
     finally:
         if monitor is not None:
             monitor.stop_watching()
@@ -112,8 +114,8 @@ class Monitor(threading.Thread):
     def _adopt(self) -> None:
         """Take over the workers, so that Lightning does not watch them any more."""
         started = getattr(self._launcher, "procs", [])
-        self.workers += started
-        started.clear()
+        while started:
+            self.workers.append(started.pop(0))
 
     def _look_after(self, rank: int, worker: subprocess.Popen) -> str | None:
         """Return a sentence if a worker is lost; kill a worker that is frozen.

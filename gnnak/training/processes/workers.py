@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gnnak.training.processes.heartbeat import (
     Listener,
@@ -104,10 +104,17 @@ def _watch() -> None:
     while not main_is_gone():
         beat()
         if listener.is_frozen(0):
+            _kill_main()
             _leave("the main process does not answer any more")
         time.sleep(POLL_SECONDS)
     time.sleep(POLL_SECONDS)
     end_with_main()
+
+
+def _kill_main() -> None:
+    """Kill a frozen main process: its locks would prevent the run from resuming."""
+    with suppress(OSError):
+        os.kill(int(os.environ[MAIN]), signal.SIGKILL)
 
 
 def _leave(reason: str) -> None:

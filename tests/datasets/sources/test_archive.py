@@ -27,7 +27,7 @@ def test_fetch_records_the_checksum_and_downloads_once(internet, tmp_path):
     assert internet.opened == [URL]
     digest = hashlib.sha256(b"content").hexdigest()
     assert (tmp_path / SUMS).read_text() == f"{digest}  a.zip\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [SUMS, "a.zip"]
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == [SUMS, "a.zip"]
 
 
 def test_fetch_downloads_a_partial_archive_again(internet, tmp_path):

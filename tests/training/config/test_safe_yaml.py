@@ -78,3 +78,18 @@ def test_parse_yaml_explains_a_hostile_text(text, reason, line):
     with pytest.raises(InvalidYamlError, match=reason) as caught:
         parse_yaml(text)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["!!bool maybe", "!!timestamp foo", "!!int ''", "1:" * 400 + "1.0"],
+    ids=["bool", "timestamp", "int", "sexagesimal"],
+)
+def test_parse_yaml_refuses_values_that_do_not_fit_their_tag(text):
+    with pytest.raises(InvalidYamlError, match="not YAML"):
+        parse_yaml(text)
+
+
+def test_parse_yaml_accepts_merge_keys_inside_merged_mappings():
+    text = "a: &a {x: 1}\nb: &b {<<: *a, x: 2}\nc: {<<: *b, x: 3}\n"
+    assert parse_yaml(text) == yaml.safe_load(text)

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from gnnak.errors import FileFormatError, TrainingError
+from gnnak.graphs.readers.file_lock import locked_file
 from gnnak.training.processes import locks
-from gnnak.training.processes.locks import LOCK, locked_file, reserved
+from gnnak.training.processes.locks import LOCK, reserved
 from gnnak.training.run import run
 from tests.training.small import small_config, triangles
 
