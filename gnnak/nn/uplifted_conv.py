@@ -59,7 +59,10 @@ class UpliftedConv(nn.Module):
         _check_tensors(x, edge_index)
         check_states(x, self.in_channels)
         edge_attr = self._edge_attr(args, options)
-        subgraphs = self._subgraphs(x, edge_index, edge_attr)
+        if torch.compiler.is_compiling() and self.shared.compiled is not None:
+            subgraphs = self.shared.compiled
+        else:
+            subgraphs = self._subgraphs(x, edge_index, edge_attr)
         return self.layer(x, subgraphs, edge_attr)
 
     @torch.compiler.disable

@@ -34,9 +34,10 @@ def uplift(
     The copy is called exactly like `model`, on the same batches. Each conv (any PyG
     `MessagePassing`), with its weights and widths, becomes the base GNN of a `GNNAK`
     layer with `hop="add"`. Subgraphs are extracted once per forward pass and shared by
-    all layers. Egonets are also reused in later forward passes on equal edges. New
-    weights take the dtype and the device of the conv's weights, or of the first weight
-    of `model` if the conv has none.
+    all layers. Egonets are also reused in later forward passes on equal edges. The copy
+    also takes the keyword argument `subgraphs`: rooted subgraphs of the batch, which
+    are then not extracted. New weights take the dtype and the device of the conv's
+    weights, or of the first weight of `model` if the conv has none.
 
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
@@ -92,8 +93,8 @@ def uplift(
     else:
         _replace_convs(model, wrap)
         uplifted = model
-    uplifted.register_forward_pre_hook(shared.begin_pass)
-    uplifted.register_forward_hook(shared.end_pass, always_call=True)
+    uplifted.register_forward_pre_hook(shared.begin_call, with_kwargs=True)
+    uplifted.register_forward_hook(shared.end_call, always_call=True)
     return uplifted
 
 

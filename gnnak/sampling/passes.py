@@ -19,6 +19,7 @@ class ThreadState(threading.local):
     Attributes:
         cache: The graph that was used last.
         in_model: Whether a call of the model is in progress.
+        given: The subgraphs that the caller handed to the model; usually None.
         layers: The ids of the layers that were called in this forward pass.
         task: The backward pass that this forward pass runs in; usually None.
         compared: Whether edges were compared with the cache in this forward pass.
@@ -29,6 +30,7 @@ class ThreadState(threading.local):
     def __init__(self) -> None:
         self.cache = GraphCache()
         self.in_model = False
+        self.given: RootedSubgraphs | None = None
         self.start_pass()
 
     def start_pass(self) -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import weakref
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,8 +36,9 @@ class SharedSubgraphs:
     forward pass begins when a layer is called for the second time. Each thread has its
     own forward passes and its own cache.
 
-    Subgraphs that a `GraphLoader` has attached to `edge_index` are used instead of
-    extracting them, if the loader has the same extractor.
+    Subgraphs that the caller hands to the model as `subgraphs`, or that a `GraphLoader`
+    with the same extractor has attached to `edge_index`, are used instead of extracting
+    them.
 
     Args:
         extractor: Extracts the subgraphs.
@@ -50,26 +52,57 @@ class SharedSubgraphs:
         self._of_thread = ThreadState()
         self._replay = Replay()
         self._warned = False
+        self.compiled: RootedSubgraphs | None = None
 
     def forget(self) -> None:
         """Clear the cache of the calling thread."""
         self._of_thread.cache.clear()
         self._of_thread.start_pass()
 
+    def begin_call(
+        self, _: object, args: tuple, kwargs: dict[str, Any]
+    ) -> tuple[tuple, dict[str, Any]] | None:
+        """Begin a call of the model, which may hand in the argument `subgraphs`.
+
+        This method is registered as a PyTorch forward pre-hook. Code compiled by
+        `torch.compile` or `torch.export` finds the subgraphs in `compiled`.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: The keyword arguments of the call.
+
+        Returns:
+            The arguments without `subgraphs`; None if they do not change.
+        """
+        if "subgraphs" not in kwargs:
+            self.begin_pass()
+            return None
+        rest = {name: value for name, value in kwargs.items() if name != "subgraphs"}
+        if torch.compiler.is_compiling():
+            self.compiled = kwargs["subgraphs"]
+        else:
+            self.begin_pass()
+            self._of_thread.given = kwargs["subgraphs"]
+        return args, rest
+
+    def end_call(self, *_: object) -> None:
+        """End a call of the model; registered as a PyTorch forward hook."""
+        if torch.compiler.is_compiling() and self.compiled is not None:
+            self.compiled = None
+        else:
+            self.end_pass()
+
     @torch.compiler.disable
     def begin_pass(self, *_: object) -> None:
-        """Begin a forward pass: discard the random sample of the previous pass.
-
-        This method is registered as a PyTorch forward pre-hook; it ignores the
-        arguments that PyTorch passes.
-        """
+        """Begin a forward pass: discard the random sample of the previous pass."""
         self._of_thread.start_pass()
         self._of_thread.in_model = True
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
-        """End a forward pass. This method is registered as a PyTorch forward hook."""
+        """End a forward pass."""
         self._of_thread.in_model = False
+        self._of_thread.given = None
 
     def enter(self, layer: object) -> bool:
         """Tell that a layer is called; return whether it is the first of its pass.
@@ -131,12 +164,17 @@ class SharedSubgraphs:
     def _attached(
         self, edge_index: Tensor, num_nodes: int, training: bool
     ) -> RootedSubgraphs | None:
-        """Return the subgraphs attached to `edge_index`, if they can be used as is.
+        """Return subgraphs that were handed in or attached, if they can be used as is.
 
         In training, these are a sample of SubgraphDrop or, without SubgraphDrop, any
         subgraphs. In evaluation, these are all subgraphs of an extractor that is not
         random. Arguments as in `get`.
         """
+        given = self._of_thread.given
+        if given is not None:
+            whole = not isinstance(given, SampledSubgraphs)
+            dropped = training and self.drop is not None and whole
+            return None if dropped else given
         found = attached_to(edge_index, num_nodes)
         if found is None or not self._is_mine(found.extractor):
             return None
@@ -161,20 +199,27 @@ class SharedSubgraphs:
     def _all_of(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the subgraphs that do not change from one forward pass to the next."""
         if graph.full is None:
+            graph.full = self._given_whole(edge_index, graph.num_nodes)
+        if graph.full is None:
             generator = None
             if self.extractor.random:
                 generator = torch.Generator(edge_index.device).manual_seed(0)
-            found = attached_to(edge_index, graph.num_nodes)
-            if (
-                found is not None
-                and not self.extractor.random
-                and not isinstance(found.subgraphs, SampledSubgraphs)
-                and same_extractor(found.extractor, self.extractor)
-            ):
-                graph.full = found.subgraphs
-            else:
-                graph.full = self._extract(graph, edge_index, generator)
+            graph.full = self._extract(graph, edge_index, generator)
         return graph.full
+
+    def _given_whole(
+        self, edge_index: Tensor, num_nodes: int
+    ) -> RootedSubgraphs | None:
+        """Return all subgraphs of the batch, if they were handed in or attached."""
+        given = self._of_thread.given
+        if given is not None:
+            return given
+        found = attached_to(edge_index, num_nodes)
+        if found is None or self.extractor.random:
+            return None
+        whole = not isinstance(found.subgraphs, SampledSubgraphs)
+        same = same_extractor(found.extractor, self.extractor)
+        return found.subgraphs if whole and same else None
 
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None

@@ -271,8 +271,12 @@ class RootedSubgraphs:
         """Raise `EdgeAttrError` unless `edge_attr` has one row or number per edge.
 
         `edge_attr` must be a tensor of shape [e, c] or [e], where e is `num_edges`. If
-        `num_edges` is None, any length is accepted.
+        `num_edges` is None, any length is accepted. Code compiled by `torch.compile`
+        is not checked.
         """
+        if torch.compiler.is_compiling():
+            # Reading the number of edges would compile the code anew for each number.
+            return
         wanted = "e" if self.num_edges is None else self.num_edges
         shape = list(edge_attr.shape) if isinstance(edge_attr, Tensor) else None
         fits = shape is not None and len(shape) in (1, 2)

@@ -50,12 +50,12 @@ class Gine(nn.Module):
         self.norm = nn.BatchNorm1d(channels)
         self.head = nn.Linear(channels, 1)
 
-    def forward(self, x, edge_index, edge_attr, batch):
+    def forward(self, x, edge_index, edge_attr, batch, graphs=None):
         h = self.start(x)
         for conv, norm in zip(self.convs, self.norms, strict=True):
             h = h + norm(conv(h, edge_index, edge_attr)).relu()
         if not self.nodes:
-            h = global_add_pool(h, batch)
+            h = global_add_pool(h, batch, graphs)
         return self.head(self.norm(h)).flatten()
 
 

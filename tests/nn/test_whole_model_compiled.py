@@ -1,0 +1,105 @@
+"""Uplifted models that are compiled or exported, with subgraphs handed in."""
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch_geometric.data import Data
+from torch_geometric.nn import GIN
+
+from gnnak import EgoNets, GraphLoader, RootedSubgraphs, SubgraphDrop, uplift
+from tests.training.own_loop.models import Gine, molecules
+
+EXTRACTOR = EgoNets(2)
+
+
+def batches() -> GraphLoader:
+    return GraphLoader(molecules(12), 3, subgraphs=EXTRACTOR)
+
+
+def arguments(batch: Data) -> tuple:
+    fields = (batch.x, batch.edge_index, batch.edge_attr, batch.batch)
+    return (*fields, batch.num_graphs)
+
+
+def test_uplifted_model_takes_subgraphs_from_the_caller(monkeypatch):
+    net = uplift(GIN(4, 8, 2), num_hops=2).double().eval()
+    graph = molecules(1)[0]
+    subgraphs = EXTRACTOR(graph.edge_index, graph.num_nodes)
+    wanted = net(graph.x, graph.edge_index)
+    net.zero_grad()
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("subgraphs were extracted")
+
+    monkeypatch.setattr(EgoNets, "__call__", refuse)
+    # Other edges than before, so that nothing is in the cache.
+    edges = graph.edge_index.flip(1)
+    given = net(graph.x, edges, subgraphs=subgraphs)
+    torch.testing.assert_close(given, wanted)
+    with pytest.raises(AssertionError, match="extracted"):
+        net(graph.x, edges)
+
+
+def test_uplifted_model_samples_from_subgraphs_of_the_caller():
+    drop = SubgraphDrop("random", 1)
+    net = uplift(GIN(4, 8, 1), num_hops=2, drop=drop).double()
+    batch = next(iter(batches()))
+    torch.manual_seed(0)
+    wanted = net(batch.x, batch.edge_index.clone())
+    torch.manual_seed(0)
+    subgraphs = EXTRACTOR(batch.edge_index, batch.num_nodes)
+    found = net(batch.x, batch.edge_index.clone(), subgraphs=subgraphs)
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+def test_uplifted_model_compiles_once_for_batches_of_all_sizes(training):
+    net = uplift(Gine(), num_hops=2).double().train(training)
+    counter = CompileCounterWithBackend("eager")
+    compiled = torch.compile(net, fullgraph=True, dynamic=True, backend=counter)
+    sizes = set()
+    for batch in batches():
+        given = arguments(batch)
+        found = compiled(*given, subgraphs=batch.subgraphs)
+        torch.testing.assert_close(found, net(*given, subgraphs=batch.subgraphs))
+        sizes.add((batch.num_nodes, batch.subgraphs.num_copies))
+    assert len(sizes) == 4
+    assert counter.frame_count == 1
+
+
+class Deployed(nn.Module):
+    """An uplifted model whose arguments are tensors alone."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, edge_index, edge_attr, batch, ptr, *fields):
+        subgraphs = RootedSubgraphs(*fields)
+        given = (x, edge_index, edge_attr, batch, ptr.numel() - 1)
+        return self.net(*given, subgraphs=subgraphs)
+
+
+@pytest.mark.heavy
+def test_uplifted_model_exports_with_sizes_that_vary():
+    net = uplift(Gine(), num_hops=2).double().eval()
+
+    def tensors(batch: Data) -> tuple:
+        s = batch.subgraphs
+        fields = (s.root, s.node, s.subgraph, s.hop, s.edge_index, s.edge)
+        graph = (batch.x, batch.edge_index, batch.edge_attr, batch.batch, batch.ptr)
+        return (*graph, *fields)
+
+    first, *rest = batches()
+    auto = torch.export.Dim.AUTO
+    along = [
+        {1 if t.dim() == 2 and t.size(0) == 2 else 0: auto} for t in tensors(first)
+    ]
+    shapes = (*along[:5], tuple(along[5:]))
+    exported = torch.export.export(
+        Deployed(net), tensors(first), dynamic_shapes=shapes
+    ).module()
+    for batch in rest:
+        torch.testing.assert_close(exported(*tensors(batch)), net(*arguments(batch)))
