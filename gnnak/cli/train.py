@@ -146,11 +146,13 @@ def _print(records: list[Record], model: str, as_json: bool) -> None:
         table.add_row(
             f"{model}, seed {record['seed']}{fold}",
             f"{scores['validation']:.4f}",
-            f"{scores['test']:.4f}",
+            "undefined" if scores["test"] is None else f"{scores['test']:.4f}",
             f"{record['best_epoch'] + 1} of {record['epochs']}",
             f"{_per_epoch(seconds):.2f}",
         )
     Console().print(table)
+    for reason in {r["undefined"]["test"]: 0 for r in records if "undefined" in r}:
+        typer.echo(f"test {metric} is undefined: {reason}.")
 
 
 def _per_epoch(seconds: dict[str, Any]) -> float:

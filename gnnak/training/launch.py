@@ -16,6 +16,7 @@ from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, TrainingError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import (
@@ -24,7 +25,7 @@ from gnnak.training.records.results import (
     check_appendable,
     read_records,
 )
-from gnnak.training.run import run
+from gnnak.training.run import run_reserved
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,10 @@ def run_experiment(
             if each.hash() in finished and not (folder / "last.ckpt").exists():
                 records.append(finished[each.hash()])
                 continue
-            record = run(each, dataset, folder, machine, resume, console)
-            record = {"experiment": experiment} | record
-            _append(record, places.records, folder / "last.ckpt")
+            with reserved(folder):
+                record = run_reserved(each, dataset, folder, machine, resume, console)
+                record = {"experiment": experiment} | record
+                _append(record, places.records, folder / "last.ckpt")
             records.append(record)
     return records
 

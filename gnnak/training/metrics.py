@@ -54,8 +54,13 @@ class ColumnMean(Metric):
         self.answers.append(answers)
 
     def compute(self) -> Tensor:
-        """Return the metric averaged over columns; NaN if no column has both labels."""
+        """Return the metric averaged over columns.
+
+        The result is NaN if no column has both labels, or if a logit is NaN.
+        """
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        if scores.isnan().any():
+            return torch.tensor(torch.nan)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
             known = ~answer.isnan()
@@ -87,3 +92,24 @@ def make_metric(info: DatasetInfo) -> Metric:
     if info.metric == "roc-auc":
         return ColumnMean(lambda scores, answers: binary_auroc(scores, answers))
     return ColumnMean(lambda scores, answers: binary_average_precision(scores, answers))
+
+
+def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
+    """Say why the score of some graphs is not a finite number.
+
+    Args:
+        metric: The metric, with the batches of these graphs.
+        name: The name of the metric.
+        part: The part of the data set to which the graphs belong.
+        score: The score: NaN or infinite.
+    """
+    if isinstance(metric, ColumnMean) and not any(
+        scores.isnan().any() for scores in metric.scores
+    ):
+        return (
+            f"{name} needs graphs of both classes, but no label of the {part} graphs "
+            "has both"
+        )
+    if name == "log10-mse" and score < 0:
+        return f"the error on the {part} graphs is 0, whose logarithm is infinite"
+    return f"outputs or targets of the {part} graphs are not finite numbers"

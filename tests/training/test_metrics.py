@@ -5,7 +5,7 @@ import torch
 
 from gnnak.datasets.record import DatasetInfo
 from gnnak.nn.features import Categorical
-from gnnak.training.metrics import make_metric
+from gnnak.training.metrics import make_metric, why_undefined
 
 
 def info(task, metric, outputs):
@@ -81,3 +81,27 @@ def test_average_precision_by_hand():
 
 def test_roc_auc_without_both_answers_is_not_a_number():
     assert math.isnan(score(info("multilabel", "roc-auc", 1), ([[1.0]], [[1.0]])))
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "target", "told"),
+    [
+        ("roc-auc", 0.5, 1.0, "needs graphs of both classes, but no label of the test"),
+        ("average-precision", 0.5, 0.0, "needs graphs of both classes"),
+        ("roc-auc", math.nan, 1.0, "outputs or targets of the test graphs are not"),
+        ("mae", math.nan, 1.0, "outputs or targets of the test graphs are not finite"),
+        ("log10-mse", 1.0, 1.0, "the error on the test graphs is 0, whose logarithm"),
+    ],
+)
+def test_why_undefined_says_what_is_missing(metric, output, target, told):
+    kind = "regression" if metric in ("mae", "log10-mse") else "multilabel"
+    made = make_metric(info(kind, metric, 1))
+    made.update(torch.tensor([[output], [output]]), torch.tensor([[target], [target]]))
+    found = float(made.compute())
+    assert not math.isfinite(found)
+    assert told in why_undefined(made, metric, "test", found)
+
+
+def test_column_mean_is_undefined_if_an_output_is_nan():
+    outputs, targets = [[0.5], [math.nan]], [[0.0], [1.0]]
+    assert math.isnan(score(info("multilabel", "roc-auc", 1), (outputs, targets)))

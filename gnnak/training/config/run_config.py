@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
-from gnnak.models.options import ModelOptions
+from gnnak.models.options import FamilyOptions, ModelOptions
 from gnnak.typing import check_choice, check_count
 
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
@@ -18,9 +19,14 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
-ADDED = ("model.family",)
-"""Options that were added after records of runs had been written. An option of these
-that has its default value is left out of hashes, so that older records keep theirs."""
+ADDED = {
+    "train.recalibrate": False,
+    "model.subgraphs.copy_limit": None,
+    "model.family": asdict(FamilyOptions()),
+}
+"""Options that were added after records of runs had been written, with their defaults.
+An option of these that has its default value is left out of hashes, so that older
+records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -73,6 +79,9 @@ class TrainConfig:
     precision: Precision = "32"
     """Floating-point precision: `32` (float32), `64` (float64), or automatic mixed
     precision with `bf16` (bfloat16) or `16` (float16)."""
+    recalibrate: bool = False
+    """Whether the statistics of batch norms are recomputed from all training graphs
+    before each evaluation; False = moving averages over the last training steps."""
     seed: int = 0
     """Seed of all randomness in training: initial weights, order of graphs, dropout
     and the subgraphs that SubgraphDrop samples."""
@@ -89,9 +98,9 @@ class TrainConfig:
         _check_positive("train.learning_rate", self.learning_rate)
         if self.clip is not None:
             _check_positive("train.clip", self.clip)
-        if not self.weight_decay >= 0:
+        if not 0 <= self.weight_decay < math.inf:
             raise OptionError(
-                f"train.weight_decay is {self.weight_decay}; give 0 or more."
+                f"train.weight_decay is {self.weight_decay}; give 0 or more, finite."
             )
 
 
@@ -136,11 +145,14 @@ class RunConfig:
         return self._digest(PER_RUN + also_without)
 
     def _digest(self, without: tuple[str, ...]) -> str:
-        options, defaults = self.to_dict(), RunConfig().to_dict()
-        for key in without + ADDED:
-            part, name = key.split(".")
-            if key in without or options[part][name] == defaults[part][name]:
-                del options[part][name]
+        options = self.to_dict()
+        for key, default in ADDED.items():
+            part, name = _part_and_name(options, key)
+            if name in part and part[name] == default:
+                del part[name]
+        for key in without:
+            part, name = _part_and_name(options, key)
+            part.pop(name, None)
         subgraphs = options["model"]["subgraphs"]
         if "kind" in subgraphs:
             # A run that names the published kind of subgraphs is the same run.
@@ -150,11 +162,19 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """Return the nested dict that contains the option `key`, and its name there."""
+    *path, name = key.split(".")
+    for part in path:
+        options = options[part]
+    return options, name
+
+
 def _check_seed(name: str, value: int) -> None:
     if check_count(name, value) >= SEEDS:
         raise OptionError(f"{name} is {value}; give a whole number below 2^63.")
 
 
 def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise OptionError(f"{name} is {value}; give a number greater than 0.")
+    if not 0 < value < math.inf:
+        raise OptionError(f"{name} is {value}; give a finite number greater than 0.")
