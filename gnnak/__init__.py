@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from gnnak.errors import GnnakError
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
-    from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.subgraphs import (
+        EgoNets,
+        NodeDeletion,
+        RandomWalks,
+        RootedSubgraphs,
+        WholeGraphs,
+    )
 
 __version__ = "0.1.0"
 
@@ -27,9 +33,11 @@ __all__ = [
     "EgoNets",
     "GnnakError",
     "LayerOptions",
+    "NodeDeletion",
     "RandomWalks",
     "RootedSubgraphs",
     "SubgraphDrop",
+    "WholeGraphs",
     "uplift",
     "wl",
 ]
@@ -50,7 +58,13 @@ _HOMES = {
     "gnnak.errors": ("GnnakError",),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
-    "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
+    "gnnak.subgraphs": (
+        "EgoNets",
+        "NodeDeletion",
+        "RandomWalks",
+        "RootedSubgraphs",
+        "WholeGraphs",
+    ),
 }
 
 

@@ -116,13 +116,13 @@ def test_family_networks_recompute_activations(name):
 
 
 def test_build_model_answers_wrong_family_options_in_one_sentence():
-    with pytest.raises(OptionError, match="pair encoding in model.family.pairs is 'x'"):
+    with pytest.raises(OptionError, match=r"in model.family.pairs is 'x'"):
         FamilyOptions(pairs=("x",))
     with pytest.raises(OptionError, match="khop reads no encodings"):
         small_network("khop-gin", family=FamilyOptions(pairs=("mark",)))
     with pytest.raises(OptionError, match=r"after one of khop, ego, .*sswl\+-gin"):
         build_model("swl-gin", ATOMS, BONDS, 1)
-    with pytest.raises(OptionError, match="did you mean 'sswl.?-gin'"):
+    with pytest.raises(OptionError, match=r"did you mean 'sswl.?-gin'"):
         build_model("sswl++-gin", ATOMS, BONDS, 1)
     with pytest.raises(OptionError, match="kind is 'stars'; use one of: egonets"):
         SubgraphOptions(kind="stars")
