@@ -1,12 +1,14 @@
 import pytest
 import torch
 
+from gnnak.errors import SubgraphError
 from gnnak.subgraphs import (
     EgoNets,
     NodeDeletion,
     RandomWalks,
     WholeGraphs,
     across_edges,
+    across_whole,
 )
 from gnnak.testing import small_graphs
 
@@ -33,11 +35,19 @@ def test_across_edges_join_the_copies_of_a_node_at_adjacent_roots(name, extracto
 
 
 @pytest.mark.parametrize("name", small_graphs())
-def test_across_edges_of_whole_graphs_are_transposed_edge_copies(name):
+def test_across_whole_finds_the_same_edges(name):
     data = small_graphs()[name]
-    size = data.num_nodes
-    subgraphs = WholeGraphs()(data.edge_index, size)
-    swapped = subgraphs.node * size + subgraphs.subgraph
-    wanted = {(*pair,) for pair in swapped[subgraphs.edge_index].t().tolist()}
-    found = across_edges(subgraphs, data.edge_index).edge_index.t().tolist()
-    assert {(*pair,) for pair in found} == wanted
+    given = WholeGraphs()(data.edge_index, data.num_nodes), data.edge_index
+    found = [
+        sorted(zip(*one.edge_index.tolist(), one.edge.tolist(), strict=True))
+        for one in (across_whole(*given), across_edges(*given))
+    ]
+    assert found[0] == found[1]
+
+
+def test_across_whole_refuses_other_subgraphs():
+    star = small_graphs()["star"]
+    for extractor in (NodeDeletion(), EgoNets(1)):
+        subgraphs = extractor(star.edge_index, star.num_nodes)
+        with pytest.raises(SubgraphError, match="built for whole graphs, but got"):
+            across_whole(subgraphs, star.edge_index)

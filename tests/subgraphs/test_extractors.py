@@ -92,7 +92,7 @@ def test_uplift_refuses_extractors_that_read_the_batch():
 
 
 def test_network_extracts_anew_if_only_the_batch_differs():
-    net = small_network("sswl-gin").eval()
+    net = small_network("sswl-gin", subgraphs=WholeGraphs()).eval()
     data = molecule_batch()
     apart = net(data.x, data.edge_index, data.edge_attr, data.batch)
     joined = net(data.x, data.edge_index, data.edge_attr)
