@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from gnnak.loading import Budget, GraphLoader
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
-    from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.subgraphs import (
+        EgoNets,
+        NodeDeletion,
+        RandomWalks,
+        RootedSubgraphs,
+        WholeGraphs,
+    )
     from gnnak.training.own import train
     from gnnak.training.own_loop.training_step import TrainingStep
     from gnnak.training.trained import load
@@ -33,10 +39,12 @@ __all__ = [
     "GnnakError",
     "GraphLoader",
     "LayerOptions",
+    "NodeDeletion",
     "RandomWalks",
     "RootedSubgraphs",
     "SubgraphDrop",
     "TrainingStep",
+    "WholeGraphs",
     "load",
     "train",
     "uplift",
@@ -61,7 +69,13 @@ _HOMES = {
     "gnnak.loading": ("Budget", "GraphLoader"),
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
-    "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
+    "gnnak.subgraphs": (
+        "EgoNets",
+        "NodeDeletion",
+        "RandomWalks",
+        "RootedSubgraphs",
+        "WholeGraphs",
+    ),
     "gnnak.training.own_loop.training_step": ("TrainingStep",),
     "gnnak.training.own": ("train",),
     "gnnak.training.trained": ("load",),

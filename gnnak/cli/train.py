@@ -64,7 +64,7 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="gin, gcn, pna*, ppgn, ...; suffixes: -ak, -ak+, -ak+-s.",
+            help="gin, gcn, pna*, ...; suffixes: -ak, -ak+, -ak+-s; or sswl+-gin, ...",
             show_default="gin-ak+",
         ),
     ] = None,

@@ -55,7 +55,7 @@ def family_network(
     pairs = member.pairs if family.pairs is None else family.pairs
     start = PairEncoder(pairs, width, family.max_distance, family.num_steps)
     extractor = extractor_of(member, options)
-    gnn = member.build(Parts(options, conv, start, extractor.max_hops))
+    gnn = member.build(Parts(options, conv, start, extractor))
     head = nn.Sequential(
         nn.Dropout(options.dropout),
         nn.Linear(gnn.out_channels, 2 * width),

@@ -22,6 +22,8 @@ from gnnak.nn.family import (
     sun_gnn,
 )
 from gnnak.nn.pairs import PairEncoder
+from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.whole import WholeGraphs
 from gnnak.typing import PairEncoding, Reduce
 
 
@@ -35,8 +37,8 @@ class Parts:
     """Builds a conv of the base GNN, with new weights and its own edge encoder."""
     start: PairEncoder
     """Computes the initial states from node states and encodings of (root, node)."""
-    max_hops: int
-    """The largest distance of a node to the root of its subgraph."""
+    extractor: Extractor
+    """Extracts the rooted subgraphs."""
 
     @property
     def width(self) -> int:
@@ -76,7 +78,8 @@ def _sun(parts: Parts) -> SubgraphGNN:
 
 def _sswl(parts: Parts, layer: type[SSWLLayer] = SSWLLayer) -> SubgraphGNN:
     family, width = parts.options.family, parts.width
-    layers = [layer(*pair, width) for pair in parts.pairs()]
+    whole = isinstance(parts.extractor, WholeGraphs)
+    layers = [layer(*pair, width, whole) for pair in parts.pairs()]
     return sswl_gnn(parts.start, layers, width, family.reduce or "sum", family.order)
 
 
@@ -93,7 +96,7 @@ def _id_fast(parts: Parts) -> SubgraphGNN:
 
 
 def _khop(parts: Parts) -> SubgraphGNN:
-    hops, count = parts.max_hops, parts.options.num_layers
+    hops, count = parts.extractor.max_hops, parts.options.num_layers
     layers = [KHopLayer(parts.width, hops) for _ in range(count)]
     return khop_gnn(layers, parts.width)
 

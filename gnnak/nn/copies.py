@@ -18,7 +18,7 @@ from torch import Tensor
 from gnnak.backend import operation
 from gnnak.nn.padding import on_copies
 from gnnak.nn.segment import segment_reduce
-from gnnak.subgraphs.across import across_edges
+from gnnak.subgraphs.across import across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce
 
@@ -208,6 +208,7 @@ def across(
     subgraphs: RootedSubgraphs,
     edge_index: Tensor,
     edge_attr: Tensor | None,
+    whole: bool = False,
 ) -> Tensor:
     r"""Pass messages across subgraphs, $z_{i|j'}$ to $z_{i|j}$, for $j' \to j$.
 
@@ -220,11 +221,14 @@ def across(
         edge_index: Directed edges of the graph, [2, e].
         edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
             are none.
+        whole: Whether the subgraphs are whole graphs; this is faster, see
+            `across_whole`.
 
     Returns:
         New states of the node copies (nodes as they occur in one subgraph), [m, c].
     """
-    links = across_edges(subgraphs, edge_index)
+    find = across_whole if whole else across_edges
+    links = find(subgraphs, edge_index)
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)

@@ -1,6 +1,6 @@
 """Extract rooted subgraphs from graphs: egonets, random walks, whole graphs."""
 
-from gnnak.subgraphs.across import AcrossEdges, across_edges
+from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.egonets import EgoNets, egonets
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.from_pyg import rooted_from_pyg
@@ -26,6 +26,7 @@ __all__ = [
     "RootedSubgraphs",
     "WholeGraphs",
     "across_edges",
+    "across_whole",
     "egonets",
     "extract",
     "masked_egonets",

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.errors import SubgraphError
 from gnnak.graphs.adjacency import incoming
-from gnnak.graphs.ragged import ragged_ranges
+from gnnak.graphs.ragged import counts_of, ragged_ranges
 from gnnak.subgraphs.induce import find_sorted
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -46,6 +47,49 @@ def across_edges(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
             [0, 1, 2, 3]]), edge=tensor([1, 1, 0, 0]))
     """
     return subgraphs.once("across", lambda: _find(subgraphs, edge_index))
+
+
+def across_whole(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    r"""Find all edges across whole graphs, without synchronising with a GPU.
+
+    In whole graphs, the pair $(u, v)$ of root and node has a transposed pair $(v, u)$,
+    and transposing both ends of the edge $(v, u') \to (v, u)$ inside the subgraph of
+    $v$ gives the edge $(u', v) \to (u, v)$ across subgraphs. The result has the edges
+    of `across_edges` in another order. Padding rows are allowed. Cached after first
+    use.
+
+    Args:
+        subgraphs: The result of `WholeGraphs`.
+        edge_index: Directed edges of the graph, [2, e].
+
+    Raises:
+        SubgraphError: If the subgraphs are not whole graphs; not checked on a GPU.
+    """
+    return subgraphs.once("across whole", lambda: _transpose(subgraphs, edge_index))
+
+
+def _transpose(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
+    size, device = subgraphs.known_num_nodes, subgraphs.device
+    number = torch.arange(subgraphs.num_subgraphs, device=device)
+    rooted_at = number.new_zeros(size).index_copy(0, subgraphs.root, number)
+    root = subgraphs.root.index_select(0, subgraphs.subgraph)
+    key = subgraphs.subgraph * size + subgraphs.node
+    query = rooted_at.index_select(0, subgraphs.node) * size + root
+    # Padding rows come last and have larger keys than all other rows.
+    swapped, found = find_sorted(key, query)
+    if subgraphs.real is not None:
+        row = torch.arange(subgraphs.num_copies, device=device)
+        last = subgraphs.num_copies - 1
+        swapped = torch.where(row < subgraphs.real.copies, swapped, last)
+    elif device.type == "cpu":
+        in_degree = counts_of(edge_index[1], size)
+        wanted = int(in_degree.index_select(0, root).sum())
+        if not bool(found.all()) or wanted != subgraphs.num_edge_copies:
+            raise SubgraphError(
+                "this layer was built for whole graphs, but got other subgraphs; give "
+                "the result of gnnak.WholeGraphs, or build the layer with whole=False."
+            )
+    return AcrossEdges(swapped[subgraphs.edge_index], subgraphs.edge)
 
 
 def _find(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:

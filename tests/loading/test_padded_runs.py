@@ -1,5 +1,7 @@
 """Whole runs whose batches are padded, against the same runs without padding."""
 
+from itertools import product
+
 import pytest
 
 from gnnak.loading.items import Item
@@ -9,8 +11,16 @@ from gnnak.training.run import run
 from tests.training.small import edge_counts, small_config, triangles, well_joined
 
 
-@pytest.mark.parametrize("make", [edge_counts, well_joined])
-@pytest.mark.parametrize("model", ["gin-ak+", "gin-ak+-s", "gin"])
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [
+        *product(["gin-ak+", "gin-ak+-s", "gin"], [edge_counts, well_joined]),
+        *(
+            pytest.param(f"{name}-gin", edge_counts, marks=pytest.mark.heavy)
+            for name in ("ds", "dss", "sun", "id", "ego", "sswl+")
+        ),
+    ],
+)
 def test_padded_run_equals_the_run_without_padding(model, make, tmp_path, monkeypatch):
     data = make()
     config = small_config(

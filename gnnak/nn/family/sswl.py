@@ -30,13 +30,19 @@ class SSWLLayer(nn.Module):
         conv: The GNN that runs inside each rooted subgraph.
         across: The GNN that runs across the subgraphs of adjacent roots.
         channels: Width of the states.
+        whole: Whether the subgraphs will always be whole graphs (`WholeGraphs`); the
+            edges across subgraphs are then found faster. False = any subgraphs.
     """
 
-    synchronises = True
-    """The edges across subgraphs are counted, which synchronises with a GPU."""
-
-    def __init__(self, conv: nn.Module, across: nn.Module, channels: int) -> None:
+    def __init__(
+        self,
+        conv: nn.Module,
+        across: nn.Module,
+        channels: int,
+        whole: bool = False,
+    ) -> None:
         super().__init__()
+        self.whole = whole
         self.conv = as_conv(conv, channels)
         self.across = as_conv(across, channels)
         self.norm = BatchNorm(channels)
@@ -60,7 +66,13 @@ class SSWLLayer(nn.Module):
     ) -> Tensor:
         """Return the terms of the layer's sum, before BatchNorm, [m, c]."""
         own = inside(self.conv, h, subgraphs, edge_attr)
-        return own + across(self.across, h, subgraphs, edge_index, edge_attr)
+        given = (h, subgraphs, edge_index, edge_attr)
+        return own + across(self.across, *given, whole=self.whole)
+
+    @property
+    def synchronises(self) -> bool:
+        """Whether edges across subgraphs are counted, which synchronises with a GPU."""
+        return not self.whole
 
 
 def sswl_gnn(

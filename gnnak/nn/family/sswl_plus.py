@@ -26,10 +26,17 @@ class SSWLPlusLayer(SSWLLayer):
         conv: The GNN that runs inside each rooted subgraph.
         across: The GNN that runs across the subgraphs of adjacent roots.
         channels: Width of the states.
+        whole: Whether the subgraphs will always be whole graphs; see `SSWLLayer`.
     """
 
-    def __init__(self, conv: nn.Module, across: nn.Module, channels: int) -> None:
-        super().__init__(conv, across, channels)
+    def __init__(
+        self,
+        conv: nn.Module,
+        across: nn.Module,
+        channels: int,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(conv, across, channels, whole)
         self.eps = nn.Parameter(torch.zeros(()))
         self.mlp = mlp([channels, channels, channels])
 

@@ -64,3 +64,24 @@ def test_machine_captures_gcn_where_it_is_fused(options, captures, monkeypatch):
     assert is_captured_by(Machine(), config) is captures
     monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: False)
     assert not is_captured_by(Machine(), config)
+
+
+@pytest.mark.parametrize(
+    ("options", "captures"),
+    [
+        ({"model__name": "dss-gin"}, True),
+        ({"model__name": "sun-gin"}, True),
+        ({"model__name": "sswl+-gin"}, True),
+        ({"model__name": "sswl+-gin", "model__subgraphs__kind": "egonets"}, False),
+        ({"model__name": "nested-gin"}, False),
+        ({"model__name": "nested-gin", "model__family__pairs": ["distance"]}, True),
+        ({"model__name": "khop-gin"}, False),
+        ({"model__name": "dss-gat"}, False),
+    ],
+)
+def test_machine_captures_subgraph_gnns_that_do_not_synchronise(
+    options, captures, monkeypatch
+):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    assert is_captured_by(Machine(), small_config(**options)) is captures

@@ -1,0 +1,101 @@
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+
+from gnnak import EgoNets, uplift
+from gnnak.errors import OptionError, SubgraphError
+from gnnak.subgraphs import (
+    Extractor,
+    MaskedEgoNets,
+    NodeDeletion,
+    RandomWalks,
+    WholeGraphs,
+    extract,
+)
+from gnnak.testing import small_graphs
+from tests.models.zoo import molecule_batch, small_network
+
+PATH = small_graphs()["path"].edge_index
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A user's extractor that changes some fields of egonets."""
+
+    changes: tuple = ()
+    random = False
+    max_hops = 1
+
+    def __call__(self, edge_index, num_nodes, generator=None):
+        found = EgoNets(1)(edge_index, num_nodes)
+        return replace(found, **dict(self.changes))
+
+
+def test_extractor_is_an_open_protocol():
+    built_in = [EgoNets(1), RandomWalks(), WholeGraphs(), NodeDeletion()]
+    for extractor in [*built_in, MaskedEgoNets(2), Broken()]:
+        assert isinstance(extractor, Extractor)
+    assert not isinstance(2, Extractor)
+
+
+def test_network_and_uplift_take_a_users_extractor():
+    data = molecule_batch()
+    own = small_network("gin-ak+", subgraphs=Broken()).eval()
+    wanted = small_network("gin-ak+", subgraphs=EgoNets(1)).eval()
+    assert torch.equal(own(data), wanted(data))
+    from torch_geometric.nn import GIN
+
+    net = uplift(GIN(4, 4, 1), Broken())
+    assert net(torch.rand(3, 4), PATH).shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        (
+            {"hop": torch.zeros(7).long()},
+            "Broken broke a rule: hop is not the distance",
+        ),
+        ({"num_nodes": None}, "num_nodes=None for a graph of 3 nodes"),
+        ({"root": torch.tensor([0, 1])}, "returned 2 subgraphs"),
+        ({"edge": torch.zeros(8).long()}, "broke a rule: an edge copy does not have"),
+    ],
+)
+def test_extract_names_the_rule_that_a_users_extractor_breaks(changes, wanted):
+    with pytest.raises(SubgraphError, match=wanted):
+        extract(Broken(tuple(changes.items())), PATH, 3)
+
+
+def test_extract_refuses_what_is_no_record():
+    class Nothing(Broken):
+        def __call__(self, edge_index, num_nodes, generator=None):
+            return edge_index
+
+    with pytest.raises(SubgraphError, match="Nothing returned a Tensor"):
+        extract(Nothing(), PATH, 3)
+
+
+def test_extract_passes_the_batch_on_to_extractors_that_read_it():
+    batch = torch.tensor([0, 0, 1])
+    edge_index = PATH[:, :2]
+    assert extract(WholeGraphs(), edge_index, 3, batch=batch).num_copies == 5
+    assert extract(WholeGraphs(), edge_index, 3).num_copies == 9
+    assert extract(EgoNets(1), edge_index, 3, batch=batch).num_copies == 5
+
+
+def test_uplift_refuses_extractors_that_read_the_batch():
+    from torch_geometric.nn import GIN
+
+    with pytest.raises(OptionError, match="do not know which nodes are in one graph"):
+        uplift(GIN(4, 4, 1), WholeGraphs())
+
+
+def test_network_extracts_anew_if_only_the_batch_differs():
+    net = small_network("sswl-gin", subgraphs=WholeGraphs()).eval()
+    data = molecule_batch()
+    apart = net(data.x, data.edge_index, data.edge_attr, data.batch)
+    joined = net(data.x, data.edge_index, data.edge_attr)
+    assert apart.shape == (data.num_graphs, 3)
+    assert joined.shape == (1, 3)
+    assert torch.equal(net(data.x, data.edge_index, data.edge_attr, data.batch), apart)
