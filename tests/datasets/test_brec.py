@@ -55,5 +55,5 @@ def test_load_brec_says_what_is_wrong_with_a_file(tmp_path, no_data):
     with pytest.raises(FileFormatError, match="is not an npz file of BREC"):
         load_brec(tmp_path)
     np.savez(tmp_path / FILE_NAME, g6_basic=np.full((60, 2), b"A_"))
-    with pytest.raises(FileFormatError, match="lacks a group: .*g6_regular"):
+    with pytest.raises(FileFormatError, match=r"lacks a group: .*g6_regular"):
         load_brec(tmp_path)
