@@ -5,6 +5,7 @@ import typer
 from gnnak import __version__
 from gnnak.cli import (
     bench,
+    brec,
     datasets,
     demo,
     evaluate,
@@ -64,6 +65,7 @@ app.command(name="predict", epilog=predict.EXAMPLES)(predict.predict)
 app.command(name="table", epilog=table.EXAMPLES)(table.table)
 app.command(name="report", epilog=report.EXAMPLES)(report.report)
 app.command(name="bench", epilog=bench.EXAMPLES)(bench.bench)
+app.command(name="brec", epilog=brec.EXAMPLES)(brec.brec)
 app.command(name="extract", epilog=extract.EXAMPLES)(extract.extract)
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(wl.app, name="wl")

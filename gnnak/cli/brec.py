@@ -1,0 +1,94 @@
+"""`gnnak brec`: count the pairs of BREC that a trained network distinguishes."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gnnak.cli.choices import BREC_GROUPS
+from gnnak.cli.options import AcceleratorOption, DataDir, Json, ResultsFolder
+from gnnak.training.processes.stopping import stoppable_at_once
+from gnnak.typing import check_choice
+
+EXAMPLES = """
+Examples:
+
+    gnnak brec --model gin-ak+
+
+    gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200
+
+    gnnak brec --model ppgn --group basic --no-ceiling --json
+"""
+RESULTS = "brec.jsonl"
+"""Name of the file in the results folder that the record is appended to."""
+
+
+def brec(
+    model: Annotated[str, typer.Option(help="Name of the network.")] = "gin-ak+",
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help=f"May be repeated. One of: {', '.join(BREC_GROUPS)}."),
+    ] = None,
+    seed: Annotated[
+        list[int] | None,
+        typer.Option(help="Seed; may be repeated.", show_default="100"),
+    ] = None,
+    num_hops: Annotated[int, typer.Option(help="Radius of the egonets.")] = 6,
+    num_layers: Annotated[int, typer.Option(help="Number of layers.")] = 4,
+    base_layers: Annotated[
+        int, typer.Option(help="Layers of the base GNN in each layer.")
+    ] = 2,
+    channels: Annotated[int, typer.Option(help="Width of the node states.")] = 32,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
+    epochs: Annotated[int, typer.Option(help="Largest number of epochs.")] = 20,
+    ceiling: Annotated[
+        bool,
+        typer.Option(
+            help="Also count, exactly, the pairs that the WL test that bounds "
+            "the network distinguishes."
+        ),
+    ] = True,
+    accelerator: AcceleratorOption = "auto",
+    data_dir: DataDir = None,
+    runs: Annotated[
+        Path, typer.Option("--runs", help="Folder for results of finished pairs.")
+    ] = Path("runs/brec"),
+    results: ResultsFolder = Path("results"),
+    as_json: Json = False,
+) -> None:
+    """Train a network on each pair of BREC; count the pairs that it distinguishes.
+
+    BREC has 400 pairs of graphs in seven groups; the file brec.npz must be in the data
+    folder. For each pair, a new network is trained on 32 relabellings of both graphs.
+    A paired test then compares the embeddings, in two variants: as in BREC's released
+    code, and with the factor 32 that belongs to its threshold.
+
+    A stopped run continues where it stopped if it is started again with the same
+    options. The record is appended to brec.jsonl in the results folder.
+    """
+    for name in group or ():
+        check_choice("--group", name, BREC_GROUPS)
+    check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
+    with stoppable_at_once():
+        from gnnak.cli.brec_run import count, table
+        from gnnak.datasets.brec import load_brec
+        from gnnak.training.brec.trial import TrialOptions
+        from gnnak.training.records.results import append_record, check_appendable
+
+    options = TrialOptions(
+        model, num_hops, num_layers, base_layers, channels, lr, epochs
+    )
+    pairs = load_brec(data_dir)
+    pairs = {name: pairs[name] for name in group or pairs}
+    check_appendable(results / RESULTS)
+    record = count(pairs, options, seed or [100], accelerator, runs, ceiling)
+    append_record(results / RESULTS, record)
+    if as_json:
+        typer.echo(json.dumps(record))
+        return
+    console = Console(highlight=False)
+    console.print(table(record))
+    for line in record["notes"]:
+        console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,131 @@
+"""The work of `gnnak brec`: train on all pairs, count the ceiling, build the table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from gnnak.datasets.brec import Pair
+from gnnak.errors import OptionError
+from gnnak.models.factory import parse_name
+from gnnak.training.brec import run
+from gnnak.training.brec.trial import TrialOptions
+from gnnak.training.records.results import Record, environment
+from gnnak.wl.brec import run_brec
+from gnnak.wl.lab import Contender
+from gnnak.wl.networks import BOUNDS, bound_of
+
+
+def count(
+    groups: Mapping[str, Sequence[Pair]],
+    options: TrialOptions,
+    seeds: Sequence[int],
+    accelerator: str,
+    folder: Path,
+    ceiling: bool,
+) -> Record:
+    """Run BREC with a progress bar and return its record.
+
+    Args:
+        groups: The pairs of each group.
+        options: Options of the network and of its training.
+        seeds: The seeds.
+        accelerator: `auto`, `cpu` or `gpu`.
+        folder: Where the results of finished pairs are stored.
+        ceiling: Whether to count also the pairs that the Weisfeiler-Leman (WL) test
+            that bounds the network distinguishes.
+    """
+    parse_name(options.model)
+    device = _device(accelerator)
+    progress_file = run.Progress.of(folder, options)
+    columns = (TextColumn("{task.description:32}"), BarColumn(), TimeElapsedColumn())
+    number = sum(len(pairs) for pairs in groups.values())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True) as bar:
+        total = len(seeds) * number
+        task = bar.add_task(options.model, total=total)
+
+        def advance(group: str, seed: int) -> None:
+            bar.update(task, advance=1, description=f"seed {seed}, {group}")
+
+        found = run.run_pairs(groups, options, seeds, device, progress_file, advance)
+        bound = None
+        if ceiling and options.model in BOUNDS:
+            test = bar.add_task("ceiling", total=number)
+            bound = _ceiling(groups, options, lambda pairs: bar.advance(test, pairs))
+    record: Record = {
+        "kind": "brec",
+        "options": asdict(options),
+        "seeds": run.summary(found),
+    }
+    record |= {"ceiling": bound, "published": run.PUBLISHED} | environment(device)
+    return record | {"notes": _notes(record, ceiling)}
+
+
+def _device(accelerator: str) -> torch.device:
+    if accelerator == "gpu" and not torch.cuda.is_available():
+        raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
+    gpu = accelerator != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if gpu else "cpu")
+
+
+def _ceiling(
+    groups: Mapping[str, Sequence[Pair]],
+    options: TrialOptions,
+    advance: Callable[[int], None],
+) -> Record:
+    """Count the pairs that the WL test that bounds the network distinguishes."""
+    bound = bound_of(options.model, options.num_hops)
+    contender = Contender(bound.test, bound.options)
+    rows = list(run_brec(groups, [contender], progress=advance))
+    counts = {row.group: row.apart for row in rows}
+    missing = sum(len(row.not_run) for row in rows)
+    return {"test": contender.label, "apart": counts, "not_run": missing}
+
+
+def table(record: Record) -> Table:
+    """Return a table with one row per group, and two columns of counts per seed."""
+    built = Table("group", title=f"BREC, {record['options']['model']}")
+    built.add_column("pairs", justify="right")
+    for seed in record["seeds"]:
+        built.add_column(f"released, seed {seed}", justify="right")
+        built.add_column(f"with factor q, seed {seed}", justify="right")
+    ceiling = record["ceiling"]
+    if ceiling is not None:
+        built.add_column("ceiling", justify="right")
+    first = next(iter(record["seeds"].values()))
+    for name, found in first.items():
+        cells = [name, str(found["pairs"])]
+        for by_group in record["seeds"].values():
+            cells += [str(by_group[name][test]) for test in ("released", "corrected")]
+        if ceiling is not None:
+            apart = ceiling["apart"]
+            cells.append(str(sum(apart.values()) if name == "all" else apart[name]))
+        if name == "all":
+            built.add_section()
+        built.add_row(*cells)
+    return built
+
+
+def _notes(record: Record, ceiling: bool) -> list[str]:
+    """Return sentences about singular covariances, reliability and published counts."""
+    lines = []
+    for seed, by_group in record["seeds"].items():
+        found = by_group["all"]
+        lines.append(
+            f"Seed {seed}: {found['singular']} singular covariances; the reliability "
+            f"check failed for {found['unreliable_released']} pairs as released and "
+            f"for {found['unreliable_corrected']} with the factor q. These pairs are "
+            "not counted."
+        )
+    if record["ceiling"] is not None:
+        lines.append(f"Ceiling: exact count of {record['ceiling']['test']}.")
+    elif ceiling:
+        lines.append("No ceiling: no WL test is known to bound this network.")
+    counts = ", ".join(f"{name} {count}" for name, count in record["published"].items())
+    lines.append(f"Published, of 400 pairs: {counts}.")
+    return lines

@@ -1,0 +1,85 @@
+import networkx as nx
+import pytest
+import torch
+
+from gnnak.errors import OptionError
+from gnnak.graphs.named import four_regular_pair, rook, shrikhande, undirected
+from gnnak.training.brec.relabel import collate, relabellings
+from gnnak.training.brec.run import Progress, run_pairs, summary
+from gnnak.training.brec.trial import TrialOptions, TrialResult, run_trial
+
+CPU = torch.device("cpu")
+SMALL = TrialOptions("gin-ak+", 1, 2, 1, 8, epochs=2)
+GOOD = TrialResult(1e9, 1e9, 1.0, 0.0, False, 1, 0.1)
+
+
+def test_relabellings_are_isomorphic_and_distinct():
+    graph = four_regular_pair()[0]
+    found = relabellings(graph, 32, torch.Generator().manual_seed(0))
+    edges = {frozenset(map(tuple, ends.T.tolist())) for ends, _ in found}
+    assert len(found) == len(edges) == 32
+    first = nx.Graph(graph[0].T.tolist())
+    assert nx.vf2pp_is_isomorphic(first, nx.Graph(found[5][0].T.tolist()))
+
+
+def test_relabellings_repeat_if_the_graph_is_too_symmetric():
+    edge = undirected([(0, 1)], 2)
+    assert len(relabellings(edge, 8, torch.Generator())) == 8
+
+
+def test_collate_offsets_the_nodes_of_later_graphs():
+    edge = undirected([(0, 1)], 2)
+    batch = collate([edge, edge], CPU)
+    assert batch.edge_index.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
+    assert batch.batch.tolist() == [0, 0, 1, 1]
+
+
+def test_gin_ak_plus_distinguishes_the_4_regular_pair_and_gin_does_not():
+    found = run_trial(four_regular_pair(), SMALL, 100, CPU)
+    assert found.distinguished(corrected=False)
+    assert found.distinguished(corrected=True)
+    plain = run_trial(four_regular_pair(), TrialOptions("gin", epochs=1), 100, CPU)
+    assert not plain.distinguished(corrected=False)
+    assert not plain.distinguished(corrected=True)
+
+
+def test_gin_ak_plus_does_not_distinguish_rook_and_shrikhande():
+    found = run_trial((rook(), shrikhande()), SMALL, 100, CPU)
+    assert not found.distinguished(corrected=False)
+    assert not found.distinguished(corrected=True)
+
+
+def test_a_seed_fixes_the_trial():
+    first, second = (run_trial(four_regular_pair(), SMALL, 3, CPU) for _ in range(2))
+    assert first == second
+
+
+def test_run_pairs_resumes_finished_pairs(tmp_path, monkeypatch):
+    calls = []
+
+    def trial(pair, options, seed, device):
+        calls.append(seed)
+        return GOOD
+
+    monkeypatch.setattr("gnnak.training.brec.run.run_trial", trial)
+    groups = {"one": [four_regular_pair()] * 3}
+    progress = Progress.of(tmp_path, SMALL)
+    progress.add(7, "one", 1, GOOD)
+    found = run_pairs(groups, SMALL, [7, 8], CPU, progress)
+    assert calls == [7, 7, 8, 8, 8]
+    assert summary(found)["7"]["all"]["released"] == 3
+    run_pairs(groups, SMALL, [7, 8], CPU, progress)
+    assert len(calls) == 5
+    assert Progress.of(tmp_path, TrialOptions()).finished() == {}
+
+
+def test_unreliable_pairs_are_not_counted():
+    bad = TrialResult(1e9, 1e9, 80.0, 80.0, False, 1, 0.1)
+    assert not bad.distinguished(corrected=True)
+    counted = summary({1: {"one": [GOOD, bad]}})["1"]["all"]
+    assert (counted["released"], counted["unreliable_released"]) == (1, 1)
+
+
+def test_trial_options_are_checked():
+    with pytest.raises(OptionError, match="epochs is 0"):
+        TrialOptions(epochs=0)
