@@ -17,6 +17,7 @@ from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.training.callbacks.history import RunHistory
 from gnnak.training.callbacks.progress import ProgressLines
+from gnnak.training.callbacks.recalibrate import Recalibrate
 from gnnak.training.callbacks.signals import RestoreSignals
 from gnnak.training.callbacks.timing import Clock, Timing
 from gnnak.training.config.run_config import RunConfig
@@ -94,6 +95,8 @@ def run_reserved(
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
     history = RunHistory(folder, clock, config.train.early_stop, data_hash)
     callbacks: list[Callback] = [Timing(clock), history]
+    if config.train.recalibrate:
+        callbacks.append(Recalibrate())
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), history))
     with quiet_lightning(), matmul_precision(machine), stoppable("go on with --resume"):

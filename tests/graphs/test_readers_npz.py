@@ -193,13 +193,18 @@ def test_read_npz_foreign_zip(path):
         read_npz(path)
 
 
-def test_read_npz_header_that_promises_too_much(path):
+def save_header(path, key, kind, shape):
+    """Write an npz file with one array, of which there is only the header."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
-        header, {"descr": "<i8", "fortran_order": False, "shape": (1 << 50,)}
+        header, {"descr": kind, "fortran_order": False, "shape": shape}
     )
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("num_nodes.npy", header.getvalue())
+        archive.writestr(f"{key}.npy", header.getvalue())
+
+
+def test_read_npz_header_that_promises_too_much(path):
+    save_header(path, "num_nodes", "<i8", (1 << 50,))
     with pytest.raises(FileFormatError, match="num_nodes cannot be read"):
         read_npz(path)
 
@@ -211,6 +216,7 @@ def bomb(path, **shapes):
     return path
 
 
+@pytest.mark.heavy
 def test_read_npz_refuses_a_decompression_bomb_before_it_expands(path):
     bomb(path, x=(2**28, 1))
     assert path.stat().st_size < 300_000
@@ -229,13 +235,18 @@ def test_read_npz_refuses_a_decompression_bomb_before_it_expands(path):
         {"x": np.zeros((0, 2**40))},
         {"x": np.zeros((2**40, 0))},
         {"folds": np.zeros((2**40, 0), int)},
-        {"atom_names": np.ndarray(2**40, "<U0")},
     ],
-    ids=["no rows", "no columns", "no graphs", "empty names"],
+    ids=["no rows", "no columns", "no graphs"],
 )
 def test_read_npz_refuses_shapes_that_cost_nothing_in_the_file(path, change):
     with pytest.raises(FileFormatError, match=r"its arrays need .* GB of memory"):
         read_npz(save(path, **change))
+
+
+def test_read_npz_refuses_endlessly_many_empty_names(path):
+    save_header(path, "atom_names", "<U0", (1 << 40,))
+    with pytest.raises(FileFormatError, match=r"its arrays need .* GB of memory"):
+        read_npz(path)
 
 
 def test_read_npz_accepts_constant_columns_of_real_data(path):

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
@@ -65,3 +66,9 @@ def test_tables_show_an_undefined_score_and_say_so():
     assert cell.verdict is None
     assert json.loads(json.dumps(cell.as_dict(), allow_nan=False))["mean"] is None
     assert "undefined in 1 of 1 runs" in filled.footnotes[0][1]
+
+
+def test_recorded_runs_keep_their_hashes():
+    for record in RunRecords.read(Path("results")).records:
+        config = change(RunConfig(), record["config"])
+        assert (config.hash(), config.cell()) == (record["hash"], record["cell"])

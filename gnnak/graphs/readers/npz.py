@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
+from gnnak.graphs.readers.archive_entries import check_entries
 from gnnak.graphs.readers.archive_size import (
     BYTES_PER_NUMBER,
     check_budget,
@@ -123,6 +124,7 @@ def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     )
     if not isinstance(opened, np.lib.npyio.NpzFile):
         raise FileFormatError(f"{path} contains a single array; give an npz file.")
+    _try(f"{path}", lambda: check_entries(content))
     _try(f"{path}", lambda: check_size(content))
     arrays = {}
     for key in opened.files:

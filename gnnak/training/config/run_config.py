@@ -20,6 +20,10 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
+ADDED = {"train.recalibrate": False, "model.subgraphs.copy_limit": None}
+"""Options that were added after records of runs had been written, with their defaults.
+An option of these that has its default value is left out of hashes, so that older
+records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -75,6 +79,9 @@ class TrainConfig:
     precision: Precision = "32"
     """Floating-point precision: `32` (float32), `64` (float64), or automatic mixed
     precision with `bf16` (bfloat16) or `16` (float16)."""
+    recalibrate: bool = False
+    """Whether the statistics of batch norms are recomputed from all training graphs
+    before each evaluation; False = moving averages over the last training steps."""
     seed: int = 0
     """Seed of all randomness in training: initial weights, order of graphs, dropout
     and the subgraphs that SubgraphDrop samples."""
@@ -142,11 +149,23 @@ class RunConfig:
 
     def _digest(self, without: tuple[str, ...]) -> str:
         options = self.to_dict()
+        for key, default in ADDED.items():
+            part, name = _part_and_name(options, key)
+            if name in part and part[name] == default:
+                del part[name]
         for key in without:
-            part, name = key.split(".")
-            del options[part][name]
+            part, name = _part_and_name(options, key)
+            part.pop(name, None)
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """Return the nested dict that contains the option `key`, and its name there."""
+    *path, name = key.split(".")
+    for part in path:
+        options = options[part]
+    return options, name
 
 
 def _check_seed(name: str, value: int) -> None:

@@ -1,7 +1,7 @@
 """Locks between processes: one run per folder, one writer per file.
 
 The operating system releases these locks when the process ends, also when the process
-is killed. A lock file that remains in a folder therefore does not lock the folder.
+is killed. The lock file of a killed run therefore does not lock the folder of the run.
 """
 
 import fcntl
@@ -43,24 +43,43 @@ def reserved(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked_folder(folder: Path) -> Iterator[None]:
+    with _lock(folder) as file:
+        with suppress(OSError):  # the text is only for error messages
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # the folder of a run that began is not empty
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+
+
+def _lock(folder: Path) -> FileIO:
+    """Open and lock the lock file of a folder; create both if they do not exist."""
+    while True:
+        file = _open(folder)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with file:
+                raise TrainingError(_in_use(folder, file)) from error
+        except OSError:  # this file system has no locks
+            return file
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
+                return file
+        file.close()  # its last owner removed the file before we locked it
+
+
+def _open(folder: Path) -> FileIO:
     path = make_folder(folder) / LOCK
     try:
-        file = path.open("a+b", buffering=0)
+        return path.open("a+b", buffering=0)
     except OSError as error:
         raise FileFormatError(
             f"{path} cannot be written: {error.strerror}; choose another folder."
         ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise TrainingError(_in_use(folder, file)) from error
-        except OSError:
-            pass
-        with suppress(OSError):  # the text is only for error messages
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
-        yield
 
 
 @contextmanager

@@ -74,11 +74,25 @@ def _checked(content: Any, line: bytes = b"") -> Record:
     if not isinstance(content, dict):
         raise ValueError("is not a JSON object")
     told = content.pop(CHECKSUM, None)
-    if told is None or told == _checksum_of_bytes(line):
+    if told is None:
+        return _without_damaged_key(content)
+    if told == _checksum_of_bytes(line):
         return content
     if told != _checksum(_plain_text(content).encode()).decode():
         raise ValueError("has a wrong checksum, so a value in it has changed")
     return content
+
+
+def _without_damaged_key(content: Record) -> Record:
+    """Return a record without a checksum; remove a checksum whose key is damaged.
+
+    If the first value is the checksum of the others, its key was `checksum` before it
+    was damaged, and all other values are as they were written.
+    """
+    first = next(iter(content), "")
+    others = {key: value for key, value in content.items() if key != first}
+    expected = _checksum(_plain_text(others).encode()).decode()
+    return others if content.get(first) == expected else content
 
 
 def _checksum_of_bytes(line: bytes) -> str:

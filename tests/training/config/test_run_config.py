@@ -43,3 +43,12 @@ def test_train_config_refuses_numbers_that_are_not_finite(name, value):
         OptionError, match=rf"train\.{name} is (inf|nan); give .*finite"
     ):
         TrainConfig(**{name: value})
+
+
+def test_hash_leaves_out_added_options_at_their_default():
+    plain = RunConfig()
+    assert plain.hash() == "c10f537242f1"
+    assert change(plain, {"train.recalibrate": False}).hash() == plain.hash()
+    changed = change(plain, {"train.recalibrate": True})
+    assert changed.hash() != plain.hash()
+    assert changed.cell(("train.recalibrate",)) == plain.cell(("train.recalibrate",))

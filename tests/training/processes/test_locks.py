@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from gnnak.errors import FileFormatError, TrainingError
+from gnnak.training.processes import locks
 from gnnak.training.processes.locks import LOCK, locked_file, reserved
 from gnnak.training.run import run
 from tests.training.small import small_config, triangles
@@ -49,6 +50,31 @@ def test_reserved_is_released_at_the_end_and_after_errors(tmp_path):
         reserved(tmp_path),
     ):
         pass
+
+
+def test_reserved_leaves_no_lock_file_and_no_empty_folder(tmp_path):
+    with reserved(tmp_path / "empty"):
+        assert (tmp_path / "empty" / LOCK).exists()
+    with reserved(tmp_path / "full"):
+        (tmp_path / "full" / "config.yaml").touch()
+    assert [path.name for path in tmp_path.rglob("*")] == ["full", "config.yaml"]
+
+
+def test_reserved_does_not_trust_a_lock_file_that_was_removed(tmp_path, monkeypatch):
+    opened, real = [], locks._open
+
+    def open_late(folder):
+        file = real(folder)
+        if not opened:  # another run ends between opening and locking
+            (folder / LOCK).unlink()
+        opened.append(file)
+        return file
+
+    monkeypatch.setattr(locks, "_open", open_late)
+    with reserved(tmp_path):
+        assert len(opened) == 2
+        with pytest.raises(TrainingError, match="is in use"), reserved(tmp_path):
+            pass
 
 
 def test_reserved_locks_nothing_in_workers_and_further_machines(tmp_path, monkeypatch):

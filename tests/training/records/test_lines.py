@@ -84,3 +84,11 @@ def test_whole_records_finds_both_records_around_a_lost_line_break():
     assert whole_records(first + b"\x8a" + second) == [RECORD, {"seed": 4}]
     assert whole_records(first[:40] + second) == [{"seed": 4}]
     assert whole_records(b'{"a": 1') == []
+
+
+def test_a_damaged_key_of_the_checksum_does_not_become_part_of_the_record():
+    record = {"kind": "run", "seed": 3}
+    line = to_line(record).replace(b'"checksum"', b'"chgcksum"')
+    assert from_line(line) == record
+    assert from_line(b'{"kind": "run", "seed": 3}\n') == record
+    assert from_line(b"{}") == {}
