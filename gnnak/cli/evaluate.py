@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Plain
+from gnnak.cli.options import (
+    AcceleratorOption,
+    DataDir,
+    Json,
+    MaxCopies,
+    Modules,
+    Plain,
+)
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
@@ -24,6 +31,7 @@ def evaluate(
     checkpoint: Annotated[Path, typer.Argument(help="The best.ckpt of a run.")],
     part: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     data_dir: DataDir = None,
+    modules: Modules = None,
     accelerator: AcceleratorOption = "auto",
     max_copies: MaxCopies = None,
     plain: Plain = False,
@@ -35,6 +43,7 @@ def evaluate(
 ) -> None:
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
+        from gnnak.cli.importing import import_own
         from gnnak.graphs.readers.graph_file import PARTS
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
@@ -43,6 +52,8 @@ def evaluate(
         from gnnak.training.run import run_title
 
     check_choice("part", part, PARTS)
+    for module in modules or []:
+        import_own(module)
     machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
     found = load_checkpoint(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))

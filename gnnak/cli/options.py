@@ -57,6 +57,15 @@ Plain = Annotated[
         help="No fused kernels, no captured CUDA graphs: slower, the same results.",
     ),
 ]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Import a module with your own base GNN before the checkpoint is loaded. "
+        "May be repeated.",
+    ),
+]
 Jobs = Annotated[
     int, typer.Option(min=1, help="Number of runs in parallel on the device.")
 ]

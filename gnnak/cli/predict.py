@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gnnak.cli.options import AcceleratorOption, Json, MaxCopies, Plain
+from gnnak.cli.options import AcceleratorOption, Json, MaxCopies, Modules, Plain
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -56,6 +56,7 @@ def predict(
             show_default="256",
         ),
     ] = None,
+    modules: Modules = None,
     accelerator: AcceleratorOption = "auto",
     max_copies: MaxCopies = None,
     plain: Plain = False,
@@ -71,9 +72,12 @@ def predict(
             "predict best.ckpt new.csv -o out.csv"
         )
     with stoppable_at_once():
+        from gnnak.cli.importing import import_own
         from gnnak.cli.predict_run import Task, run_predict
         from gnnak.training.processes.machine import Machine
 
+    for module in modules or []:
+        import_own(module)
     machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
     task = Task(files[:-1], files[-1], output, embeddings, smiles, batch_size)
     run_predict(task, machine, as_json)

@@ -55,6 +55,8 @@ Examples:
 
     gnnak train mutag --model gin --fold 0
 
+    gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000
+
     gnnak train zinc --devices 4 --resume
 """
 
@@ -64,7 +66,8 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="gin, gcn, pna*, ...; suffixes: -ak, -ak+, -ak+-s; or sswl+-gin, ...",
+            help="gin, gcn, pna*, ..., or your own package.module:Class; suffixes: "
+            "-ak, -ak+, -ak+-s; or another subgraph GNN, such as sswl+-gin.",
             show_default="gin-ak+",
         ),
     ] = None,
@@ -128,12 +131,12 @@ def train(
     with stoppable_at_once():
         from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-        from gnnak.cli.train_run import find_config, print_scores
+        from gnnak.cli.train_run import find_config, find_model, print_scores
         from gnnak.training.launch import Places, run_experiment
         from gnnak.training.processes.machine import Machine
 
     named = {
-        "model.name": model and model.lower(),
+        "model.name": model and find_model(model),
         "train.seed": seed,
         "train.epochs": epochs,
         "train.batch_size": batch_size,

@@ -11,10 +11,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gnnak.cli.importing import import_own
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.read import READERS
 from gnnak.errors import OptionError
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
+from gnnak.models.factory import normal_name, parse_name
+from gnnak.models.own_base import find_class, is_own_name, module_of
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
@@ -63,6 +66,20 @@ def find_config(
             "a data set of gnnak."
         )
     return experiment.name, change(experiment.config, options)
+
+
+def find_model(name: str) -> str:
+    """Return the name of a model as configs have it; import a class of the user.
+
+    Raises:
+        OptionError: If there is no such model, module or class.
+    """
+    name = normal_name(name)
+    base = parse_name(name).base
+    if is_own_name(base):
+        import_own(module_of(base))
+        find_class(base)
+    return name
 
 
 def is_own(data: str) -> bool:

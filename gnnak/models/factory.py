@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from gnnak.errors import OptionError
-from gnnak.models.bases import BASES, Degrees
+from gnnak.models.bases import BASES, Base, Degrees
 from gnnak.models.family import family_network
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.members import MEMBERS, Member
 from gnnak.models.network import Network
 from gnnak.models.options import ModelOptions, SubgraphKind
+from gnnak.models.own_base import is_own_name, make_own, reads_edges
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
@@ -31,7 +32,7 @@ class ModelForm:
     """The parts of a model name such as "gin-ak+", as returned by `parse_name`."""
 
     base: str
-    """The base GNN, a key of `BASES`."""
+    """The base GNN: a key of `BASES`, or a class as `package.module:Class`."""
     uplifted: bool
     """Whether the base GNN runs on rooted subgraphs (suffix `-ak` or `-ak+`)."""
     distances: bool
@@ -52,7 +53,7 @@ class ModelForm:
     @property
     def needs_degrees(self) -> bool:
         """Whether `build_model` needs the argument `degrees` for this base GNN."""
-        return BASES[self.base].needs_degrees
+        return self.base in BASES and BASES[self.base].needs_degrees
 
     @property
     def unsampled_name(self) -> str:
@@ -97,7 +98,7 @@ def parse_name(name: str) -> ModelForm:
     """
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)
-        if name.endswith(suffix) and base in BASES:
+        if name.endswith(suffix) and (base in BASES or is_own_name(base)):
             sampled, distances = suffix.endswith("-s"), suffix.startswith("-ak+")
             return ModelForm(base, bool(suffix), distances, sampled)
     first, _, base = name.rpartition("-")
@@ -106,10 +107,27 @@ def parse_name(name: str) -> ModelForm:
     near = difflib.get_close_matches(name, model_names(), n=1)
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
     raise OptionError(
-        f"unknown model {name!r}; {hint} one of {', '.join(BASES)}, alone or with the "
-        f"suffix -ak, -ak+, -ak-s or -ak+-s, or after one of {', '.join(MEMBERS)} and "
-        "a hyphen, such as sswl+-gin."
+        f"unknown model {name!r}; {hint} one of {', '.join(BASES)} or your own "
+        "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "
+        f"one of {', '.join(BASES)} after one of {', '.join(MEMBERS)} and a hyphen, "
+        "such as sswl+-gin."
     )
+
+
+def normal_name(name: str) -> str:
+    """Return the name of a model in lower case; names of classes keep their case.
+
+    >>> normal_name("GIN-AK+"), normal_name("my.layers:Conv-ak+")
+    ('gin-ak+', 'my.layers:Conv-ak+')
+    """
+    return name if ":" in name else name.lower()
+
+
+def _base(name: str) -> Base:
+    """Return how to build a base GNN: one of `BASES`, or a class of the user."""
+    if name in BASES:
+        return BASES[name]
+    return Base(lambda width, *_: make_own(name, width), reads_edges(name))
 
 
 def build_model(
@@ -125,7 +143,8 @@ def build_model(
 
     Args:
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
+            `ppgn`), or your own class as `package.module:Class` (import the module
+            before), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
             these, the suffix `-s` means training with SubgraphDrop. Or a base GNN after
             the name of another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
             `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as `sswl+-gin`.
@@ -157,7 +176,7 @@ def build_model(
         base = BASES[form.base]
         return family_network(form.member, base, *given, node_task, degrees)
     num_layers = options.num_layers
-    if BASES[form.base].has_depth and not form.uplifted:
+    if _base(form.base).has_depth and not form.uplifted:
         # A PPGN on the whole graph with L layers is one `OuterLayer` around a PPGN of
         # depth L, not L outer layers.
         options, num_layers = replace(options, base_layers=num_layers), 1
@@ -195,7 +214,7 @@ def _kernels(
 
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
         encoder = None
-        if BASES[form.base].reads_edges:
+        if _base(form.base).reads_edges:
             encoder = make_encoder(edge_features, edge_width, rows="edges")
         return Kernel(gnn, options.channels, encoder)
 
@@ -204,7 +223,7 @@ def _kernels(
         layer = _uplifted(form, options, degrees)
         kernels.append(kernel(layer, width + layer.options.hop_channels))
     if options.plain_conv or not form.uplifted:
-        plain = BASES[form.base].make(width, options, degrees)
+        plain = _base(form.base).make(width, options, degrees)
         kernels.append(kernel(plain, width))
     return kernels
 
@@ -213,7 +232,7 @@ def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK
     """Build a base GNN and the GNN-AK layer that runs it on rooted subgraphs."""
     hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
-    base = BASES[form.base]
+    base = _base(form.base)
     if base.has_depth:
         gnn = base.make(width, options, degrees)
     else:

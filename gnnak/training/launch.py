@@ -50,7 +50,7 @@ class Places:
         The folder is named after the experiment, the target, the model and a hash of
         the config.
         """
-        model = config.model.name.replace("*", "star")
+        model = config.model.name.replace("*", "star").replace(":", ".")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
 

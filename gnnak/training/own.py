@@ -16,6 +16,7 @@ from gnnak.datasets.own import OwnData, OwnDataset, load_own
 from gnnak.datasets.own.load import data_name
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
+from gnnak.models.factory import normal_name
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import tell_data
@@ -84,7 +85,8 @@ def train(
             a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`.
         y: Targets, one row per graph, [g] or [g, t]; NaN = unknown. None = the targets
             are in the data.
-        model: Name of the model, such as `gin-ak+`; see `gnnak.models.build_model`.
+        model: Name of the model, such as `gin-ak+`, or `package.module:Class-ak+` for
+            a base GNN of your own; see `gnnak.models.build_model`.
         smiles: Column with SMILES strings; None = the column named `smiles`.
         target: Column or columns to predict, or attributes of networkx graphs or nodes;
             None = the only column with numbers, or `y` of the graphs.
@@ -146,7 +148,7 @@ def train(
         "model.channels": channels,
         "model.num_layers": num_layers,
     }
-    options: dict[str, Any] = {"model.name": model.lower()}
+    options: dict[str, Any] = {"model.name": normal_name(model)}
     options |= {key: value for key, value in named.items() if value is not None}
     config = own_config(own, seed, options | dict(settings or {}), fold)
     found = load_own(own, data, y, config.data.seed, given)

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import networkx as nx
@@ -76,3 +77,21 @@ def test_train_wrong_own_data_is_one_line(table, fails, arguments, message):
         message = "name the ones to predict with --target"
     assert message in fails("train", *arguments)
     assert not Path("runs").exists()
+
+
+def test_train_with_a_base_gnn_of_the_user_in_the_current_folder(table, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("own_layers_of_a_test.py").write_text(
+        "from torch_geometric.nn import SAGEConv\nclass Own(SAGEConv): pass\n"
+    )
+    model = "own_layers_of_a_test:Own-ak+"
+    result = train("molecules.csv", "--target", "mass", "--model", model)
+    assert result.exit_code == 0, result.output
+    (checkpoint,) = map(str, Path("runs").glob("*/best.ckpt"))
+    given = ("predict", checkpoint, "molecules.csv")
+    module = sys.modules.pop("own_layers_of_a_test")
+    refused = CliRunner().invoke(app, given)
+    assert "--import own_layers_of_a_test" in str(refused.exception)
+    done = CliRunner().invoke(app, [*given, "--import", module.__name__])
+    assert done.exit_code == 0, done.output
+    del sys.modules["own_layers_of_a_test"]
