@@ -7,6 +7,7 @@ whole graph; that GNN is then called the base GNN.
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
+from gnnak.nn.calling import Call, Inputs
 from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
 from gnnak.nn.options import PAPER, PUBLISHED, LayerOptions
 from gnnak.nn.uplift import GNNAK
@@ -17,8 +18,10 @@ __all__ = [
     "PAPER",
     "PPGN",
     "PUBLISHED",
+    "Call",
     "Categorical",
     "Continuous",
+    "Inputs",
     "LayerOptions",
     "PNAStarConv",
     "Stack",
