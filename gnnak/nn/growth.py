@@ -11,8 +11,9 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 PASSES = 3
 """Number of forward passes in training that are watched."""
-MAX_GROWTH = 100.0
-"""A model is reported if its layers together multiply the size of states by more."""
+MAX_GROWTH = 10.0
+"""A model is reported if states after the last layer are this many times as large as
+before the first."""
 MAX_SIZE = 30.0
 """A model is reported only if the typical size of its output is larger than this."""
 
@@ -77,9 +78,7 @@ class GrowthWatch:
             return
         seen, self._seen = self._seen, []
         self._passes += 1
-        growth = 1.0
-        for layer in seen:
-            growth *= max(layer.after / max(layer.before, 1e-12), 1.0)
+        growth = seen[-1].after / max(seen[0].before, 1e-12)
         if not isinstance(output, Tensor) or not output.is_floating_point():
             return
         size = _size(output)
