@@ -8,17 +8,8 @@ from typer.testing import CliRunner
 
 import gnnak
 from gnnak.cli.program import app
-from tests.training.molecules import SMALL, SMILES, carbons
 
 NEW = "id,smiles\n1,CCO\n2,C(\n3,\n4,[Se]CC\n"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """Train a small model on molecules; return the path of its checkpoint."""
-    folder = tmp_path_factory.mktemp("predict")
-    gnnak.train(SMILES, carbons(SMILES), target="mass", folder=folder, **SMALL)
-    return str(folder / "best.ckpt")
 
 
 @pytest.fixture
