@@ -8,7 +8,7 @@ export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
 	tests/fast/sampling/test_greedy.py tests/fast/test_padding.py
 
-.PHONY: help setup demo test quick lint types unit slow gpu oldest bench tables format clean
+.PHONY: help setup demo test quick lint types unit slow faults gpu oldest bench tables format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ unit: $(READY)  ## unit, property and doc tests
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
+
+faults: $(READY)  ## kills, damaged files, full disks, threads, hostile files: minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults
 
 gpu: $(READY)  ## the tests that need a CUDA device
 	$(BIN)/pytest -m gpu

@@ -126,6 +126,15 @@ def wl_speed() -> str:
     return markdown(["graphs", "test", "seconds", "goal"], rows)
 
 
+def faults() -> str:
+    """Render how the faults of the newest `make faults` ended."""
+    records = read_records(RESULTS / "faults.jsonl")
+    counts = records[-1]["counts"] if records else {}
+    names = ("tried", "survived", "lost", "wrong")
+    rows = [[kind, *(str(of[name]) for name in names)] for kind, of in counts.items()]
+    return markdown(["fault", *names], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
@@ -141,6 +150,7 @@ TABLES: dict[str, Callable[[], str]] = {
         wl_small,
         wl_speed,
         agreement_summary,
+        faults,
     )
 } | paper_tables()
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.training.own import train
+    from gnnak.training.trained import load
 
 __version__ = "0.1.0"
 
@@ -30,6 +32,8 @@ __all__ = [
     "RandomWalks",
     "RootedSubgraphs",
     "SubgraphDrop",
+    "load",
+    "train",
     "uplift",
     "wl",
 ]
@@ -43,6 +47,7 @@ _PACKAGES = (
     "sampling",
     "subgraphs",
     "testing",
+    "training",
     "wl",
 )
 # For each module, the public names that are imported from it at their first use.
@@ -51,6 +56,8 @@ _HOMES = {
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
+    "gnnak.training.own": ("train",),
+    "gnnak.training.trained": ("load",),
 }
 
 

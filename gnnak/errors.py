@@ -1,4 +1,4 @@
-"""The exceptions that gnnak raises; all derive from `GnnakError`.
+"""The exceptions that gnnak raises; all errors derive from `GnnakError`.
 
 A message says in one or two sentences what is wrong, what was found, and what to do.
 Errors about wrong inputs also derive from `ValueError`, as those of PyG do, so existing
@@ -52,3 +52,7 @@ class CheckpointError(GnnakError):
 
 class TrainingError(GnnakError):
     """Training cannot start or continue; the message says why."""
+
+
+class DamagedFileWarning(UserWarning):
+    """A part of a file is damaged; it was skipped, and the rest was read."""

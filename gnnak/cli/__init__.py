@@ -7,9 +7,10 @@ which does the work.
 """
 
 import sys
-from typing import NoReturn
+import warnings
+from typing import NoReturn, TextIO
 
-from gnnak.errors import GnnakError
+from gnnak.errors import DamagedFileWarning, GnnakError
 from gnnak.training.processes.stopping import Stopped, stoppable
 from gnnak.training.processes.workers import follow_main, is_worker, main_is_gone
 
@@ -22,7 +23,8 @@ def main() -> None:
     if is_worker():
         follow_main()
     try:
-        with stoppable():
+        with stoppable(), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
             sys.exit(_run_command())
     except Stopped as stopped:
         _fail(str(stopped), stopped.exit_code)
@@ -53,6 +55,25 @@ def _run_command() -> int | None:
                 sys.exit(1)
             raise
         _fail(format_message(), getattr(error, "exit_code", 2))
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning; one about a damaged file as one line without source code.
+
+    Workers print no such line, because the main process reads the same file.
+    """
+    if not issubclass(category, DamagedFileWarning):
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        (file or sys.stderr).write(text)
+    elif not is_worker():
+        sys.stderr.write(f"warning: {message}\n")
 
 
 def _fail(message: str, code: int) -> NoReturn:

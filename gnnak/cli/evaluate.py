@@ -1,12 +1,20 @@
 """`gnnak evaluate`: score a trained model, given its checkpoint."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gnnak.cli.options import AcceleratorOption, DataDir, Json, MaxCopies, Plain
+from gnnak.cli.options import (
+    AcceleratorOption,
+    DataDir,
+    Json,
+    MaxCopies,
+    Modules,
+    Plain,
+)
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice
 
@@ -23,13 +31,19 @@ def evaluate(
     checkpoint: Annotated[Path, typer.Argument(help="The best.ckpt of a run.")],
     part: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     data_dir: DataDir = None,
+    modules: Modules = None,
     accelerator: AcceleratorOption = "auto",
     max_copies: MaxCopies = None,
     plain: Plain = False,
+    other_data: Annotated[
+        bool,
+        typer.Option("--other-data", help="Score other graphs than those of the run."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Score a trained model on the training, validation or test graphs."""
     with stoppable_at_once():
+        from gnnak.cli.importing import import_own
         from gnnak.graphs.readers.graph_file import PARTS
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
@@ -38,14 +52,23 @@ def evaluate(
         from gnnak.training.run import run_title
 
     check_choice("part", part, PARTS)
+    for module in modules or []:
+        import_own(module)
     machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
     found = load_checkpoint(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
-    score = score_checkpoint(found, dataset, part, machine)  # type: ignore[arg-type]
+    score = score_checkpoint(found, dataset, part, machine, other_data)  # type: ignore[arg-type]
     recorded, metric = found.scores.get(part), dataset.info.metric
+    is_defined = math.isfinite(score)
     if as_json:
-        shown = {"part": part, "metric": metric, "score": score, "recorded": recorded}
+        shown = {
+            "part": part,
+            "metric": metric,
+            "score": score if is_defined else None,
+            "recorded": recorded,
+        }
         typer.echo(json.dumps(shown))
         return
     before = "" if recorded is None else f" (when it was trained: {recorded:.4f})"
-    typer.echo(f"{run_title(found.config)}: {part} {metric} {score:.4f}{before}")
+    now = f"{score:.4f}" if is_defined else "undefined"
+    typer.echo(f"{run_title(found.config)}: {part} {metric} {now}{before}")

@@ -6,7 +6,11 @@ from typing import Annotated
 import typer
 
 Experiment = Annotated[
-    str, typer.Argument(help="A data set (`gnnak datasets list`), or a YAML file.")
+    str,
+    typer.Argument(
+        help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
+        "CSV, npz, graph6, JSON, PyG or edge list file, or a folder of graphs."
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
@@ -51,6 +55,15 @@ Plain = Annotated[
     typer.Option(
         "--plain",
         help="No fused kernels, no captured CUDA graphs: slower, the same results.",
+    ),
+]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        help="Import a module with your own base GNN before the checkpoint is loaded. "
+        "May be repeated.",
     ),
 ]
 Jobs = Annotated[

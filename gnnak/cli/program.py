@@ -9,6 +9,7 @@ from gnnak.cli import (
     demo,
     evaluate,
     extract,
+    predict,
     report,
     sweep,
     table,
@@ -59,6 +60,7 @@ app.command(name="demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command(name="train", epilog=train.EXAMPLES)(train.train)
 app.command(name="sweep", epilog=sweep.EXAMPLES)(sweep.sweep)
 app.command(name="evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command(name="predict", epilog=predict.EXAMPLES)(predict.predict)
 app.command(name="table", epilog=table.EXAMPLES)(table.table)
 app.command(name="report", epilog=report.EXAMPLES)(report.report)
 app.command(name="bench", epilog=bench.EXAMPLES)(bench.bench)

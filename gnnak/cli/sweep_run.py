@@ -48,7 +48,7 @@ class SweepRow:
     validation: float
     """Mean score on the validation graphs; NaN if no run has a record."""
     test: float
-    """Mean score on the test graphs; NaN if no run has a record."""
+    """Mean score on the test graphs; NaN if no run has a defined score."""
     deviation: float | None
     """Standard deviation of the test score; None with fewer than two runs."""
     seconds: float
@@ -76,7 +76,7 @@ class SweepRow:
         spread = "" if self.deviation is None else f" ± {self.deviation:.4f}"
         return [
             f"{self.validation:.4f}",
-            f"{self.test:.4f}{spread}",
+            "undefined" if math.isnan(self.test) else f"{self.test:.4f}{spread}",
             f"{self.seconds:.3g}",
             f"{self.megabytes:,.0f}",
             runs,
@@ -174,9 +174,9 @@ def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
         newest[0]["metric"],
         newest[0]["lower_is_better"],
         fmean(record["scores"]["validation"] for record in newest),
-        tests.mean,
+        math.nan if tests.mean is None else tests.mean,
         tests.deviation,
-        summarise(newest, "seconds").mean,
+        summarise(newest, "seconds").mean or 0.0,
         max(record["peak_memory_mb"]["train"] for record in newest),
         len(newest),
         max(combination.runs, len(newest)),

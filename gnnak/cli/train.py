@@ -1,15 +1,11 @@
-"""`gnnak train`: train a model on a data set."""
+"""`gnnak train`: train a model on a data set or on your own data."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 import yaml
 from rich.console import Console
-from rich.table import Table
 
 from gnnak.cli.options import (
     AcceleratorOption,
@@ -23,20 +19,43 @@ from gnnak.cli.options import (
     RunsFolder,
     Settings,
 )
-from gnnak.training.config.options import change, parse_settings
+from gnnak.cli.own_options import (
+    BatchSize,
+    Channels,
+    EdgeAttr,
+    Epochs,
+    Folds,
+    Graphs,
+    Labels,
+    Layers,
+    LearningRate,
+    MetricOption,
+    NodeAttr,
+    SkipBad,
+    Smiles,
+    Split,
+    Target,
+    TaskOption,
+    TestFile,
+    ValidationFile,
+)
+from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
-
-if TYPE_CHECKING:
-    from gnnak.training.records.results import Record
 
 EXAMPLES = """
 Examples:
 
     gnnak train zinc --model gin-ak+ --seed 0
 
-    gnnak train counting --target star --set train.epochs=50
+    gnnak train molecules.csv --smiles smiles --target logp --skip-bad
+
+    gnnak train graphs.g6 --targets labels.csv --metric roc-auc --folds 5
+
+    gnnak train counting --target star --epochs 50 --channels 64
 
     gnnak train mutag --model gin --fold 0
+
+    gnnak train zinc --model my_layers:MyConv-ak+ --graphs 1000
 
     gnnak train zinc --devices 4 --resume
 """
@@ -47,13 +66,29 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="gin, gcn, pna*, ppgn, ...; suffixes: -ak, -ak+, -ak+-s.",
+            help="gin, gcn, pna*, ppgn, ..., or your own package.module:Class; "
+            "suffixes: -ak, -ak+, -ak+-s.",
             show_default="gin-ak+",
         ),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Target, for data sets that have several.")
-    ] = None,
+    target: Target = None,
+    smiles: Smiles = None,
+    targets: Labels = None,
+    task: TaskOption = None,
+    metric: MetricOption = None,
+    split: Split = None,
+    validation: ValidationFile = None,
+    test: TestFile = None,
+    folds: Folds = None,
+    skip_bad: SkipBad = False,
+    node_attr: NodeAttr = None,
+    edge_attr: EdgeAttr = None,
+    graphs: Graphs = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    channels: Channels = None,
+    layers: Layers = None,
     protocol: Annotated[
         str | None, typer.Option(help="split, published or held-out.")
     ] = None,
@@ -92,31 +127,51 @@ def train(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a model on a data set, test it, and append the scores to the results."""
+    """Train a model on a data set or your own data, test it, and record the scores."""
     with stoppable_at_once():
         from lightning.fabric.utilities.rank_zero import rank_zero_only
 
-        from gnnak.training.config.experiment import load_experiment
+        from gnnak.cli.train_run import find_config, find_model, print_scores
         from gnnak.training.launch import Places, run_experiment
         from gnnak.training.processes.machine import Machine
 
-    found = load_experiment(experiment)
     named = {
-        "model.name": model,
+        "model.name": model and find_model(model),
         "train.seed": seed,
-        "data.target": target,
+        "train.epochs": epochs,
+        "train.batch_size": batch_size,
+        "train.learning_rate": lr,
+        "model.channels": channels,
+        "model.num_layers": layers,
         "data.protocol": protocol,
         "data.fold": fold,
     }
+    own = {
+        "smiles": smiles,
+        "targets": tuple(target or ()),
+        "labels": targets and str(targets),
+        "task": task,
+        "metric": metric,
+        "split": split,
+        "validation": validation and str(validation),
+        "test": test and str(test),
+        "folds": folds,
+        "skip_bad": skip_bad,
+        "node_attr": tuple(node_attr or ()),
+        "edge_attr": tuple(edge_attr or ()),
+        "graphs": graphs,
+    }
     options = {key: value for key, value in named.items() if value is not None}
-    config = change(found.config, options | parse_settings(settings or []))
+    options |= parse_settings(settings or [])
+    name, config = find_config(experiment, options, own)
+    places = Places(data_dir, runs, results)
     if show:
         typer.echo(yaml.safe_dump(config.to_dict(), sort_keys=False), nl=False)
         return
     records = run_experiment(
         [config],
-        found.name,
-        Places(data_dir, runs, results),
+        name,
+        places,
         Machine(
             accelerator,  # type: ignore[arg-type]
             devices,
@@ -130,28 +185,4 @@ def train(
         resume,
         Console(stderr=True),
     )
-    rank_zero_only(_print)(records, config.model.name, as_json)
-
-
-def _print(records: list[Record], model: str, as_json: bool) -> None:
-    if as_json:
-        for record in records:
-            typer.echo(json.dumps(record))
-        return
-    metric = records[0]["metric"]
-    table = Table("run", f"validation {metric}", f"test {metric}", "epoch", "s/epoch")
-    for record in records:
-        fold = "" if record["fold"] is None else f", fold {record['fold']}"
-        scores, seconds = record["scores"], record["seconds"]
-        table.add_row(
-            f"{model}, seed {record['seed']}{fold}",
-            f"{scores['validation']:.4f}",
-            f"{scores['test']:.4f}",
-            f"{record['best_epoch'] + 1} of {record['epochs']}",
-            f"{_per_epoch(seconds):.2f}",
-        )
-    Console().print(table)
-
-
-def _per_epoch(seconds: dict[str, Any]) -> float:
-    return sum(seconds.get(phase, 0.0) for phase in ("data", "train", "evaluation"))
+    rank_zero_only(print_scores)(records, config, places, as_json)

@@ -1,6 +1,6 @@
 """Build a `Dataset` from a data file, from generated graphs or from a download."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +15,16 @@ from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphFile, read_npz
 from gnnak.nn.features import Categorical, Features, describe
 
+MAX_CATEGORIES = 100_000
+"""Largest number of categories of a feature; each of them has a learned embedding."""
+
 
 def read_or_make(
     file_name: str,
     request: Request,
     make: Callable[[], GraphFile] | None = None,
     seeded: bool = False,
+    required: Sequence[str] = (),
 ) -> tuple[GraphFile, str]:
     """Read a data file if it exists, else create the graphs and cache them on disk.
 
@@ -31,6 +35,7 @@ def read_or_make(
             stored once; None if the graphs can only be read from a file.
         seeded: Whether the graphs depend on the seed. If True, the file is ignored
             unless the seed is 0, because the file has the graphs of seed 0.
+        required: Optional keys, such as `x`, that the file must have.
 
     Returns:
         The graphs, with both directions of every edge, and where they come from: the
@@ -41,7 +46,7 @@ def read_or_make(
     """
     path = find_file(file_name, request.data_dir)
     if path is not None and not (seeded and request.seed):
-        return read_npz(path), path.name
+        return read_npz(path, required=required), path.name
     if make is None:
         raise FileFormatError(
             f"{file_name} was not found and cannot be downloaded; put it into the "
@@ -55,7 +60,10 @@ def read_or_make(
 
 
 def read_or_download(
-    file_name: str, request: Request, fetch: Callable[[Path], GraphFile]
+    file_name: str,
+    request: Request,
+    fetch: Callable[[Path], GraphFile],
+    required: Sequence[str] = ("x",),
 ) -> tuple[GraphFile, str]:
     """Read a data file if it exists, else download the graphs and cache them on disk.
 
@@ -64,12 +72,17 @@ def read_or_download(
         request: Folder, seed and other options given by the user.
         fetch: Function that takes a folder, downloads the data set into it and returns
             the graphs.
+        required: Optional keys, such as `x`, that the file must have.
 
     Returns:
         The graphs, with both directions of every edge, and where they come from: the
         file name or `downloaded`.
     """
-    return read_or_make(file_name, request, lambda: download(file_name, fetch))
+
+    def make() -> GraphFile:
+        return download(file_name, fetch)
+
+    return read_or_make(file_name, request, make, required=required)
 
 
 def build(
@@ -104,6 +117,8 @@ def build(
     y = y.to(torch.long if whole else torch.float)
     if info.task == "multilabel" and y.dim() == 1:
         y = y[:, None]
+    _check_features(source, "x", store.x, info)
+    _check_features(source, "edge_attr", store.edge_attr, info)
     found = describe(store.x)
     assert found is not None
     full = replace(
@@ -130,6 +145,30 @@ def _check_numbers(source: str, y: Tensor, whole: bool, info: DatasetInfo) -> No
         raise FileFormatError(
             f"{source}: y has entries that are not {wanted} numbers; give a file of "
             f"the {info.name} data set."
+        )
+
+
+def _check_features(
+    source: str, key: str, values: Tensor | None, info: DatasetInfo
+) -> None:
+    """Raise `FileFormatError` if features cannot be encoded.
+
+    Continuous features must be finite, and categories from 0 to `MAX_CATEGORIES` - 1.
+    """
+    if values is None or not values.numel():
+        return
+    wrong = None
+    if values.is_floating_point():
+        if not values.isfinite().all():
+            wrong = "has entries that are not finite numbers"
+    else:
+        low, high = (int(end) for end in values.aminmax())
+        if low < 0 or high >= MAX_CATEGORIES:
+            value = low if low < 0 else high
+            wrong = f"has the category {value}, not one of 0 to {MAX_CATEGORIES - 1}"
+    if wrong:
+        raise FileFormatError(
+            f"{source}: {key} {wrong}; give a file of the {info.name} data set."
         )
 
 

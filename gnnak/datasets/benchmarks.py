@@ -9,17 +9,16 @@ from torch import Tensor
 
 from gnnak.datasets.assemble import build, read_or_download
 from gnnak.datasets.cache import Request, cached_path, load_cached, one_direction
-from gnnak.datasets.download import (
-    download,
-    fetch_cifar10,
-    fetch_ogb,
-    fetch_tu,
-    fetch_zinc,
-)
+from gnnak.datasets.download import download
 from gnnak.datasets.finding import find_file
 from gnnak.datasets.folds import stratified_folds
 from gnnak.datasets.record import Dataset, DatasetInfo
+from gnnak.datasets.sources.cifar10 import fetch_cifar10
+from gnnak.datasets.sources.ogb import fetch_ogb
+from gnnak.datasets.sources.tu import fetch_tu
+from gnnak.datasets.sources.zinc import fetch_zinc
 from gnnak.datasets.superpixels import CHUNK, superpixel_edges
+from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphFile, GraphStore, read_npz
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
@@ -27,6 +26,8 @@ from gnnak.nn.features import Categorical
 
 ATOM_TYPES, BOND_TYPES = 28, 4
 """Number of atom types and of bond types in ZINC; bond type 0 does not occur."""
+NO_LABELS = ("imdb-b", "reddit-b")
+"""Data sets of the TU collection whose nodes have no labels."""
 MAX_PIXEL = 255.0
 """Largest colour or coordinate in the superpixel file; `load_cifar10` divides the
 features by this number."""
@@ -56,7 +57,8 @@ def load_tu(info: DatasetInfo, request: Request) -> Dataset:
     of the GIN paper, so ten random stratified folds are used for them.
     """
     fetch = partial(fetch_tu, info.name)
-    file, source = read_or_download(f"tu-{info.name}.npz", request, fetch)
+    required = () if info.name in NO_LABELS else ("x",)
+    file, source = read_or_download(f"tu-{info.name}.npz", request, fetch, required)
     if file.folds is None and file.store.y is not None:
         folds = stratified_folds(file.store.y.long(), 10, request.seed)
         file = replace(file, folds=folds)
@@ -85,13 +87,24 @@ def load_cifar10(info: DatasetInfo, request: Request) -> Dataset:
             lambda: download(file_name, fetch_cifar10),
         )
     else:
-        pixels = read_npz(path, allow_no_edges=True)
+        pixels = read_npz(path, allow_no_edges=True, required=("x",))
+        _check_pixels(path.name, pixels.store)
     key = cached_path("cifar10-edges", _digest(pixels.store))
     file = load_cached(key, lambda: _with_edges(pixels, request))
     assert file.store.x is not None
     x = file.store.x.float() / MAX_PIXEL
     file = replace(file, store=replace(file.store, x=x))
     return build(info, file, "downloaded" if path is None else path.name)
+
+
+def _check_pixels(source: str, store: GraphStore) -> None:
+    """Raise `FileFormatError` unless `x` has five columns of numbers from 0 to 255."""
+    x = store.x
+    if x is None or x.size(1) != 5 or not ((x >= 0) & (x <= MAX_PIXEL)).all():
+        raise FileFormatError(
+            f"{source}: x must have five columns of numbers from 0 to 255; give a file "
+            "of the cifar10 data set."
+        )
 
 
 def _with_edges(pixels: GraphFile, request: Request) -> GraphFile:

@@ -5,8 +5,9 @@ from dataclasses import replace
 from gnnak.datasets import benchmarks, loaders
 from gnnak.datasets.counting import SUBSTRUCTURES
 from gnnak.datasets.entry import Entry, Published
+from gnnak.datasets.metric_names import Task
 from gnnak.datasets.properties import PROPERTIES
-from gnnak.datasets.record import DatasetInfo, Metric, Protocol, Task
+from gnnak.datasets.record import DatasetInfo, Protocol
 from gnnak.nn.features import Categorical
 
 HELD_OUT_FIRST: tuple[Protocol, ...] = ("held-out", "published")
@@ -21,7 +22,7 @@ def _info(
     name: str,
     title: str,
     task: Task,
-    metric: Metric,
+    metric: str,
     num_outputs: int = 1,
     protocols: tuple[Protocol, ...] = ("split",),
 ) -> DatasetInfo:

@@ -44,7 +44,7 @@ def load_exp(info: DatasetInfo, request: Request) -> Dataset:
     1-WL is the Weisfeiler-Leman test, or colour refinement. Graphs 2i and 2i + 1 are a
     pair. There are ten folds; both graphs of a pair are in the same fold.
     """
-    file, source = read_or_make("exp.npz", request)
+    file, source = read_or_make("exp.npz", request, required=("x",))
     pair = torch.arange(len(file.store)) // 2
     file = replace(file, folds=folds_by_group(pair, 10, request.seed))
     return build(info, file, source)

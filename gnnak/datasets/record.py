@@ -8,19 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from gnnak.datasets.metric_names import Task, lower_is_better
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphFile, GraphStore
 from gnnak.nn.features import Features
 
-Task = Literal["regression", "classification", "multilabel"]
-"""The task. `regression`: predict numbers. `classification`: predict one class of
-several. `multilabel`: predict several binary labels, one column each, which are NaN
-where the label is unknown."""
-Metric = Literal[
-    "mae", "log10-mse", "accuracy", "class-recall", "roc-auc", "average-precision"
-]
-"""Name of the metric. `class-recall` is the recall averaged over classes; `roc-auc` and
-`average-precision` are averaged over the label columns that contain both 0 and 1."""
 Protocol = Literal["split", "published", "held-out"]
 """How a data set is split and scored.
 
@@ -32,8 +24,18 @@ Protocol = Literal["split", "published", "held-out"]
   when the model is scored.
 """
 
-LOWER_IS_BETTER: tuple[Metric, ...] = ("mae", "log10-mse")
-"""Metrics for which lower values are better; for all others higher ones are better."""
+
+@dataclass(frozen=True)
+class Scaling:
+    """Mean and standard deviation of each regression target in the training graphs.
+
+    The network predicts normalised targets, `(target - mean) / deviation`.
+    """
+
+    mean: tuple[float, ...]
+    """The mean of each target."""
+    deviation: tuple[float, ...]
+    """The standard deviation of each target; 1 where the target is constant."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,9 @@ class DatasetInfo:
     """Name of the data set in the paper, for example `ZINC-12K`."""
     task: Task
     """The task: `regression`, `classification` or `multilabel`."""
-    metric: Metric
-    """The metric that predictions are scored with."""
+    metric: str
+    """The metric that predictions are scored with; see `gnnak.datasets.metric_names`.
+    """
     num_outputs: int
     """Number of regression targets, classes, or binary labels."""
     node_features: Features
@@ -72,11 +75,26 @@ class DatasetInfo:
     batch_statistics: bool = False
     """Whether BatchNorm normalises with the statistics of the batch, as in training,
     when the protocol `published` scores the model."""
+    targets: tuple[str, ...] = ()
+    """Names of the targets, such as the columns of a table; empty = not known."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes of a classification task; empty = the classes are numbers.
+    """
+    scaling: Scaling | None = None
+    """How regression targets are normalised in training; None = not at all."""
+    featurizer: str | None = None
+    """How molecules become graphs: `ogb`, the features of the Open Graph Benchmark.
+    None if the graphs are not molecules."""
+    skipped: tuple[str, ...] = ()
+    """The rows of own data that were left out, with the reasons; of more than 100 only
+    the first ones."""
+    own_data: bool = False
+    """Whether the data are the user's own, and not one of gnnak's data sets."""
 
     @property
     def lower_is_better(self) -> bool:
         """Whether lower values of the metric are better, as for errors."""
-        return self.metric in LOWER_IS_BETTER
+        return lower_is_better(self.metric)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from gnnak.errors import OptionError
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.network import Network
 from gnnak.models.options import ModelOptions
+from gnnak.models.own_base import is_own_name, make_own, reads_edges
 from gnnak.nn.base import convs as base_convs
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
@@ -83,7 +84,7 @@ class ModelForm:
     """The parts of a model name such as "gin-ak+", as returned by `parse_name`."""
 
     base: str
-    """The base GNN, a key of `BASES`."""
+    """The base GNN: a key of `BASES`, or a class as `package.module:Class`."""
     uplifted: bool
     """Whether the base GNN runs on rooted subgraphs (suffix `-ak` or `-ak+`)."""
     distances: bool
@@ -96,7 +97,7 @@ class ModelForm:
     @property
     def needs_degrees(self) -> bool:
         """Whether `build_model` needs the argument `degrees` for this base GNN."""
-        return BASES[self.base].needs_degrees
+        return self.base in BASES and BASES[self.base].needs_degrees
 
     @property
     def unsampled_name(self) -> str:
@@ -121,15 +122,31 @@ def parse_name(name: str) -> ModelForm:
     """
     for suffix in sorted(SUFFIXES, key=len, reverse=True):
         base = name.removesuffix(suffix)
-        if name.endswith(suffix) and base in BASES:
+        if name.endswith(suffix) and (base in BASES or is_own_name(base)):
             sampled, distances = suffix.endswith("-s"), suffix.startswith("-ak+")
             return ModelForm(base, bool(suffix), distances, sampled)
     near = difflib.get_close_matches(name, model_names(), n=1)
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
     raise OptionError(
-        f"unknown model {name!r}; {hint} one of {', '.join(BASES)}, alone or with the "
-        "suffix -ak, -ak+, -ak-s or -ak+-s."
+        f"unknown model {name!r}; {hint} one of {', '.join(BASES)} or your own "
+        "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s."
     )
+
+
+def normal_name(name: str) -> str:
+    """Return the name of a model in lower case; names of classes keep their case.
+
+    >>> normal_name("GIN-AK+"), normal_name("my.layers:Conv-ak+")
+    ('gin-ak+', 'my.layers:Conv-ak+')
+    """
+    return name if ":" in name else name.lower()
+
+
+def _base(name: str) -> _Base:
+    """Return how to build a base GNN: one of `BASES`, or a class of the user."""
+    if name in BASES:
+        return BASES[name]
+    return _Base(lambda width, *_: make_own(name, width), reads_edges(name))
 
 
 def build_model(
@@ -145,7 +162,8 @@ def build_model(
 
     Args:
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
-            `ppgn`), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
+            `ppgn`), or your own class as `package.module:Class` (import the module
+            before), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
             these, the suffix `-s` means training with SubgraphDrop.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
@@ -171,7 +189,7 @@ def build_model(
             "for graphs without features Categorical((1,)) and x = 0 for every node."
         )
     num_layers = options.num_layers
-    if BASES[form.base].has_depth and not form.uplifted:
+    if _base(form.base).has_depth and not form.uplifted:
         # A PPGN on the whole graph with L layers is one `OuterLayer` around a PPGN of
         # depth L, not L outer layers.
         options, num_layers = replace(options, base_layers=num_layers), 1
@@ -209,7 +227,7 @@ def _kernels(
 
     def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
         encoder = None
-        if BASES[form.base].reads_edges:
+        if _base(form.base).reads_edges:
             encoder = make_encoder(edge_features, edge_width, rows="edges")
         return Kernel(gnn, options.channels, encoder)
 
@@ -218,7 +236,7 @@ def _kernels(
         layer = _uplifted(form, options, degrees)
         kernels.append(kernel(layer, width + layer.options.hop_channels))
     if options.plain_conv or not form.uplifted:
-        plain = BASES[form.base].make(width, options, degrees)
+        plain = _base(form.base).make(width, options, degrees)
         kernels.append(kernel(plain, width))
     return kernels
 
@@ -227,7 +245,7 @@ def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK
     """Build a base GNN and the GNN-AK layer that runs it on rooted subgraphs."""
     hop_channels = options.hop_channels if form.distances else 0
     width = options.channels + hop_channels
-    base = BASES[form.base]
+    base = _base(form.base)
     if base.has_depth:
         gnn = base.make(width, options, degrees)
     else:

@@ -24,7 +24,7 @@ def costs_section(records: Sequence[Record]) -> str:
             --grow`) into the plots.
     """
     parts = []
-    measured = [record for record in records if record["kind"] == "bench"]
+    measured = [record for record in records if record.get("kind") == "bench"]
     if measured:
         rows = list({(key := _row(r))[:3]: key for r in measured}.values())
         table = markup.plain_table("What an epoch costs", HEADER, rows)
@@ -32,7 +32,7 @@ def costs_section(records: Sequence[Record]) -> str:
         parts += [table, markup.paragraph(note, soft=True)]
     growths: dict[str, list[Record]] = {}
     for record in records:
-        if record["kind"] == "growth":
+        if record.get("kind") == "growth":
             growths.setdefault(record["what"], []).append(record)
     if growths:
         parts.append(markup.heading("How cost grows", "growth"))

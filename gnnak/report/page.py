@@ -10,6 +10,7 @@ from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.statistics import read_statistics
 from gnnak.report.tables import FilledTable, fill_table
+from gnnak.training.records import schema
 from gnnak.training.records.results import Record, environment, read_records
 
 TITLE = "GNN-AK: our figures and the paper's"
@@ -32,9 +33,9 @@ def report_page(results: Path) -> str:
     runs = RunRecords.read(results)
     statistics = read_statistics(results)
     tables = [fill_table(load_table(n), runs, statistics) for n in table_names()]
-    drops = read_records(results / "subgraph_drop.jsonl")
-    quality = read_records(results / "drop_quality.jsonl")
-    extraction = read_records(results / "extraction.jsonl")
+    drops = read_records(results / "subgraph_drop.jsonl", schema.DROP)
+    quality = read_records(results / "drop_quality.jsonl", schema.QUALITY)
+    extraction = read_records(results / "extraction.jsonl", schema.EXTRACTION)
     bench = read_records(results / "bench.jsonl")
     everything = [*runs.records, *drops, *quality, *extraction, *bench]
     return markup.page(

@@ -193,7 +193,7 @@ def _quality_rows(records: Sequence[Record]) -> list[list[str]]:
         model = parse_name(record["model"]).unsampled_name
         same = [record[name] for name in ("target", "epochs", "seed")]
         key = (*same, model, record.get("device"))
-        runs.setdefault(key, {})[record["drop"] is not None] = record
+        runs.setdefault(key, {})[record.get("drop") is not None] = record
     # One row for each pair of runs that are the same except for SubgraphDrop.
     rows = []
     for (target, epochs, _, model, _), pair in runs.items():

@@ -192,6 +192,8 @@ def _minutes(plan: Plan | None, estimator: Estimator) -> float | None:
 
 
 def _shown(cell: Cell, found: Summary) -> str:
+    if found.mean is None:
+        return "undefined"
     mean = cell.style.number(found.mean)
     if found.deviation is None:
         return mean

@@ -65,9 +65,10 @@ def compare(cell: Cell, ours: Summary) -> Verdict | None:
     is better.
 
     Returns:
-        The verdict, or None if the paper has no number for this cell.
+        The verdict, or None if the paper has no number for this cell, or ours is
+        undefined.
     """
-    if cell.paper is None:
+    if cell.paper is None or ours.mean is None:
         return None
     paper = parse_number(cell.paper)
     if paper is None:

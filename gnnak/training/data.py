@@ -140,20 +140,26 @@ class GraphData(LightningDataModule):
         """Return the loader of the test batches."""
         return self._evaluation_loader(self.parts.test)
 
+    def statistics_dataloader(self) -> Loader:
+        """Return the loader for `recalibrate`: the training graphs, as in evaluation.
+
+        Batches have the size of training batches, and all rooted subgraphs.
+        """
+        return self._evaluation_loader(self.parts.train, self.train.batch_size)
+
     def transfer_batch_to_device(
         self, batch: Item, device: torch.device, dataloader_idx: int
     ) -> Item:
         """Return the batch unchanged: it was assembled on the device."""
         return batch
 
-    def _evaluation_loader(self, positions: Tensor) -> Loader:
+    def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Loader:
         # No clock here: the assembly of evaluation batches counts as evaluation time.
         single = self.extractor is not None and self.cached is None
-        size = self.train.batch_size
         on_gpu = self.store.device.type == "cuda"
-        if on_gpu and not single and not self.parts.batch_statistics:
+        if size is None and on_gpu and not single and not self.parts.batch_statistics:
             # Scores do not depend on the batch size, and few large steps are faster.
-            size *= EVALUATION_FACTOR
+            size = self.train.batch_size * EVALUATION_FACTOR
         sampler = self._sampler(positions, size=size)
         return Loader(
             self.store, sampler, subgraphs=Subgraphs(self.cached), single=single

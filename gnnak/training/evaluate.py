@@ -1,5 +1,6 @@
 """Score a checkpoint on a data set."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,6 +20,7 @@ from gnnak.training.processes.machine import (
 )
 from gnnak.training.protocols import Parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint
+from gnnak.training.records.fingerprint import fingerprint
 
 
 def evaluate(
@@ -26,6 +28,7 @@ def evaluate(
     dataset: Dataset,
     part: Part = "test",
     machine: Machine | None = None,
+    other_data: bool = False,
 ) -> float:
     """Score a trained network on one part of a data set.
 
@@ -34,20 +37,26 @@ def evaluate(
         dataset: The graphs. Their features and task must be the same as in training.
         part: The part of the data set to score: `train`, `validation` or `test`.
         machine: The device; None = the first GPU, or the CPU if there is no GPU.
+        other_data: Whether the graphs, targets and splits may differ from those of the
+            run. If they differ, the parts of the two data sets need not be the same.
 
     Returns:
-        The score, by the metric of the data set.
+        The score, by the metric of the data set; NaN if it is undefined, for example
+        because the metric needs two classes and the graphs have one.
 
     Raises:
         CheckpointError: If the network was trained for other features or another task
-            than those of `dataset`.
+            than those of `dataset`, or on other data although `other_data` is False.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)
+    if not other_data:
+        _check_same(checkpoint, dataset)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     wanted = getattr(parts, part)
     machine, network = machine or Machine(), checkpoint.network()
     network.save_memory(max_copies=machine.max_copies)
+    info = replace(info, scaling=checkpoint.info.scaling)
     task = GraphTask(
         config, info, network, parts.batch_statistics, backend=machine.backend
     )
@@ -58,6 +67,16 @@ def evaluate(
         trainer: Trainer = make_trainer(config, machine, [], Path())
         trainer.test(task, data, verbose=False)
     return task.scores["test"]
+
+
+def _check_same(checkpoint: Checkpoint, dataset: Dataset) -> None:
+    then = checkpoint.fingerprint
+    if then is not None and then != (now := fingerprint(dataset)):
+        raise CheckpointError(
+            f"this network was trained on other data: the graphs, targets or splits of "
+            f"{dataset.info.name} have the fingerprint {now}, not {then}; use the same "
+            "data, or score these with --other-data."
+        )
 
 
 def _check_alike(checkpoint: Checkpoint, dataset: Dataset) -> None:

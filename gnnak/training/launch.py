@@ -5,17 +5,20 @@ The record of each run (options, scores and times, as one line of JSON) is appen
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
 from lightning.fabric.utilities.rank_zero import rank_zero_only
 from rich.console import Console
 
 from gnnak.datasets import load_dataset
+from gnnak.datasets.own import OwnData, load_own
 from gnnak.datasets.record import Dataset
-from gnnak.errors import FileFormatError, TrainingError
+from gnnak.errors import FileFormatError, OptionError, TrainingError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import num_folds
 from gnnak.training.records.results import (
@@ -24,7 +27,7 @@ from gnnak.training.records.results import (
     check_appendable,
     read_records,
 )
-from gnnak.training.run import run
+from gnnak.training.run import run_reserved
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Places:
         The folder is named after the experiment, the target, the model and a hash of
         the config.
         """
-        model = config.model.name.replace("*", "star")
+        model = config.model.name.replace("*", "star").replace(":", ".")
         words = [experiment, config.data.target, model, config.hash()]
         return self.runs / "-".join(word for word in words if word)
 
@@ -58,11 +61,44 @@ class Places:
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:
-    """Load the data set that a config names, from the data folder of `places`."""
+    """Load the data set that a config names, or the user's own data.
+
+    Data sets are searched in the data folder of `places`. If `data.own.graphs` is set,
+    only that many graphs are used: of a data set evenly spaced ones.
+
+    Raises:
+        OptionError: If there is no such data set.
+    """
     data = config.data
-    return load_dataset(
+    if data.own.path is not None:
+        return load_own(data.own, seed=data.seed).dataset
+    if data.own != replace(OwnData(), graphs=data.own.graphs):
+        raise OptionError(
+            f"{data.name} were graphs of a Python list, which cannot be loaded again; "
+            "give them to the method predict of gnnak.load(checkpoint)."
+        )
+    dataset = load_dataset(
         data.name, target=data.target, seed=data.seed, data_dir=places.data
     )
+    size, wanted = len(dataset.store), data.own.graphs
+    if wanted is None or wanted >= size:
+        return dataset
+    return dataset.subset(torch.linspace(0, size - 1, wanted).round().long())
+
+
+@rank_zero_only
+def tell_data(dataset: Dataset, console: Console) -> None:
+    """Print what was found in the user's own data, and which rows were left out."""
+    info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
+    classes = f" ({len(info.classes)} classes)" if info.classes else ""
+    targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
+    console.print(
+        f"{info.source}: {len(dataset.store)} {kind}, {info.task} of "
+        f"{targets}{classes}, metric {info.metric}",
+        markup=False,
+    )
+    for row in info.skipped:
+        console.print(f"  left out {row}", markup=False)
 
 
 def folds_of(config: RunConfig, dataset: Dataset) -> list[RunConfig]:
@@ -110,14 +146,19 @@ def run_experiment(
     records = []
     for config in configs:
         dataset = find_dataset(config, places)
+        if dataset.info.own_data:
+            config = change(config, {"data.protocol": dataset.info.protocols[0]})
+            if console is not None:
+                tell_data(dataset, console)
         for each in folds_of(config, dataset):
             folder = places.of(each, experiment)
             if each.hash() in finished and not (folder / "last.ckpt").exists():
                 records.append(finished[each.hash()])
                 continue
-            record = run(each, dataset, folder, machine, resume, console)
-            record = {"experiment": experiment} | record
-            _append(record, places.records, folder / "last.ckpt")
+            with reserved(folder):
+                record = run_reserved(each, dataset, folder, machine, resume, console)
+                record = {"experiment": experiment} | record
+                _append(record, places.records, folder / "last.ckpt")
             records.append(record)
     return records
 

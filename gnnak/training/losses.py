@@ -13,7 +13,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
 
-from gnnak.datasets.record import DatasetInfo, Task
+from gnnak.datasets.metric_names import Task
+from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import OptionError
 from gnnak.training.config.run_config import Loss
 
@@ -77,13 +78,13 @@ def make_loss(info: DatasetInfo, name: Loss | None) -> Callable[..., Tensor]:
 
 
 def _l1(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    terms = functional.l1_loss(outputs, targets, reduction="none")
-    return terms, torch.ones_like(terms)
+    terms = functional.l1_loss(outputs, targets.nan_to_num(), reduction="none")
+    return terms, _known(targets, terms)
 
 
 def _mse(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
-    terms = functional.mse_loss(outputs, targets, reduction="none")
-    return terms, torch.ones_like(terms)
+    terms = functional.mse_loss(outputs, targets.nan_to_num(), reduction="none")
+    return terms, _known(targets, terms)
 
 
 def _cross_entropy(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
@@ -113,7 +114,12 @@ def _bce(outputs: Tensor, targets: Tensor, counts: Tensor) -> TermsAndWeights:
     terms = functional.binary_cross_entropy_with_logits(
         outputs, targets.nan_to_num(), reduction="none"
     )
-    return terms, (~targets.isnan()).to(terms.dtype)
+    return terms, _known(targets, terms)
+
+
+def _known(targets: Tensor, terms: Tensor) -> Tensor:
+    """Return the weights of targets: 0 for unknown targets (NaN), else 1."""
+    return (~targets.isnan()).to(terms.dtype)
 
 
 _TERMS: dict[Loss, Callable[[Tensor, Tensor, Tensor], TermsAndWeights]] = {

@@ -5,9 +5,13 @@ because of label columns with only one class: OGB leaves them out of the mean, w
 torchmetrics gives them the score 0 or 1.
 """
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
 
 import torch
+import torchmetrics
 from torch import Tensor
 from torchmetrics import MeanAbsoluteError, MeanSquaredError, Metric
 from torchmetrics.classification import MulticlassAccuracy, MulticlassRecall
@@ -17,6 +21,7 @@ from torchmetrics.functional.classification import (
 )
 from torchmetrics.utilities import dim_zero_cat
 
+from gnnak.datasets.metric_names import METRICS
 from gnnak.datasets.record import DatasetInfo
 
 
@@ -28,7 +33,25 @@ class LogSquared(MeanSquaredError):  # noqa: N818, no exception
         return super().compute().log10()
 
 
-class ColumnMean(Metric):
+class Collected(Metric):
+    """A metric that collects all outputs and targets; subclasses compute the score."""
+
+    full_state_update = False
+    scores: list[Tensor]
+    answers: list[Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_state("scores", [], dist_reduce_fx="cat")
+        self.add_state("answers", [], dist_reduce_fx="cat")
+
+    def update(self, scores: Tensor, answers: Tensor) -> None:
+        """Add outputs (`scores`), [rows, columns], and targets (`answers`)."""
+        self.scores.append(scores.detach())
+        self.answers.append(answers)
+
+
+class ColumnMean(Collected):
     """A metric of binary classification, averaged over the label columns.
 
     Labels that are NaN (unknown) are ignored, and so are columns whose known labels are
@@ -38,24 +61,18 @@ class ColumnMean(Metric):
         figure: Computes the metric of one column from probabilities and labels.
     """
 
-    full_state_update = False
-    scores: list[Tensor]
-    answers: list[Tensor]
-
     def __init__(self, figure: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.figure = figure
-        self.add_state("scores", [], dist_reduce_fx="cat")
-        self.add_state("answers", [], dist_reduce_fx="cat")
-
-    def update(self, scores: Tensor, answers: Tensor) -> None:
-        """Add the logits (`scores`) and labels (`answers`), both [graphs, columns]."""
-        self.scores.append(scores.detach())
-        self.answers.append(answers)
 
     def compute(self) -> Tensor:
-        """Return the metric averaged over columns; NaN if no column has both labels."""
+        """Return the metric averaged over columns.
+
+        The result is NaN if no column has both labels, or if a logit is NaN.
+        """
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        if scores.isnan().any():
+            return torch.tensor(torch.nan)
         figures = []
         for score, answer in zip(scores.t(), answers.t(), strict=True):
             known = ~answer.isnan()
@@ -75,6 +92,8 @@ def make_metric(info: DatasetInfo) -> Metric:
     [rows, columns], where a row is a graph, or a node if the task has node targets. For
     multi-class classification, they are [rows, classes] and [rows].
     """
+    if info.own_data:
+        return make_own_metric(info)
     classes = info.num_outputs
     if info.metric == "mae":
         return MeanAbsoluteError()
@@ -87,3 +106,112 @@ def make_metric(info: DatasetInfo) -> Metric:
     if info.metric == "roc-auc":
         return ColumnMean(lambda scores, answers: binary_auroc(scores, answers))
     return ColumnMean(lambda scores, answers: binary_average_precision(scores, answers))
+
+
+class TargetMean(ColumnMean):
+    """A metric of regression, averaged over the targets; unknown targets are ignored.
+
+    Args:
+        figure: Computes the metric of one target from outputs and targets.
+    """
+
+    def compute(self) -> Tensor:
+        """Return the metric averaged over the targets for which it is defined.
+
+        The result is NaN if the metric is defined for no target.
+        """
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        figures = []
+        for score, answer in zip(scores.t(), answers.t(), strict=True):
+            known = ~answer.isnan()
+            if known.any():
+                figures.append(self.figure(score[known], answer[known]))
+        return torch.stack(figures).nanmean() if figures else torch.tensor(torch.nan)
+
+
+class OfProbabilities(ColumnMean):
+    """A metric of classification, computed from the probabilities of the classes.
+
+    Args:
+        figure: Computes the metric from probabilities [rows, classes] and classes
+            [rows]; for two classes from the probability of the second class.
+    """
+
+    def compute(self) -> Tensor:
+        """Return the metric of all rows."""
+        scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
+        probability = scores.double().softmax(dim=1)
+        if probability.size(1) == 2:
+            probability = probability[:, 1]
+        return self.figure(probability, answers)
+
+
+def make_own_metric(info: DatasetInfo) -> Metric:
+    """Build the metric of the user's own data, whose targets may be unknown (NaN)."""
+    kind = METRICS[info.metric]
+    arguments, name = dict(kind.arguments), kind.torchmetrics
+    if info.task == "regression":
+        logarithm = torch.log10 if info.metric == "log10-mse" else None
+        return TargetMean(_figure(torchmetrics.regression, name, arguments, logarithm))
+    if info.task == "multilabel" or info.num_outputs == 2:
+        figure = _figure(torchmetrics.classification, f"Binary{name}", arguments)
+        return (ColumnMean if info.task == "multilabel" else OfProbabilities)(figure)
+    arguments["num_classes"] = info.num_outputs
+    if info.metric == "accuracy":
+        arguments["average"] = "micro"
+    figure = _figure(torchmetrics.classification, f"Multiclass{name}", arguments)
+    return OfProbabilities(figure)
+
+
+def _figure(
+    module: ModuleType,
+    name: str,
+    arguments: Mapping[str, Any],
+    then: Callable[[Tensor], Tensor] | None = None,
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a function that computes a metric of torchmetrics in one call.
+
+    Args:
+        module: The module with the class of the metric.
+        name: The name of the class.
+        arguments: The arguments of the class.
+        then: A function that is applied to the score; None = the score itself.
+
+    Returns:
+        The function. It takes predictions and targets, and returns NaN if the metric is
+        undefined for them, such as a correlation of a single row.
+    """
+
+    def figure(scores: Tensor, answers: Tensor) -> Tensor:
+        with warnings.catch_warnings():
+            # They warn of memory and of scores that are undefined.
+            warnings.simplefilter("ignore")
+            metric = getattr(module, name)(**arguments).to(scores.device)
+            try:
+                score = metric(scores, answers)
+            except ValueError:
+                return scores.new_tensor(torch.nan, dtype=torch.double)
+        return score.double() if then is None else then(score.double())
+
+    return figure
+
+
+def why_undefined(metric: Metric, name: str, part: str, score: float) -> str:
+    """Say why the score of some graphs is not a finite number.
+
+    Args:
+        metric: The metric, with the batches of these graphs.
+        name: The name of the metric.
+        part: The part of the data set to which the graphs belong.
+        score: The score: NaN or infinite.
+    """
+    if isinstance(metric, ColumnMean) and not any(
+        scores.isnan().any() for scores in metric.scores
+    ):
+        return (
+            f"{name} needs graphs of both classes, but no label of the {part} graphs "
+            "has both"
+        )
+    if name == "log10-mse" and score < 0:
+        return f"the error on the {part} graphs is 0, whose logarithm is infinite"
+    return f"outputs or targets of the {part} graphs are not finite numbers"

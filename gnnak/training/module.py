@@ -5,6 +5,7 @@ checkpoint before it advances the scheduler, so a resumed run would repeat one s
 the schedule.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,8 +25,9 @@ from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.losses import make_loss
-from gnnak.training.metrics import make_metric
+from gnnak.training.metrics import make_metric, why_undefined
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
+from gnnak.training.scaling import Scaler
 from gnnak.training.step import Step, make_captured, make_step
 
 
@@ -68,7 +70,9 @@ class GraphTask(LightningModule):
         self.metric = make_metric(info)
         if config.train.precision == "64":
             self.metric.set_dtype(torch.double)
+        self.scaler = None if info.scaling is None else Scaler(info.scaling)
         self.scores: dict[str, float] = {}
+        self.undefined: dict[str, str] = {}
         self.losses: list[Tensor] = []
         self.generator: torch.Generator | None = None
 
@@ -131,6 +135,8 @@ class GraphTask(LightningModule):
             )
         outputs = _as_float32(outputs)
         targets, rows = self._targets(batch, outputs), None
+        if self.scaler is not None:
+            targets = self.scaler.normalise(targets)
         if real is not None:
             rows = real.nodes if self.info.node_task else real.graphs
         return self.loss(outputs, targets, rows)
@@ -146,18 +152,29 @@ class GraphTask(LightningModule):
         ):
             outputs = self.network(batch, subgraphs=subgraphs)
         outputs = _as_float32(outputs)
+        if self.scaler is not None:
+            outputs = self.scaler.restore(outputs)
         self.metric.update(outputs, self._targets(batch, outputs))
 
     test_step = validation_step
 
     def on_validation_epoch_end(self) -> None:
         """Store the score of all validation batches in `scores`; log the score."""
-        self.scores["validation"] = self._score()
+        self.scores["validation"] = float(self.metric.compute())
+        self.metric.reset()
         self.log("validation", self.scores["validation"], rank_zero_only=True)
 
     def on_test_epoch_end(self) -> None:
-        """Store the score of all test batches in `scores`."""
-        self.scores["test"] = self._score()
+        """Store the score of all test batches in `scores`.
+
+        If the score is not finite, store the reason in `undefined`.
+        """
+        metric, score = self.metric, float(self.metric.compute())
+        if not math.isfinite(score):
+            reason = why_undefined(metric, self.info.metric, "test", score)
+            self.undefined["test"] = reason
+        metric.reset()
+        self.scores["test"] = score
 
     @property
     def extractor(self) -> Extractor | None:
@@ -172,11 +189,6 @@ class GraphTask(LightningModule):
         """
         mean = torch.stack(self.losses).mean()
         return float(self.trainer.strategy.reduce(mean, reduce_op="mean"))
-
-    def _score(self) -> float:
-        score = float(self.metric.compute())
-        self.metric.reset()
-        return score
 
     def _targets(self, batch: GraphBatch, outputs: Tensor) -> Tensor:
         assert batch.y is not None

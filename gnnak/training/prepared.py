@@ -12,6 +12,7 @@ from gnnak.training.data import GraphData, degree_counts
 from gnnak.training.module import GraphTask, build_network
 from gnnak.training.processes.machine import Machine
 from gnnak.training.protocols import Parts
+from gnnak.training.scaling import with_scaling
 
 
 class Prepared(NamedTuple):
@@ -38,12 +39,13 @@ def prepare(
     """
     torch.manual_seed(config.train.seed)
     degrees = training_degrees(config, dataset, parts)
-    network = build_network(config, dataset.info, degrees)
+    info = with_scaling(dataset, parts.train)
+    network = build_network(config, info, degrees)
     network.save_memory(machine.recompute, machine.max_copies)
     captured = machine.captures(network, config.train.precision)
     task = GraphTask(
         config,
-        dataset.info,
+        info,
         network,
         batch_statistics=parts.batch_statistics,
         capture=captured,

@@ -4,6 +4,7 @@ The input is a config and a data set. The output is a record: a dict with option
 scores and times of the run. It can be stored as JSON.
 """
 
+import math
 import time
 from pathlib import Path
 
@@ -12,25 +13,31 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 
 from gnnak.datasets.record import Dataset
-from gnnak.errors import CheckpointError, TrainingError
+from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.training.callbacks.history import RunHistory
 from gnnak.training.callbacks.progress import ProgressLines
+from gnnak.training.callbacks.recalibrate import Recalibrate
 from gnnak.training.callbacks.signals import RestoreSignals
 from gnnak.training.callbacks.timing import Clock, Timing
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask
 from gnnak.training.prepared import prepare
+from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
     make_trainer,
     matmul_precision,
     quiet_lightning,
 )
+from gnnak.training.processes.monitor import watched
 from gnnak.training.processes.stopping import stoppable
 from gnnak.training.protocols import Parts, choose_parts
-from gnnak.training.records.checkpoint import Checkpoint, read_tensors
+from gnnak.training.records.checkpoint import Checkpoint
+from gnnak.training.records.fingerprint import fingerprint
+from gnnak.training.records.last_checkpoint import last_checkpoint
 from gnnak.training.records.results import Record, environment, six_digits
+from gnnak.training.unseen import fill_unseen
 
 
 def run(
@@ -60,18 +67,36 @@ def run(
         process returns the record.
 
     Raises:
-        TrainingError: If `folder` has an unfinished run and `resume` is False, if a
-            part of the data set has too few graphs, or if the loss is not finite.
-        CheckpointError: If `resume` is True and `last.ckpt` is damaged.
+        TrainingError: If `folder` has an unfinished run and `resume` is False, if
+            another process runs in `folder`, if a part of the data set has too few
+            graphs, if the loss is not finite, or if a process of the run is killed.
+        CheckpointError: If `resume` is True and `last.ckpt` is damaged, or was written
+            by a run on other data.
     """
+    with reserved(folder):
+        return run_reserved(config, dataset, folder, machine, resume, console)
+
+
+def run_reserved(
+    config: RunConfig,
+    dataset: Dataset,
+    folder: Path,
+    machine: Machine | None = None,
+    resume: bool = False,
+    console: Console | None = None,
+) -> Record:
+    """Do the same as `run`, in a folder that the caller has reserved."""
     machine, began = machine or Machine(), time.monotonic()
-    last = _last_checkpoint(folder, resume)
+    data_hash = fingerprint(dataset)
+    last = last_checkpoint(folder, resume, config.data.name, data_hash)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     _check_parts(config, parts, machine)
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
-    history = RunHistory(folder, clock, config.train.early_stop)
+    history = RunHistory(folder, clock, config.train.early_stop, data_hash)
     callbacks: list[Callback] = [Timing(clock), history]
+    if config.train.recalibrate:
+        callbacks.append(Recalibrate())
     if console is not None:
         callbacks.append(ProgressLines(console, run_title(config), history))
     with quiet_lightning(), matmul_precision(machine), stoppable("go on with --resume"):
@@ -81,9 +106,12 @@ def run(
         if trainer.is_global_zero:
             write_bytes(make_folder(folder) / "config.yaml", _as_yaml(config))
         start = time.monotonic() - began
-        trainer.fit(task, data, ckpt_path=last)
-        task.network.load_state_dict(history.best_weights)
-        trainer.test(task, data, verbose=False)
+        with watched(trainer):
+            trainer.fit(task, data, ckpt_path=last)
+            task.network.load_state_dict(history.best_weights)
+            if task.info.own_data:
+                fill_unseen(task.network, dataset.store, parts.train)
+            trainer.test(task, data, verbose=False)
     record = _finish(config, dataset, trainer, task, history, degrees)
     record["seconds"]["start"] = six_digits(start)
     return record | {"fast": machine.fast, "captured": captured, "jobs": machine.jobs}
@@ -107,34 +135,48 @@ def _finish(
     degrees: tuple[int, ...] | None,
 ) -> Record:
     """Write `metrics.csv` and `best.ckpt` of a finished run, and return its record."""
-    scores = {"validation": history.best, "test": task.scores["test"]}
+    test = task.scores["test"]
+    scores = {"validation": history.best, "test": test if math.isfinite(test) else None}
     if trainer.is_global_zero:
         history.write_curves()
-        weights = {k: v.cpu() for k, v in history.best_weights.items()}
-        best = Checkpoint(config, dataset.info, weights, scores, degrees)
+        weights = {k: v.cpu() for k, v in task.network.state_dict().items()}
+        data_hash = history.fingerprint
+        best = Checkpoint(config, task.info, weights, scores, degrees, data_hash)
         best.save(history.folder / "best.ckpt")
     seconds = history.clock.seconds
-    return {
-        "kind": "run",
-        "config": config.to_dict(),
-        "hash": config.hash(),
-        "cell": config.cell(),
-        "seed": config.train.seed,
-        "fold": config.data.fold,
-        "protocol": config.data.protocol,
-        "metric": dataset.info.metric,
-        "lower_is_better": dataset.info.lower_is_better,
-        "scores": scores,
-        "best_epoch": history.best_epoch,
-        "epochs": history.epochs,
-        "curves": {k: [six_digits(v) for v in c] for k, c in history.curves.items()},
-        "seconds": {k: six_digits(s / history.epochs) for k, s in seconds.items()}
-        | {"total": six_digits(sum(seconds.values()))},
-        "peak_memory_mb": {k: round(v, 1) for k, v in history.clock.megabytes.items()},
-        "parameters": sum(p.numel() for p in task.network.parameters()),
-        "source": dataset.info.source,
-        "processes": trainer.world_size,
-    } | environment(trainer.strategy.root_device)
+    found = {"undefined": task.undefined} if task.undefined else {}
+    if task.info.skipped:
+        found["skipped"] = list(task.info.skipped)  # type: ignore[assignment]
+    return (
+        found
+        | {
+            "kind": "run",
+            "config": config.to_dict(),
+            "hash": config.hash(),
+            "cell": config.cell(),
+            "seed": config.train.seed,
+            "fold": config.data.fold,
+            "protocol": config.data.protocol,
+            "metric": dataset.info.metric,
+            "lower_is_better": dataset.info.lower_is_better,
+            "scores": scores,
+            "best_epoch": history.best_epoch,
+            "epochs": history.epochs,
+            "curves": {
+                k: [six_digits(v) for v in c] for k, c in history.curves.items()
+            },
+            "seconds": {k: six_digits(s / history.epochs) for k, s in seconds.items()}
+            | {"total": six_digits(sum(seconds.values()))},
+            "peak_memory_mb": {
+                k: round(v, 1) for k, v in history.clock.megabytes.items()
+            },
+            "parameters": sum(p.numel() for p in task.network.parameters()),
+            "source": dataset.info.source,
+            "fingerprint": history.fingerprint,
+            "processes": trainer.world_size,
+        }
+        | environment(trainer.strategy.root_device)
+    )
 
 
 def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
@@ -153,28 +195,6 @@ def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
             f"{config.data.name} has {graphs} graphs to train on, fewer than two for "
             f"each of {processes} processes; use more graphs or fewer processes."
         )
-
-
-def _last_checkpoint(folder: Path, resume: bool) -> Path | None:
-    """Return the path of `last.ckpt`, to resume from; None if there is no such file.
-
-    Raises:
-        TrainingError: If the file exists but `resume` is False.
-        CheckpointError: If the file is not a checkpoint of a run.
-    """
-    last = folder / "last.ckpt"
-    if not last.exists():
-        return None
-    if not resume:
-        raise TrainingError(
-            f"{folder} holds an unfinished run; go on with --resume, or remove the "
-            "folder to start over."
-        )
-    if "loops" not in read_tensors(last):
-        raise CheckpointError(
-            f"{last} is not a checkpoint of a run; remove it to start over."
-        )
-    return last
 
 
 def _as_yaml(config: RunConfig) -> bytes:

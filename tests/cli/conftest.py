@@ -5,9 +5,11 @@ import sys
 
 import pytest
 
+import gnnak
 from gnnak.cli import main
 from gnnak.datasets import load_dataset
 from gnnak.training import launch
+from tests.training.molecules import SMALL, SMILES, carbons
 
 load_once = functools.cache(load_dataset)
 
@@ -45,3 +47,11 @@ def no_files(tmp_path, monkeypatch):
     monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("GNNAK_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """Train a small model on molecules; return the path of its checkpoint."""
+    folder = tmp_path_factory.mktemp("predict")
+    gnnak.train(SMILES, carbons(SMILES), target="mass", folder=folder, **SMALL)
+    return str(folder / "best.ckpt")

@@ -48,6 +48,19 @@ def test_evaluate_scores_the_training_graphs_too(best):
     assert 0 <= told["score"] <= 1
 
 
+def test_evaluate_refuses_other_data_unless_told(best, fails):
+    other = rewrite(best, fingerprint="0" * 16)
+    assert "trained on other data" in fails("evaluate", other)
+    told = json.loads(evaluate(other, "--other-data", "--json"))
+    assert told["score"] == told["recorded"]
+
+
+def test_evaluate_prints_an_undefined_score_as_null(best, monkeypatch):
+    monkeypatch.setattr("gnnak.training.evaluate.evaluate", lambda *_: float("nan"))
+    assert json.loads(evaluate(str(best), "--json"))["score"] is None
+    assert "test accuracy undefined (when" in evaluate(str(best))
+
+
 def test_evaluate_help_has_examples():
     assert "gnnak evaluate best.ckpt --part validation --json" in evaluate("--help")
 

@@ -147,6 +147,71 @@ def test_train_of_two_processes_ends_with_the_one_that_was_killed(tmp_path):
         end(process)
 
 
+def lose_one(which: str, number: signal.Signals, tmp_path: Path) -> str:
+    """Send a signal to the main process or the worker; return what the rest printed.
+
+    All processes must have ended a minute later.
+    """
+    process = start(tmp_path, *ENDLESS, "--devices", "2")
+    try:
+        wait_for(lambda: last_checkpoints(tmp_path))
+        (worker,) = set(members(process.pid)) - {process.pid}
+        lost, rest = worker, process.pid
+        if which == "main":
+            lost, rest = rest, lost
+        os.kill(lost, number)
+        wait_for(lambda: rest not in members(process.pid))
+        if which == "main" and number == signal.SIGSTOP:
+            process.kill()
+        process.wait(60)
+        wait_for(lambda: not members(process.pid))
+    finally:
+        _, err = end(process)
+    assert "Traceback" not in err
+    return err
+
+
+LOSSES = [
+    ("worker", signal.SIGKILL, "worker process 1 was killed by SIGKILL"),
+    ("main", signal.SIGKILL, "the main process was killed"),
+    pytest.param(
+        *("worker", signal.SIGSTOP, "worker process 1 does not answer any more"),
+        marks=pytest.mark.slow,
+    ),
+    pytest.param(
+        *("main", signal.SIGSTOP, "the main process does not answer any more"),
+        marks=pytest.mark.slow,
+    ),
+]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+@pytest.mark.parametrize(("which", "number", "told"), LOSSES)
+def test_train_of_two_processes_ends_with_a_sentence_if_one_is_lost(
+    which, number, told, tmp_path
+):
+    err = lose_one(which, number, tmp_path)
+    sentence = f"error: {told}, so the run ended; go on with --resume."
+    assert [line for line in err.splitlines() if "error" in line] == [sentence]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
+def test_train_goes_on_after_a_worker_was_killed(tmp_path):
+    few = (*TRAIN, "--set", "train.epochs=60", "--devices", "2")
+    process = start(tmp_path, *few)
+    wait_for(lambda: last_checkpoints(tmp_path))
+    (worker,) = set(members(process.pid)) - {process.pid}
+    os.kill(worker, signal.SIGKILL)
+    end(process)
+    assert process.returncode == 2
+    assert records(tmp_path) == []
+    process = start(tmp_path, *few, "--resume")
+    _, err = end(process)
+    assert process.returncode == 0, err
+    (record,) = records(tmp_path)
+    assert (record["epochs"], record["processes"]) == (60, 2)
+
+
 def test_train_of_two_processes_runs_every_fold_once(tmp_path):
     folds = [word for word in TRAIN if word not in ("--fold", "0")]
     process = start(tmp_path, *folds, "--set", "train.epochs=1", "--devices", "2")

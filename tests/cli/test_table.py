@@ -1,9 +1,10 @@
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
-from gnnak.cli import schedule_run
+from gnnak.cli import main, schedule_run
 from gnnak.cli.program import app
 from gnnak.report.paper import load_table, table_names
 from gnnak.training.processes.machine import Machine
@@ -142,3 +143,23 @@ def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, fails)
 
 def test_help_shows_examples():
     assert "gnnak table encodings --run" in told("--help")
+
+
+@pytest.mark.filterwarnings("default::gnnak.errors.DamagedFileWarning")
+def test_table_warns_in_one_line_of_a_damaged_record_and_goes_on(
+    tmp_path, monkeypatch, capsys
+):
+    config = next(c.plan for c in load_table("encodings").cells() if c.plan).config
+    write_records(tmp_path, [run_record(config, test=0.125)])
+    with (tmp_path / "runs.jsonl").open("ab") as file:
+        file.write(b'{"torn": ')
+    arguments = ["gnnak", "table", "encodings", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    shown = capsys.readouterr()
+    assert not stop.value.code
+    assert "0.125" in shown.out
+    path = tmp_path / "runs.jsonl"
+    told = f"warning: {path}, line 2 is not valid JSON; the line is skipped.\n"
+    assert shown.err == told

@@ -1,11 +1,11 @@
 """Run `gnnak train` with a small network, in seconds."""
 
-import json
 from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
 from gnnak.cli.program import app
+from gnnak.training.records.results import read_records
 
 SMALL = (
     *("--set", "model.num_layers=1", "--set", "model.channels=8"),
@@ -20,5 +20,4 @@ def train(*arguments: str) -> Result:
 
 def records(folder: Path) -> list[dict]:
     """Read the records in the results of a folder."""
-    lines = (folder / "results" / "runs.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return read_records(folder / "results" / "runs.jsonl")

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -146,13 +147,69 @@ def test_a_foreign_or_truncated_file_raises_a_clear_error(tmp_path):
         load_dataset("molpcba", data_dir=tmp_path)
     bare = molecules(1)
     store = GraphStore(
-        bare.store.num_nodes, bare.store.num_edges, bare.store.edge_index
+        bare.store.num_nodes, bare.store.num_edges, bare.store.edge_index, bare.store.x
     )
     write_npz(
         tmp_path / "exp.npz", GraphFile(with_reverse_edges(store.subset(slice(0))))
     )
     with pytest.raises(FileFormatError, match=r"exp\.npz has no targets y"):
         load_dataset("exp", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("zinc", {"x": None}, r"zinc12k\.npz: the key x is missing; add it\."),
+        ("mutag", {"x": None}, r"tu-mutag\.npz: the key x is missing; add it\."),
+        (
+            "mutag",
+            {"x": 10**9},
+            r"x has the category 1000000000, not one of 0 to 99999",
+        ),
+        (
+            "mutag",
+            {"x": -1},
+            r"x has the category -1, not one of 0 to 99999; give a fi",
+        ),
+        ("mutag", {"x": np.nan}, "x has entries that are not finite numbers; give a"),
+        ("mutag", {"edge_attr": np.inf}, "edge_attr has entries that are not finite"),
+        ("cifar10", {"x": None}, "the key x is missing"),
+        ("cifar10", {"x": np.nan}, "x must have five columns of numbers from 0 to 255"),
+        ("cifar10", {"x": 256}, "x must have five columns of numbers from 0 to 255"),
+    ],
+)
+def test_features_that_do_not_fit_raise_a_clear_error(name, change, sentence, tmp_path):
+    file = {"zinc": "zinc12k.npz", "cifar10": "cifar10-superpixels.npz"}
+    columns = 5 if name == "cifar10" else 1
+    arrays = {
+        "num_nodes": np.array([2, 2]),
+        "num_edges": np.array([1, 1]),
+        "edge_index": np.array([[0, 0], [1, 1]]),
+        "x": np.zeros((4, columns), int),
+        "edge_attr": np.ones((2, 1), int),
+        "y": np.array([0, 1]),
+        "split": np.array([0, 1]),
+    }
+    for key, value in change.items():
+        wrong = np.full_like(arrays[key], value or 0, type(value))
+        arrays = {k: wrong if k == key else v for k, v in arrays.items()}
+        if value is None:
+            del arrays[key]
+    np.savez(tmp_path / file.get(name, f"tu-{name}.npz"), **arrays)
+    with pytest.raises(FileFormatError, match=sentence) as caught:
+        load_dataset(name, data_dir=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_reddit_needs_no_x(tmp_path):
+    np.savez(
+        tmp_path / "tu-reddit-b.npz",
+        num_nodes=np.full(20, 2),
+        num_edges=np.ones(20, int),
+        edge_index=np.array([[0] * 20, [1] * 20]),
+        y=np.arange(20) % 2,
+    )
+    assert load_dataset("reddit-b", data_dir=tmp_path).store.x.tolist() == [[0]] * 40
 
 
 def test_real_files_load_with_the_features_and_targets_of_their_task(data_dir):

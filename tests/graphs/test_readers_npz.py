@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs import GraphFile, GraphStore, read_npz, write_npz
+from gnnak.memory import STATUS, PeakMemory
 from tests.graphs.graph_strategies import assert_same, int_tensor, stores
 
 EACH = settings(
@@ -150,6 +151,17 @@ def test_read_npz_more_nodes_than_fit_in_memory(path):
         read_npz(path)
 
 
+def test_read_npz_more_nodes_than_a_small_file_describes(path):
+    none, many = np.zeros((2, 0), int), np.array([2**33, 0, 0])
+    save(path, without=("x", "edge_attr"), num_nodes=many, num_edges=many * 0,
+         edge_index=none)  # fmt: skip
+    with pytest.raises(FileFormatError) as caught:
+        read_npz(path)
+    assert "num_nodes adds up to 8589934592, so its arrays need 68.7 GB of memory" in (
+        str(caught.value)
+    )
+
+
 @pytest.mark.parametrize("key", ["num_nodes", "num_edges", "edge_index"])
 def test_read_npz_names_a_missing_key(path, key):
     with pytest.raises(FileFormatError, match=f"graphs.npz: the key {key} is missing"):
@@ -181,15 +193,79 @@ def test_read_npz_foreign_zip(path):
         read_npz(path)
 
 
-def test_read_npz_header_that_promises_too_much(path):
+def save_header(path, key, kind, shape):
+    """Write an npz file with one array, of which there is only the header."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
-        header, {"descr": "<i8", "fortran_order": False, "shape": (1 << 50,)}
+        header, {"descr": kind, "fortran_order": False, "shape": shape}
     )
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("num_nodes.npy", header.getvalue())
+        archive.writestr(f"{key}.npy", header.getvalue())
+
+
+def test_read_npz_header_that_promises_too_much(path):
+    save_header(path, "num_nodes", "<i8", (1 << 50,))
     with pytest.raises(FileFormatError, match="num_nodes cannot be read"):
         read_npz(path)
+
+
+def bomb(path, **shapes):
+    """Write an npz file of compressed zeros, which take about 1000 times the space."""
+    arrays = {**PLAIN, **{key: np.zeros(s, np.uint8) for key, s in shapes.items()}}
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+@pytest.mark.heavy
+def test_read_npz_refuses_a_decompression_bomb_before_it_expands(path):
+    bomb(path, x=(2**28, 1))
+    assert path.stat().st_size < 300_000
+    with PeakMemory() as peak, pytest.raises(FileFormatError) as caught:
+        read_npz(path)
+    assert str(caught.value) == (
+        f"{path}: its arrays need 2.1 GB of memory, too much for a file of 0.3 MB; if "
+        "the data are real, write the file without compression, with numpy.savez."
+    )
+    assert not STATUS.exists() or peak.megabytes < 50
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"x": np.zeros((0, 2**40))},
+        {"x": np.zeros((2**40, 0))},
+        {"folds": np.zeros((2**40, 0), int)},
+    ],
+    ids=["no rows", "no columns", "no graphs"],
+)
+def test_read_npz_refuses_shapes_that_cost_nothing_in_the_file(path, change):
+    with pytest.raises(FileFormatError, match=r"its arrays need .* GB of memory"):
+        read_npz(save(path, **change))
+
+
+def test_read_npz_refuses_endlessly_many_empty_names(path):
+    save_header(path, "atom_names", "<U0", (1 << 40,))
+    with pytest.raises(FileFormatError, match=r"its arrays need .* GB of memory"):
+        read_npz(path)
+
+
+def test_read_npz_accepts_constant_columns_of_real_data(path):
+    count = 2**20
+    bomb(path, x=(count, 1), num_nodes=(count,), num_edges=(count,), y=(count,))
+    arrays = dict(np.load(path)) | {"num_nodes": np.ones(count, np.uint8)}
+    for key in ("edge_index", "edge_attr", "split", "folds"):
+        arrays.pop(key)
+    np.savez_compressed(path, **arrays, edge_index=np.zeros((2, 0), np.uint8))
+    assert len(read_npz(path).store) == count
+
+
+def test_read_npz_required_keys(path):
+    save(path, without=("x",))
+    assert read_npz(path).store.x.tolist() == [[0]] * 4
+    with pytest.raises(
+        FileFormatError, match=r"graphs\.npz: the key x is missing; add"
+    ):
+        read_npz(path, required=("x",))
 
 
 @given(st.data())

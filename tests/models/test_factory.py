@@ -129,7 +129,8 @@ def test_build_model_makes_plain_ppgn_one_outer_layer_of_depth_l():
 @pytest.mark.parametrize("name", ["gim", "gin-ak++", "GIN", "", "-ak"])
 def test_build_model_answers_an_unknown_name_with_the_known_ones(name):
     wanted = (
-        r"unknown model .*[uU]se one of gin, gcn, .*ppgn, alone or with the suffix -ak"
+        r"unknown model .*[uU]se one of gin, gcn, .*ppgn or your own "
+        r"package\.module:Class, alone or with the suffix -ak"
     )
     with pytest.raises(OptionError, match=wanted):
         build_model(name, ATOMS, BONDS, 1)

@@ -1,8 +1,13 @@
+import json
+from pathlib import Path
+
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
+from gnnak.report.tables import fill_table
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from tests.report.hand_records import run_record, write_records
+from tests.report.small_table import GOOD, SMALL
 
 ZINC = RunConfig()
 SHORT = change(ZINC, {"train.epochs": 20})
@@ -50,3 +55,20 @@ def test_summary_of_costs_names_the_device():
     found = records.summary(plan("ZINC-12K (MB)", "GIN-AK+"))
     assert found.mean == 1234.5
     assert records.summary(plan("CIFAR10 (MB)", "GIN-AK+")) is None
+
+
+def test_tables_show_an_undefined_score_and_say_so():
+    record = run_record(GOOD)
+    record["scores"]["test"] = None
+    filled = fill_table(SMALL, RunRecords([record]))
+    cell = filled.rows[1][0]
+    assert cell.text == "undefined† (0.080)"
+    assert cell.verdict is None
+    assert json.loads(json.dumps(cell.as_dict(), allow_nan=False))["mean"] is None
+    assert "undefined in 1 of 1 runs" in filled.footnotes[0][1]
+
+
+def test_recorded_runs_keep_their_hashes():
+    for record in RunRecords.read(Path("results")).records:
+        config = change(RunConfig(), record["config"])
+        assert (config.hash(), config.cell()) == (record["hash"], record["cell"])

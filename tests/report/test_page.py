@@ -10,6 +10,7 @@ from gnnak.report.page import report_page, write_report
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record
+from gnnak.training.records.schema import KINDS
 from tests.report.hand_records import run_record, write_records
 
 EVIL = "<script>alert('&')</script>"
@@ -140,3 +141,18 @@ def test_chromium_opens_the_page_without_console_messages(results, tmp_path):
     assert told.returncode == 0
     assert "GNN-AK: our figures" in told.stdout
     assert "CONSOLE" not in told.stderr
+
+
+@pytest.mark.filterwarnings("ignore::gnnak.errors.DamagedFileWarning")
+def test_report_page_goes_on_after_damage_in_every_file(results):
+    whole = report_page(results)
+    for path in results.glob("*.jsonl"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        damage = [b"\xff\n", b"[1]\n", b"{}\n", b'{"kind": "run"}\n', b'{"kind": 3}\n']
+        kinds = [f'{{"kind": "{kind}"}}\n'.encode() for kind in KINDS]
+        path.write_bytes(b"".join([*damage, *kinds, *lines, lines[0][:-9]]))
+    before, after = (
+        page.partition("<main>")[2].partition('id="versions"')[0]
+        for page in (whole, report_page(results))
+    )
+    assert before == after

@@ -6,7 +6,7 @@ from gnnak.report.verdict import compare, parse_number
 from gnnak.training.records.summary import Summary
 
 
-def verdict(paper: str | None, ours: float, lower=True, percent=False) -> str | None:
+def verdict(paper, ours, lower=True, percent=False):
     cell = Cell("GIN", "ZINC", paper, Style(3, percent))
     return compare(cell, Summary(ours, None, 1, lower_is_better=lower))
 
@@ -48,3 +48,8 @@ def test_all_numbers_of_the_paper_can_be_read(name):
     texts = {cell.paper for cell in cells if cell.plan and cell.paper}
     unread = {text for text in texts if parse_number(text) is None}
     assert unread <= {"OOM"}
+
+
+def test_an_undefined_score_has_no_verdict():
+    assert verdict("0.080 ± 0.001", None) is None
+    assert verdict("OOM", None) is None

@@ -3,9 +3,10 @@ import math
 import pytest
 import torch
 
+from gnnak.datasets.metric_names import metrics_for
 from gnnak.datasets.record import DatasetInfo
 from gnnak.nn.features import Categorical
-from gnnak.training.metrics import make_metric
+from gnnak.training.metrics import make_metric, why_undefined
 
 
 def info(task, metric, outputs):
@@ -81,3 +82,72 @@ def test_average_precision_by_hand():
 
 def test_roc_auc_without_both_answers_is_not_a_number():
     assert math.isnan(score(info("multilabel", "roc-auc", 1), ([[1.0]], [[1.0]])))
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "target", "told"),
+    [
+        ("roc-auc", 0.5, 1.0, "needs graphs of both classes, but no label of the test"),
+        ("average-precision", 0.5, 0.0, "needs graphs of both classes"),
+        ("roc-auc", math.nan, 1.0, "outputs or targets of the test graphs are not"),
+        ("mae", math.nan, 1.0, "outputs or targets of the test graphs are not finite"),
+        ("log10-mse", 1.0, 1.0, "the error on the test graphs is 0, whose logarithm"),
+    ],
+)
+def test_why_undefined_says_what_is_missing(metric, output, target, told):
+    kind = "regression" if metric in ("mae", "log10-mse") else "multilabel"
+    made = make_metric(info(kind, metric, 1))
+    made.update(torch.tensor([[output], [output]]), torch.tensor([[target], [target]]))
+    found = float(made.compute())
+    assert not math.isfinite(found)
+    assert told in why_undefined(made, metric, "test", found)
+
+
+def test_column_mean_is_undefined_if_an_output_is_nan():
+    outputs, targets = [[0.5], [math.nan]], [[0.0], [1.0]]
+    assert math.isnan(score(info("multilabel", "roc-auc", 1), (outputs, targets)))
+
+
+def own_info(task: str, metric: str, outputs: int) -> DatasetInfo:
+    """Describe own data with this task and metric."""
+    nodes = Categorical((1,))
+    return DatasetInfo(
+        "own", "own", task, metric, outputs, nodes, None, "list", own_data=True
+    )
+
+
+@pytest.mark.parametrize("task", ["regression", "classification", "multilabel"])
+def test_every_metric_of_own_data_scores_good_outputs_better(task):
+    torch.manual_seed(1)
+    for metric in metrics_for(task):
+        for outputs in (2, 3):
+            info = own_info(task, metric, outputs)
+            targets = torch.randint(0, 2, (40, outputs)).float()
+            if task == "regression":
+                targets = targets + torch.rand(40, outputs)
+            good = 4 * targets - 2 if task == "multilabel" else targets
+            if task == "classification":
+                targets = torch.randint(0, outputs, (40,))
+                good = 2 * torch.nn.functional.one_hot(targets, outputs).float()
+            scores = []
+            for given in (good + 0.01 * torch.rand_like(good), torch.randn_like(good)):
+                scored = make_metric(info)
+                scored.update(given[:20], targets[:20])
+                scored.update(given[20:], targets[20:])
+                scores.append(float(scored.compute()))
+            sign = -1 if info.lower_is_better else 1
+            assert sign * scores[0] > sign * scores[1], (metric, outputs, scores)
+
+
+def test_metric_of_own_data_ignores_unknown_targets_by_hand():
+    metric = make_metric(own_info("regression", "mae", 2))
+    nan = torch.nan
+    targets = torch.tensor([[0.0, nan], [nan, 2.0]])
+    metric.update(torch.tensor([[1.0, 5.0], [2.0, 5.0]]), targets)
+    assert float(metric.compute()) == 2.0
+
+
+def test_metric_of_own_data_is_nan_if_it_is_undefined():
+    metric = make_metric(own_info("regression", "r2", 1))
+    metric.update(torch.tensor([[1.0]]), torch.tensor([[0.0]]))
+    assert metric.compute().isnan()

@@ -1,4 +1,6 @@
 import json
+import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.evaluate import evaluate
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.checkpoint import load_checkpoint
+from gnnak.training.records.schema import problem
 from gnnak.training.run import run, run_title
 from tests.training.small import small_config, triangles
 
@@ -27,7 +30,7 @@ def test_run_learns_and_tells_all_about_it(tmp_path):
     assert record["hash"] == config.hash()
     assert (record["fast"], record["captured"]) == (True, torch.cuda.is_available())
     assert change(RunConfig(), record["config"]) == config
-    assert set(record["seconds"]) == {"data", "train", "evaluation", "total"}
+    assert set(record["seconds"]) == {"data", "train", "evaluation", "total", "start"}
     assert record["peak_memory_mb"]["train"] > 0
     json.dumps(record, allow_nan=False)
 
@@ -90,6 +93,33 @@ def test_run_on_a_full_disk_leaves_no_broken_checkpoint(tmp_path, monkeypatch):
     with pytest.raises(TrainingError, match="No space left on device; free disk space"):
         run(small_config(), triangles(), tmp_path)
     assert [path.name for path in tmp_path.glob("*.ckpt*")] == []
+
+
+def one_class_in_test():
+    """A data set for roc-auc whose test graphs all have label 1."""
+    data = triangles()
+    assert data.store.y is not None
+    assert data.split is not None
+    y = data.store.y.float()[:, None]
+    y[data.split == 2] = 1.0
+    info = replace(data.info, task="multilabel", metric="roc-auc", num_outputs=1)
+    return replace(data, info=info, store=replace(data.store, y=y))
+
+
+def test_run_records_an_undefined_test_score_and_why(tmp_path):
+    data = one_class_in_test()
+    record = run(small_config(), data, tmp_path)
+    assert record["scores"]["test"] is None
+    assert record["undefined"] == {
+        "test": "roc-auc needs graphs of both classes, but no label of the test graphs "
+        "has both"
+    }
+    assert 0 <= record["scores"]["validation"] <= 1
+    assert problem(json.loads(json.dumps(record, allow_nan=False))) == ""
+    checkpoint = load_checkpoint(tmp_path / "best.ckpt")
+    assert checkpoint.scores == record["scores"]
+    assert math.isnan(evaluate(checkpoint, data))
+    assert evaluate(checkpoint, data, "validation") == record["scores"]["validation"]
 
 
 def test_run_needs_two_graphs(tmp_path):

@@ -3,6 +3,7 @@
 import os
 import secrets
 from pathlib import Path
+from typing import IO
 
 from gnnak.errors import FileFormatError
 
@@ -10,21 +11,44 @@ FilePath = str | os.PathLike[str]
 """Path of a file or folder."""
 
 
-def read_bytes(path: FilePath) -> bytes:
-    """Return the content of a file.
+def open_bytes(path: FilePath) -> IO[bytes]:
+    """Open a file for reading.
 
     Raises:
-        FileFormatError: If the file does not exist, is a folder or cannot be read.
+        FileFormatError: If the file does not exist, is a folder or cannot be opened.
     """
     where = Path(path)
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
     try:
-        return where.read_bytes()
+        return open(where, "rb")
     except FileNotFoundError as error:
         raise FileFormatError(f"there is no file {where}; check the path.") from error
     except (OSError, ValueError) as error:
         raise FileFormatError(f"{where} cannot be read: {error}.") from error
+
+
+def read_bytes(path: FilePath, at_most: int | None = None) -> bytes:
+    """Return the content of a file.
+
+    Args:
+        path: The file.
+        at_most: The largest size, in bytes, of the file; None = any size.
+
+    Raises:
+        FileFormatError: If the file does not exist, is a folder, cannot be read or is
+            too large.
+    """
+    with open_bytes(path) as file:
+        try:
+            content = file.read(-1 if at_most is None else at_most + 1)
+        except OSError as error:
+            raise FileFormatError(f"{path} cannot be read: {error}.") from error
+    if at_most is not None and len(content) > at_most:
+        raise FileFormatError(
+            f"{path} has more than {at_most} bytes; give a smaller file."
+        )
+    return content
 
 
 def make_folder(path: FilePath) -> Path:

@@ -20,16 +20,24 @@ cross-validation folds:
 
 import difflib
 import io
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import IO, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gnnak.errors import FileFormatError, GraphError
+from gnnak.graphs.readers.archive_entries import check_entries
+from gnnak.graphs.readers.archive_size import (
+    BYTES_PER_NUMBER,
+    check_budget,
+    check_size,
+)
 from gnnak.graphs.readers.arrays import to_array, to_flag, to_names, to_tensor
-from gnnak.graphs.readers.files import FilePath, read_bytes, write_bytes
+from gnnak.graphs.readers.files import FilePath, open_bytes, write_bytes
 from gnnak.graphs.readers.graph_file import GraphFile
 from gnnak.graphs.reverse_edges import with_reverse_edges, without_reverse_edges
 from gnnak.graphs.store import GraphStore
@@ -38,26 +46,36 @@ COUNTS = ("num_nodes", "num_edges", "edge_index", "split", "folds")
 VALUES = ("x", "edge_attr", "y")
 FLAGS = ("node_targets", "directed")
 
+Result = TypeVar("Result")
 
-def read_npz(path: FilePath, allow_no_edges: bool = False) -> GraphFile:
+
+def read_npz(
+    path: FilePath, allow_no_edges: bool = False, required: Sequence[str] = ()
+) -> GraphFile:
     """Read a data set in the npz layout.
 
     Unless the file has `directed` set, a reverse edge is added directly after every
     edge. Integers and bools become int64; the dtype of floating-point numbers does not
-    change. If the file has no `x`, `x` is one column of zeros.
+    change. If the file has no `x`, `x` is one column of zeros. A file whose arrays need
+    far more memory than its size suggests is refused before its arrays are read.
 
     Args:
         path: The file.
         allow_no_edges: If True, a file without the keys `num_edges` and `edge_index` is
             read as graphs without edges; if False, it raises an error.
+        required: Optional keys, such as `x`, that the file must have.
 
     Raises:
         FileFormatError: If the file is missing, damaged or not in the npz layout; the
             message names the file and, if possible, the key.
     """
-    arrays = _load(path)
+    with open_bytes(path) as content:
+        arrays = _load(path, content)
+        size = os.fstat(content.fileno()).st_size
     try:
-        file, directed = _assemble(arrays, allow_no_edges)
+        for key in required:
+            _check_present(key, arrays)
+        file, directed = _assemble(arrays, allow_no_edges, size)
         file.check()
     except GraphError as error:
         raise FileFormatError(f"{path}: {error}") from error
@@ -99,14 +117,15 @@ def write_npz(path: FilePath, file: GraphFile) -> None:
     write_bytes(path, content.getvalue())
 
 
-def _load(path: FilePath) -> dict[str, np.ndarray]:
+def _load(path: FilePath, content: IO[bytes]) -> dict[str, np.ndarray]:
     """Read all arrays of an npz file into a dict from names to arrays."""
-    content = io.BytesIO(read_bytes(path))
     opened = _try(
         f"{path} is not an npz file", lambda: np.load(content, allow_pickle=False)
     )
     if not isinstance(opened, np.lib.npyio.NpzFile):
         raise FileFormatError(f"{path} contains a single array; give an npz file.")
+    _try(f"{path}", lambda: check_entries(content))
+    _try(f"{path}", lambda: check_size(content))
     arrays = {}
     for key in opened.files:
         if key not in (*COUNTS, *VALUES, *FLAGS) and not key.endswith("_names"):
@@ -120,7 +139,7 @@ def _load(path: FilePath) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
+def _try(what: str, action: Callable[[], Result]) -> Result:
     """Return `action()`; turn any exception into a `FileFormatError`.
 
     The message of the error begins with `what`.
@@ -133,11 +152,12 @@ def _try(what: str, action: Callable[[], np.ndarray]) -> np.ndarray:
 
 
 def _assemble(
-    arrays: dict[str, np.ndarray], allow_no_edges: bool
+    arrays: dict[str, np.ndarray], allow_no_edges: bool, file_size: int
 ) -> tuple[GraphFile, bool]:
     """Build a `GraphFile` from the arrays of an npz file; add no reverse edges.
 
-    The second result is the flag `directed` of the file.
+    The second result is the flag `directed` of the file. `file_size`, in bytes, limits
+    the number of nodes of a file that has no `x`.
     """
     no_edges = "edge_index" not in arrays and "num_edges" not in arrays
     if no_edges and allow_no_edges:
@@ -145,9 +165,8 @@ def _assemble(
         empty = np.zeros((2, 0), np.int64)
         arrays = {**arrays, "num_edges": zeros, "edge_index": empty}
     for key in ("num_nodes", "num_edges", "edge_index"):
-        if key not in arrays:
-            hint = " or pass allow_no_edges=True" if no_edges and "edge" in key else ""
-            raise GraphError(f"the key {key} is missing; add it{hint}.")
+        hint = " or pass allow_no_edges=True" if no_edges and "edge" in key else ""
+        _check_present(key, arrays, hint)
     tensors = {
         key: to_tensor(key, arrays[key], whole=key in COUNTS)
         for key in (*COUNTS, *VALUES)
@@ -157,7 +176,7 @@ def _assemble(
     node_targets, directed = (to_flag(key, arrays.get(key)) for key in FLAGS)
     store = GraphStore(**tensors, node_targets=node_targets).check()
     if store.x is None:
-        store = replace(store, x=_constant(int(store.node_ptr[-1])))
+        store = replace(store, x=_constant(int(store.node_ptr[-1]), file_size))
     names = {
         key: to_names(key, value)
         for key, value in arrays.items()
@@ -166,14 +185,19 @@ def _assemble(
     return GraphFile(store, split, folds, names), directed
 
 
-def _constant(num_nodes: int) -> Tensor:
+def _check_present(key: str, arrays: dict[str, np.ndarray], hint: str = "") -> None:
+    """Raise `GraphError` if the file does not have the key."""
+    if key not in arrays:
+        raise GraphError(f"the key {key} is missing; add it{hint}.")
+
+
+def _constant(num_nodes: int, file_size: int) -> Tensor:
     """Return a column of `num_nodes` zeros, the `x` of files that have no `x`.
 
-    Raises `GraphError` if there are more zeros than fit in memory.
+    Raises `GraphError` if the zeros need too much memory for a file of this size.
     """
     try:
-        return torch.from_numpy(np.zeros((num_nodes, 1), np.int64))
-    except (MemoryError, ValueError) as error:
-        raise GraphError(
-            f"num_nodes adds up to {num_nodes}, more than fits in memory."
-        ) from error
+        check_budget(num_nodes * BYTES_PER_NUMBER, file_size)
+    except GraphError as error:
+        raise GraphError(f"num_nodes adds up to {num_nodes}, so {error}") from error
+    return torch.zeros(num_nodes, 1, dtype=torch.long)

@@ -53,6 +53,10 @@ BOND_FEATURES: tuple[Feature, ...] = (
 all values that have no category of their own."""
 
 
+MAX_LENGTH = 10_000
+"""Largest number of characters of a SMILES string."""
+
+
 def from_smiles(smiles: Iterable[str]) -> GraphStore:
     """Convert molecules to graphs: atoms become nodes, and bonds become edges.
 
@@ -72,10 +76,34 @@ def from_smiles(smiles: Iterable[str]) -> GraphStore:
     """
     if isinstance(smiles, str):
         raise GraphError("this is one SMILES string; give a list of them.")
-    chem = _import_rdkit("rdkit.Chem")
-    quiet = _import_rdkit("rdkit.rdBase").BlockLogs()
-    molecules = [_parse(chem, line, text) for line, text in enumerate(smiles, start=1)]
+    molecules = parse_smiles(smiles)
+    for line, molecule in enumerate(molecules, start=1):
+        if isinstance(molecule, str):
+            raise GraphError(f"line {line}: {molecule}; fix the SMILES.")
+    return from_molecules(molecules)
+
+
+def parse_smiles(smiles: Iterable[object]) -> list[Any]:
+    """Parse SMILES strings to rdkit molecules.
+
+    Args:
+        smiles: One SMILES string per molecule.
+
+    Returns:
+        For each string the molecule, or a text that says why the string is not one.
+
+    Raises:
+        MissingPackageError: If rdkit is not installed.
+    """
+    chem = import_rdkit("rdkit.Chem")
+    quiet = import_rdkit("rdkit.rdBase").BlockLogs()
+    molecules = [_parse(chem, text) for text in smiles]
     del quiet
+    return molecules
+
+
+def from_molecules(molecules: Sequence[Any]) -> GraphStore:
+    """Convert rdkit molecules to graphs, like `from_smiles`."""
     atoms = [atom for molecule in molecules for atom in molecule.GetAtoms()]
     bonds = [bond for molecule in molecules for bond in molecule.GetBonds()]
     ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
@@ -89,26 +117,35 @@ def from_smiles(smiles: Iterable[str]) -> GraphStore:
     return with_reverse_edges(once)
 
 
-def _import_rdkit(name: str) -> Any:
+def import_rdkit(name: str) -> Any:
+    """Import a module of rdkit.
+
+    Raises:
+        MissingPackageError: If rdkit is not installed.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackageError(
-            "reading SMILES needs rdkit; install it with: pip install gnnak[chem]"
+            "reading SMILES needs rdkit; install it with: pip install rdkit"
         ) from error
 
 
-def _parse(chem: Any, line: int, text: object) -> Any:
-    """Parse a SMILES string to an rdkit molecule; raise `GraphError` if it is invalid.
-
-    The error message contains `line`, the position of the string.
-    """
+def _parse(chem: Any, text: object) -> Any:
+    """Parse a SMILES string to an rdkit molecule; return a text if it is invalid."""
     if not isinstance(text, str):
-        kind = type(text).__name__
-        raise GraphError(f"line {line} is a {kind}; give SMILES strings.")
-    molecule = chem.MolFromSmiles(text)
+        return f"a {type(text).__name__} is not a SMILES string"
+    if not text:
+        return "the SMILES string is empty"
+    if len(text) > MAX_LENGTH:
+        return f"{text[:20]!r}... is longer than {MAX_LENGTH} characters"
+    try:
+        molecule = chem.MolFromSmiles(text)
+    except Exception:  # rdkit raises errors of several types for strange texts
+        molecule = None
     if molecule is None or not molecule.GetNumAtoms():
-        raise GraphError(f"line {line}, {text!r}, is not a molecule; fix the SMILES.")
+        shown = text if len(text) <= 60 else f"{text[:57]}..."
+        return f"{shown!r} is not a molecule"
     return molecule
 
 

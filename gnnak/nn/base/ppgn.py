@@ -86,6 +86,12 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: a matrix product per channel of the states of node pairs.
 
+    Weights are initialised by `torch.nn.init.xavier_uniform_`, biases with zero. With
+    PyTorch's default initialisation, which has smaller weights and random biases, the
+    products hardly change the states. In float32, differences between graphs that only
+    show after several blocks are then smaller than rounding errors, and cannot be
+    learned.
+
     Args:
         channels: Width of the states of node pairs, w.
     """
@@ -102,6 +108,10 @@ class PPGNBlock(nn.Module):
             for _ in range(2)
         )
         self.mix = nn.Linear(2 * channels, channels)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
 
     def forward(self, pairs: Tensor, mask: Tensor) -> Tensor:
         """Compute new states of node pairs, [b, n, n, w].

@@ -21,10 +21,15 @@ from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.training.callbacks.timing import Clock
 from gnnak.training.module import GraphTask
+from gnnak.training.records.seal import seal_file, sync_folder
 
 SAVE_SECONDS = 20.0
 """Least number of seconds between two checkpoints. Checkpoints are written only at the
 end of an epoch."""
+
+STATE_KEY = "Keeper"
+"""The name of the state of `RunHistory` in the checkpoint `last.ckpt`. The name must
+never change, or else older checkpoints could not be resumed."""
 
 
 class RunHistory(Callback):
@@ -36,10 +41,18 @@ class RunHistory(Callback):
         clock: Measures the time of the run; checkpoints contain this time.
         early_stop: Stop after this many epochs without a better validation score;
             None = never.
+        fingerprint: A hash of the data set, which checkpoints contain.
     """
 
-    def __init__(self, folder: Path, clock: Clock, early_stop: int | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        early_stop: int | None,
+        fingerprint: str | None = None,
+    ) -> None:
         self.folder, self.clock, self.early_stop = folder, clock, early_stop
+        self.fingerprint = fingerprint
         self.curves: dict[str, list[float]] = {"train_loss": [], "validation": []}
         self.best_epoch = 0
         self.best_weights: dict[str, Tensor] = {}
@@ -57,11 +70,8 @@ class RunHistory(Callback):
 
     @property
     def state_key(self) -> str:
-        """The name of this callback's state in the checkpoint `last.ckpt`.
-
-        The name must never change, or else older checkpoints could not be resumed.
-        """
-        return "Keeper"
+        """The name of this callback's state in the checkpoint `last.ckpt`."""
+        return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         """If the run is resumed and had already stopped early, stop at once."""
@@ -96,6 +106,7 @@ class RunHistory(Callback):
             "best_weights": self.best_weights,
             "seconds": dict(self.clock.seconds),
             "megabytes": self.clock.megabytes,
+            "fingerprint": self.fingerprint,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -124,7 +135,9 @@ class RunHistory(Callback):
         try:
             trainer.save_checkpoint(fresh)
             if trainer.is_global_zero:
+                seal_file(fresh)
                 os.replace(fresh, last)
+                sync_folder(self.folder)
         except OSError as error:
             fresh.unlink(missing_ok=True)
             raise TrainingError(

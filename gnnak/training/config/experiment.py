@@ -6,17 +6,21 @@ A file lists only the options that differ from the defaults of `RunConfig`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.files import read_bytes
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.safe_yaml import (
+    MAX_CHARACTERS,
+    InvalidYamlError,
+    parse_yaml,
+)
 from gnnak.typing import check_count, check_known
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -77,6 +81,10 @@ def load_experiment(name: str) -> Experiment:
     else:
         check_known("experiment", name, experiment_names(), ", or a YAML file")
     options = dict(read_yaml(path))
+    names = Counter(_option_names(options))
+    for name, times in names.items():
+        if times > 1:
+            raise OptionError(f"{path.name}: {name} is set twice; remove one of both.")
     runs = options.pop("runs", 1)
     try:
         return Experiment(path.stem, change(RunConfig(), options), runs)
@@ -84,19 +92,33 @@ def load_experiment(name: str) -> Experiment:
         raise OptionError(f"{path.name}: {error}") from error
 
 
+def _option_names(options: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the names of all options, with dots, such as `train.epochs`.
+
+    In a file, `train.epochs: 3` and `train: {epochs: 3}` set the same option.
+    """
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _option_names(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}"
+
+
 def read_yaml(path: Path) -> Mapping[str, Any]:
     """Read a YAML file whose content is a mapping.
 
     Raises:
-        FileFormatError: If the file is not YAML, or its content is not a mapping.
+        FileFormatError: If the file is not YAML, has a key twice, is too large or too
+            deeply nested for settings, or its content is not a mapping.
     """
-    text = read_bytes(path)
+    text = read_bytes(path, at_most=4 * MAX_CHARACTERS)
     try:
-        content = yaml.safe_load(text.decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f", line {where.line + 1}" if where else ""
-        raise FileFormatError(f"{path}{line}: not YAML; correct the file.") from error
+        content = parse_yaml(text.decode("utf-8"))
+    except (InvalidYamlError, UnicodeDecodeError) as error:
+        line = getattr(error, "line", None)
+        where = f", line {line}" if line else ""
+        reason = error if isinstance(error, InvalidYamlError) else "not YAML"
+        raise FileFormatError(f"{path}{where}: {reason}; correct the file.") from error
     if not isinstance(content, Mapping):
         raise FileFormatError(f"{path}: not a YAML mapping; give lines of key: value.")
     return content

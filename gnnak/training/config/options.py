@@ -7,18 +7,20 @@ dataclasses and check the types of their fields.
 from __future__ import annotations
 
 import difflib
+import math
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
 from gnnak.errors import OptionError
+from gnnak.training.config.safe_yaml import InvalidYamlError, parse_yaml
 
 Record = TypeVar("Record")
 """Any frozen dataclass, such as `RunConfig`."""
+LONGEST_SHOWN = 80
+"""Largest number of characters of a wrong value in an error message."""
 
 
 def change(record: Record, options: Mapping[str, Any]) -> Record:
@@ -62,10 +64,12 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
                 f"--set got {setting!r}; give key=value, such as train.epochs=10."
             )
         try:
-            options[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            options[key.strip()] = parse_yaml(value)
+        except InvalidYamlError as error:
+            reason = "" if str(error) == "not YAML" else f" ({error})"
             raise OptionError(
-                f"--set {key.strip()}: {value!r} is not a YAML value; quote it."
+                f"--set {key.strip()}: {shown(value)} is not a YAML value{reason}; "
+                "quote it."
             ) from error
     return options
 
@@ -88,7 +92,7 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
     elif is_dataclass(old):
         if not isinstance(value, Mapping):
             raise OptionError(
-                f"{name} is {value!r}; give its options, as {name}.key=value."
+                f"{name} is {shown(value)}; give its options, as {name}.key=value."
             )
         new = old
         for key, inner in value.items():
@@ -130,8 +134,8 @@ def _converted(name: str, value: Any, hint: Any) -> Any:
         fitting, converted = _fit(value, kind)
         if fitting:
             return converted
-    wanted = " or ".join(_shown(kind) for kind in kinds)
-    raise OptionError(f"{name} is {value!r}; give {wanted}.")
+    wanted = " or ".join(_in_words(kind) for kind in kinds)
+    raise OptionError(f"{name} is {shown(value)}; give {wanted}.")
 
 
 def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
@@ -155,25 +159,36 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
     if kind is float:
         # YAML reads 1e-3 as a string and only 1.0e-3 as a number.
         try:
-            return not isinstance(value, bool), float(value)
-        except (TypeError, ValueError):
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
             return False, None
+        return math.isfinite(number) and not isinstance(value, bool), number
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool), value
     return isinstance(value, kind), value
 
 
-def _shown(kind: Any) -> str:
+def shown(value: Any) -> str:
+    """Return the `repr` of a value for an error message, cut to 80 characters.
+
+    >>> shown("gin"), len(shown([1] * 1000))
+    ("'gin'", 80)
+    """
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
+def _in_words(kind: Any) -> str:
     """Describe a type in words, such as `a whole number`, for error messages."""
     if kind is type(None):
         return "null"
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(get_args(kind))
     if get_origin(kind) is tuple:
-        return f"a list with {_shown(get_args(kind)[0])}"
+        return f"a list with {_in_words(get_args(kind)[0])}"
     names = {
         int: "a whole number",
-        float: "a number",
+        float: "a finite number",
         str: "a text",
         bool: "true or false",
     }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
@@ -18,6 +20,10 @@ Precision = Literal["32", "64", "bf16", "16"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
+ADDED = {"train.recalibrate": False, "model.subgraphs.copy_limit": None}
+"""Options that were added after records of runs had been written, with their defaults.
+An option of these that has its default value is left out of hashes, so that older
+records keep theirs."""
 SEEDS = 2**63
 """Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
@@ -38,6 +44,9 @@ class DataConfig:
     `run_experiment` replaces None by each fold in turn."""
     seed: int = 0
     """Seed for data sets that are generated at random; independent of `train.seed`."""
+    own: OwnData = field(default_factory=OwnData)
+    """The user's own data: files, columns and split. At its default, the data set is
+    one of gnnak's, and `to_dict` leaves this option out."""
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
@@ -70,6 +79,9 @@ class TrainConfig:
     precision: Precision = "32"
     """Floating-point precision: `32` (float32), `64` (float64), or automatic mixed
     precision with `bf16` (bfloat16) or `16` (float16)."""
+    recalibrate: bool = False
+    """Whether the statistics of batch norms are recomputed from all training graphs
+    before each evaluation; False = moving averages over the last training steps."""
     seed: int = 0
     """Seed of all randomness in training: initial weights, order of graphs, dropout
     and the subgraphs that SubgraphDrop samples."""
@@ -86,9 +98,9 @@ class TrainConfig:
         _check_positive("train.learning_rate", self.learning_rate)
         if self.clip is not None:
             _check_positive("train.clip", self.clip)
-        if not self.weight_decay >= 0:
+        if not 0 <= self.weight_decay < math.inf:
             raise OptionError(
-                f"train.weight_decay is {self.weight_decay}; give 0 or more."
+                f"train.weight_decay is {self.weight_decay}; give 0 or more, finite."
             )
 
 
@@ -114,7 +126,10 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as nested dicts of plain values, for JSON and YAML."""
-        return json.loads(json.dumps(asdict(self)))
+        options = json.loads(json.dumps(asdict(self)))
+        if self.data.own == OwnData():
+            del options["data"]["own"]
+        return options
 
     def hash(self) -> str:
         """Return a hash of all options (12 hexadecimal digits), to identify the run."""
@@ -134,11 +149,23 @@ class RunConfig:
 
     def _digest(self, without: tuple[str, ...]) -> str:
         options = self.to_dict()
+        for key, default in ADDED.items():
+            part, name = _part_and_name(options, key)
+            if name in part and part[name] == default:
+                del part[name]
         for key in without:
-            part, name = key.split(".")
-            del options[part][name]
+            part, name = _part_and_name(options, key)
+            part.pop(name, None)
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    """Return the nested dict that contains the option `key`, and its name there."""
+    *path, name = key.split(".")
+    for part in path:
+        options = options[part]
+    return options, name
 
 
 def _check_seed(name: str, value: int) -> None:
@@ -147,5 +174,5 @@ def _check_seed(name: str, value: int) -> None:
 
 
 def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise OptionError(f"{name} is {value}; give a number greater than 0.")
+    if not 0 < value < math.inf:
+        raise OptionError(f"{name} is {value}; give a finite number greater than 0.")

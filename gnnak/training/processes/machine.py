@@ -16,6 +16,7 @@ from torch import nn
 from gnnak.backend import PLAIN, Backend
 from gnnak.errors import MissingPackageError, OptionError
 from gnnak.training.config.run_config import Precision, RunConfig
+from gnnak.training.processes.heartbeat import start_heartbeats
 from gnnak.training.processes.workers import become_main, follow_main, is_worker
 from gnnak.training.step import can_capture
 from gnnak.typing import check_choice, check_count
@@ -138,6 +139,7 @@ def make_trainer(
         raise OptionError("train.precision=16 needs a GPU; use bf16 or 32 on a CPU.")
     if not machine.is_single_process:
         become_main()
+        start_heartbeats()
     if is_worker():
         follow_main()
     return Trainer(

@@ -1,4 +1,4 @@
-"""Make the worker processes of a run end when the main process ends.
+"""Make the worker processes of a run end when the main process ends or is frozen.
 
 With several devices, the main process starts one worker process per further device, for
 distributed data parallel training (DDP). This module is needed because Lightning does
@@ -7,10 +7,19 @@ not end its worker processes if the main process is killed.
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from gnnak.training.processes.heartbeat import (
+    Listener,
+    beat,
+    end_heartbeats,
+    has_heartbeats,
+    local_rank,
+)
 
 MAIN = "GNNAK_MAIN_PROCESS"
 """The environment variable that tells workers the process id of the main process."""
@@ -18,6 +27,8 @@ POLL_SECONDS = 0.2
 """Interval, in seconds, at which a worker checks if the main process is still alive."""
 WATCHER = "gnnak-watch-main"
 """The name of a worker's thread that checks whether the main process is alive."""
+LEAVING = threading.Lock()
+"""The thread that ends this process has this lock, so that it prints only once."""
 
 
 def become_main() -> None:
@@ -75,9 +86,36 @@ def follow_main() -> None:
     threading.Thread(target=_watch, name=WATCHER, daemon=True).start()
 
 
+def end_with_main(seconds: float = 0.0) -> None:
+    """End this worker if the main process has ended.
+
+    If the main process was killed, the first worker prints a message.
+
+    Args:
+        seconds: How long to wait for the end of a main process that is still alive.
+    """
+    if main_is_gone(seconds):
+        _leave("the main process was killed" if has_heartbeats() else "")
+
+
 def _watch() -> None:
-    """Wait until the main process has ended, then end this process."""
+    """Wait until the main process has ended or is frozen, then end this process."""
+    listener = Listener(POLL_SECONDS)
     while not main_is_gone():
+        beat()
+        if listener.is_frozen(0):
+            _leave("the main process does not answer any more")
         time.sleep(POLL_SECONDS)
     time.sleep(POLL_SECONDS)
-    os._exit(1)
+    end_with_main()
+
+
+def _leave(reason: str) -> None:
+    """End this process at once; the first worker prints the reason, if there is one."""
+    with LEAVING:
+        if reason and local_rank() == 1:
+            told = f"error: {reason}, so the run ended; go on with --resume."
+            sys.stderr.write(f"\n{told}\n")
+            sys.stderr.flush()
+            end_heartbeats()
+        os._exit(1)

@@ -5,6 +5,7 @@ the data set, without which the network cannot be built.
 """
 
 import io
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gnnak import __version__
-from gnnak.datasets.record import DatasetInfo
+from gnnak.datasets.record import DatasetInfo, Scaling
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network
@@ -22,6 +23,7 @@ from gnnak.nn.features import Categorical, Continuous, Features
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
+from gnnak.training.records.seal import sealed, unsealed
 
 FORMAT = "gnnak checkpoint"
 """`Checkpoint.save` writes this text to the file, and `load_checkpoint` raises an error
@@ -38,11 +40,15 @@ class Checkpoint:
     """Task, metric and feature sizes of the data set that the run used."""
     weights: Mapping[str, Tensor]
     """The `state_dict` of the network."""
-    scores: Mapping[str, float]
-    """Scores of the network; the keys are `validation` and `test`."""
+    scores: Mapping[str, float | None]
+    """Scores of the network; the keys are `validation` and `test`. A score is None if
+    it is undefined."""
     degrees: tuple[int, ...] | None = None
     """Entry d is the number of nodes of in-degree d in the training graphs; None if
     the base GNN is not `pna`."""
+    fingerprint: str | None = None
+    """A hash of the data set that the run used; None in checkpoints of older versions.
+    """
 
     def network(self) -> Network:
         """Build the network in evaluation mode and load its weights.
@@ -70,10 +76,11 @@ class Checkpoint:
             "weights": dict(self.weights),
             "scores": dict(self.scores),
             "degrees": self.degrees,
+            "fingerprint": self.fingerprint,
         }
         buffer = io.BytesIO()
         torch.save(content, buffer)
-        write_bytes(path, buffer.getvalue())
+        write_bytes(path, sealed(buffer.getvalue()))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -95,6 +102,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             dict(content["weights"]),
             dict(content["scores"]),
             content["degrees"] and tuple(content["degrees"]),
+            content.get("fingerprint"),
         )
     except KeyError as error:
         raise CheckpointError(
@@ -111,11 +119,17 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def read_tensors(path: Path) -> dict[str, Any]:
     """Read a file that `torch.save` wrote: a dict of tensors and plain Python values.
 
+    Verifies the checksum at the end of the file, and those inside: `torch.save`
+    writes a zip file with a checksum (CRC-32) of every tensor, which `torch.load` does
+    not verify.
+
     Raises:
         CheckpointError: If the file is damaged, or does not contain such a dict.
     """
-    file = io.BytesIO(read_bytes(path))
+    whole = read_bytes(path)
     try:
+        file = io.BytesIO(unsealed(whole))
+        _verify_checksums(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # PyTorch raises errors of any type on damaged files
         raise CheckpointError(
@@ -126,6 +140,14 @@ def read_tensors(path: Path) -> dict[str, Any]:
             f"{path} is not a checkpoint; give the best.ckpt of a run."
         )
     return content
+
+
+def _verify_checksums(file: io.BytesIO) -> None:
+    """Raise `BadZipFile` if a checksum of a zip file is wrong; rewind the file."""
+    with zipfile.ZipFile(file) as archive:
+        if (damaged := archive.testzip()) is not None:
+            raise zipfile.BadZipFile(damaged)
+    file.seek(0)
 
 
 def _plain_info(info: DatasetInfo) -> dict[str, Any]:
@@ -158,5 +180,10 @@ def _info(plain: dict[str, Any]) -> DatasetInfo:
             features[name] = Categorical(tuple(value))
         else:
             features[name] = None if value is None else Continuous(value)
-    protocols = tuple(plain["protocols"])
-    return DatasetInfo(**{**plain, **features, "protocols": protocols})
+    names = ("protocols", "targets", "classes", "skipped")
+    tuples = {name: tuple(plain.get(name, ())) for name in names}
+    scaling = plain.get("scaling")
+    if scaling is not None:
+        values = (tuple(scaling[key]) for key in ("mean", "deviation"))
+        scaling = Scaling(*values)
+    return DatasetInfo(**{**plain, **features, **tuples, "scaling": scaling})

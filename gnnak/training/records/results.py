@@ -4,25 +4,24 @@ Records are only appended; existing lines are never changed.
 """
 
 import errno
-import json
 import os
 import platform
 import subprocess
+import warnings
 from datetime import UTC, datetime
 from importlib.metadata import version
 from io import FileIO
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from gnnak import __version__
-from gnnak.errors import FileFormatError
-from gnnak.graphs.readers.files import make_folder
-
-Record = dict[str, Any]
-"""The config, results and environment of a run or a benchmark, as a dict that can be
-written as one line of JSON."""
+from gnnak.errors import DamagedFileWarning, FileFormatError
+from gnnak.graphs.readers.files import make_folder, read_bytes
+from gnnak.training.processes.locks import locked_file
+from gnnak.training.records.lines import Record as Record
+from gnnak.training.records.lines import from_line, to_line, whole_records
+from gnnak.training.records.schema import Schema, problem
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
@@ -52,16 +51,18 @@ def append_record(path: Path, record: Record) -> None:
     """Append a record to a file, as one line of JSON.
 
     The line is written by a single system call, so that the lines of parallel runs do
-    not mix.
+    not mix. If the last line of the file has no line break, because its writer was
+    killed, the record begins on a new line.
 
     Raises:
         FileFormatError: If the file cannot be written; it then stays unchanged.
+        ValueError: If the record contains NaN or infinite numbers.
     """
-    line = json.dumps(record, sort_keys=True, allow_nan=False) + "\n"
+    line = to_line(record)
     check_appendable(path)
     try:
-        with path.open("ab", buffering=0) as file:
-            _write_whole(file, line.encode())
+        with path.open("a+b", buffering=0) as file, locked_file(file):
+            _write_whole(file, line if _ends_with_line_break(file) else b"\n" + line)
             os.fsync(file.fileno())
     except OSError as error:
         raise FileFormatError(_unwritable(path, error)) from error
@@ -99,24 +100,52 @@ def _write_whole(file: FileIO, line: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def read_records(path: Path) -> list[Record]:
+def _ends_with_line_break(file: FileIO) -> bool:
+    """Return whether the last byte of a file is a line break; True if it is empty."""
+    if not file.seek(0, os.SEEK_END):
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
+
+
+def read_records(path: Path, schema: Schema | None = None) -> list[Record]:
     """Read all records of a file, oldest first; return [] if the file does not exist.
 
+    Damaged lines and incomplete records are skipped with a `DamagedFileWarning` that
+    names the file and the line. Whole records inside a damaged line are read.
+
+    Args:
+        path: The file.
+        schema: The values that each record must have, in addition to those of its kind
+            (see `gnnak.training.records.schema`); None = no further values.
+
     Raises:
-        FileFormatError: If a line is not JSON.
+        FileFormatError: If the file cannot be read.
     """
     if not path.exists():
         return []
     records = []
-    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        if not line.strip():
+            continue
         try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise FileFormatError(
-                f"{path}, line {number}: not a JSON record ({error.msg}); fix or "
-                "remove that line."
-            ) from error
+            found = [from_line(line)]
+        except ValueError as error:
+            found = whole_records(line)
+            _warn(path, number, str(error), len(found))
+        for record in found:
+            if wrong := problem(record, schema):
+                _warn(path, number, wrong)
+            else:
+                records.append(record)
     return records
+
+
+def _warn(path: Path, number: int, wrong: str, whole: int = 0) -> None:
+    saved = f", except for {whole} whole record{'s' * (whole > 1)} in it"
+    told = f"{path}, line {number} {wrong}; the line is skipped"
+    text = f"{told}{saved if whole else ''}."
+    warnings.warn(text, DamagedFileWarning, stacklevel=3)
 
 
 def _commit() -> str | None:

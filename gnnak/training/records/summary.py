@@ -23,15 +23,16 @@ epoch (including the assembly of its batches), or the peak memory of training in
 class Summary:
     """Mean and standard deviation over the runs of one table cell (model and task)."""
 
-    mean: float
-    """The mean over the runs."""
+    mean: float | None
+    """The mean over the runs; None if the score of every run is undefined."""
     deviation: float | None
     """The sample standard deviation over the runs; None for a single run."""
     runs: int
     """Number of runs in the mean."""
     note: str = ""
-    """Says in words which seeds, folds or epochs are missing, or that the runs used
-    graphs from several sources; empty if neither is the case."""
+    """Says in words which seeds, folds or epochs are missing, how many runs have no
+    defined score, or that the runs used graphs from several sources; empty if none of
+    this is the case."""
     lower_is_better: bool = True
     """Whether a smaller mean is better: always for times and memory, and for scores
     that are errors."""
@@ -48,7 +49,8 @@ def summarise(
     """Summarise runs that differ only in seed and fold.
 
     Of several records with the same seed and fold, the last one is used. The score of a
-    run is its test score at its best validation epoch. Runs on folds under the protocol
+    run is its test score at its best validation epoch; undefined scores are left out of
+    the mean. Runs on folds under the protocol
     `published` are an exception, since they have no separate test graphs: as in the GIN
     paper, their validation curves are averaged over all runs, and mean and standard
     deviation are those of the validation scores at the epoch with the best average.
@@ -67,14 +69,16 @@ def summarise(
         raise OptionError("no records to summarise; give those of at least one run.")
     latest = {(r["seed"], r.get("fold")): r for r in records}
     chosen = [latest[key] for key in sorted(latest, key=_order)]
-    values = _values(chosen, measure)
+    every = _values(chosen, measure)
+    values = [value for value in every if value is not None]
     notes = [
+        _undefined(len(every) - len(values), len(every)),
         _missing_epochs(chosen, epochs),
         _missing_runs(chosen, seeds, folds),
         _several_sources(chosen),
     ]
     return Summary(
-        fmean(values),
+        fmean(values) if values else None,
         stdev(values) if len(values) > 1 else None,
         len(values),
         "; ".join(note for note in notes if note),
@@ -110,7 +114,12 @@ def _order(key: tuple[int, int | None]) -> tuple[int, int]:
     return key[0], -1 if key[1] is None else key[1]
 
 
-def _values(records: Sequence[Record], measure: Measure) -> list[float]:
+def _undefined(count: int, runs: int) -> str:
+    """Return a note if `count` of the runs have no defined score, otherwise ""."""
+    return f"the test score is undefined in {count} of {runs} runs" if count else ""
+
+
+def _values(records: Sequence[Record], measure: Measure) -> list[float | None]:
     if measure == "score":
         return _scores(records)
     read: dict[str, Callable[[Record], float]] = {
@@ -120,10 +129,10 @@ def _values(records: Sequence[Record], measure: Measure) -> list[float]:
     return [read[measure](record) for record in records]
 
 
-def _scores(records: Sequence[Record]) -> list[float]:
+def _scores(records: Sequence[Record]) -> list[float | None]:
     first = records[0]
     if first.get("fold") is None or first["protocol"] != "published":
-        return [record["scores"]["test"] for record in records]
+        return [record["scores"].get("test") for record in records]
     curves = [record["curves"]["validation"] for record in records]
     best = best_mean_epoch(curves, first["lower_is_better"])
     return [curve[best] for curve in curves]

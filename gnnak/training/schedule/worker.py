@@ -59,7 +59,9 @@ class Training:
         (record,) = run_experiment(
             [job.config], job.experiment, self.places, self.machine, resume=True
         )
-        return f"test {record['metric']} {record['scores']['test']:.4g}"
+        score = record["scores"]["test"]
+        shown = "undefined" if score is None else f"{score:.4g}"
+        return f"test {record['metric']} {shown}"
 
 
 def work(

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+from gnnak.datasets import load_dataset
 from gnnak.errors import EdgeAttrError, OptionError
 from gnnak.nn import PPGN
 from gnnak.nn.base import ppgn
+from gnnak.nn.segment import segment_reduce
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
@@ -217,3 +219,18 @@ def test_ppgn_answers_wrong_edge_attributes_in_a_sentence(shape):
 def test_ppgn_refuses_impossible_sizes(sizes):
     with pytest.raises(OptionError, match="give a whole number of at least 1"):
         PPGN(*sizes)
+
+
+def test_ppgn_separates_exp_pairs_beyond_the_rounding_errors_of_float32():
+    graphs = load_dataset("exp-like").store[torch.arange(8)]
+    torch.manual_seed(0)
+    gnn, table = PPGN(16, 4), torch.randn(2, 16)
+
+    def sums(dtype):
+        x = table[graphs.x.flatten().long()].to(dtype)
+        states = gnn.to(dtype)(x, graphs.edge_index, batch=graphs.batch)
+        return segment_reduce(states, graphs.batch, 8, "sum").double()
+
+    rough, exact = sums(torch.float), sums(torch.double)
+    difference = (exact[0::2] - exact[1::2]).abs().amax(dim=1)
+    assert (difference > 3 * (rough - exact).abs().max()).all()

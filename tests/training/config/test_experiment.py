@@ -31,6 +31,20 @@ def test_load_experiment_suggests_the_most_similar_name():
             r"mine\.yaml: .* did you mean train\.epochs",
         ),
         ("runs: 0\n", OptionError, r"mine\.yaml: runs is 0"),
+        ("[" * 5000, FileFormatError, r"line 1: is nested more than 20 levels deep"),
+        (
+            "runs: 1\nruns: 2\n",
+            FileFormatError,
+            "line 2: the key runs occurs twice; co",
+        ),
+        (
+            "train: {epochs: 3}\ntrain.epochs: 4\n",
+            OptionError,
+            r"mine\.yaml: train\.epochs is set twice; remove one of both\.",
+        ),
+        ("#" * 500_000, FileFormatError, "has more than 400000 bytes; give a smaller"),
+        ("train: {learning_rate: .inf}", OptionError, "learning_rate is inf; give a f"),
+        ("\xff\x00", FileFormatError, "not YAML"),
         ("!!python/object/apply:os.system [ls]\n", FileFormatError, "not YAML"),
     ],
 )

@@ -1,6 +1,11 @@
+import math
+
+import pytest
+
 from gnnak import EgoNets, RandomWalks
+from gnnak.errors import OptionError
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import RunConfig, TrainConfig
 
 
 def test_hash_depends_on_every_option():
@@ -29,3 +34,21 @@ def test_subgraphs_are_egonets_or_walks():
     assert RunConfig().model.subgraphs.build() == EgoNets(3)
     walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})
     assert walks.model.subgraphs.build() == RandomWalks(4, 5)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "weight_decay", "clip"])
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_train_config_refuses_numbers_that_are_not_finite(name, value):
+    with pytest.raises(
+        OptionError, match=rf"train\.{name} is (inf|nan); give .*finite"
+    ):
+        TrainConfig(**{name: value})
+
+
+def test_hash_leaves_out_added_options_at_their_default():
+    plain = RunConfig()
+    assert plain.hash() == "c10f537242f1"
+    assert change(plain, {"train.recalibrate": False}).hash() == plain.hash()
+    changed = change(plain, {"train.recalibrate": True})
+    assert changed.hash() != plain.hash()
+    assert changed.cell(("train.recalibrate",)) == plain.cell(("train.recalibrate",))

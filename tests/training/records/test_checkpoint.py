@@ -1,4 +1,5 @@
 import contextlib
+import random
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,8 @@ from gnnak.nn.features import Continuous
 from gnnak.training.evaluate import evaluate
 from gnnak.training.module import batch_statistics, build_network
 from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint, read_tensors
+from gnnak.training.records.fingerprint import fingerprint
+from gnnak.training.records.seal import seal_file
 from tests.training.small import small_config, triangles
 
 
@@ -80,6 +83,49 @@ def test_read_tensors_raises_only_checkpoint_errors(tmp_path, data):
     path.write_bytes(content)
     with contextlib.suppress(CheckpointError):
         assert isinstance(read_tensors(path), dict)
+
+
+@pytest.mark.parametrize("kind", ["best", "last"])
+def test_read_tensors_has_right_values_after_500_bit_flips(kind, checkpoint, tmp_path):
+    path = tmp_path / "some.ckpt"
+    checkpoint.save(path)
+    if kind == "last":  # Lightning writes it, then `RunHistory` seals it
+        torch.save({"state_dict": dict(checkpoint.weights), "epoch": 3}, path)
+        seal_file(path)
+    whole, expected = path.read_bytes(), read_tensors(path)
+    draw, refused = random.Random(0), 0
+    for _ in range(500):
+        changed = bytearray(whole)
+        changed[draw.randrange(len(whole))] ^= 1 << draw.randrange(8)
+        path.write_bytes(changed)
+        try:
+            found = read_tensors(path)
+        except CheckpointError:
+            refused += 1
+            continue
+        assert same(found, expected)
+    assert refused > 490
+
+
+def same(a, b):
+    """Compare two nested dicts of tensors and plain values."""
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return a == b
+
+
+def test_evaluate_refuses_other_targets_unless_allowed(checkpoint):
+    data = triangles(4)
+    assert data.store.y is not None
+    other = replace(data, store=replace(data.store, y=1 - data.store.y))
+    known = replace(checkpoint, fingerprint=fingerprint(data))
+    score = evaluate(known, data)
+    with pytest.raises(CheckpointError, match=r"trained on other data: .*--other-data"):
+        evaluate(known, other)
+    assert evaluate(known, other, other_data=True) == pytest.approx(1 - score)
+    assert evaluate(checkpoint, other) == pytest.approx(1 - score)
 
 
 def test_read_tensors_refuses_pickled_objects(tmp_path):

@@ -74,6 +74,17 @@ def test_summarise_of_seconds_and_memory():
     assert summarise([record], "memory").mean == 1234.5
 
 
+def test_summarise_leaves_out_undefined_test_scores():
+    records = [run_record(ZINC, seed, test=0.1 + 0.1 * seed) for seed in range(3)]
+    records[1]["scores"]["test"] = None
+    note = "the test score is undefined in 1 of 3 runs"
+    assert summarise(records).mean == pytest.approx(0.2)
+    assert (summarise(records).runs, summarise(records).note) == (2, note)
+    assert summarise(records, "seconds").mean == 2.0
+    none = summarise(records[1:2])
+    assert (none.mean, none.deviation, none.runs) == (None, None, 0)
+
+
 def test_summarise_refuses_no_records():
     with pytest.raises(OptionError, match="no record"):
         summarise([])

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +49,15 @@ def light_task(title: str) -> Task:
 
 
 class Lines:
-    """A watcher that keeps one line per ended run."""
+    """A watcher that keeps one line per ended run.
+
+    `when` maps a number of ended runs to a function that is called after that many.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.most = 0
+        self.when: dict[int, Callable[[], object]] = {}
 
     def update(self, running, queue) -> None:
         """Note how many tasks run at once."""
@@ -62,3 +67,4 @@ class Lines:
         """Note how a run ended."""
         word = "failed" if outcome.failed else "done"
         self.lines.append(f"{word} {task.job.title}: {outcome.text}")
+        self.when.get(len(self.lines), lambda: None)()

@@ -1,4 +1,5 @@
 import os
+import time
 
 import pytest
 
@@ -38,7 +39,9 @@ def test_a_pool_does_all_jobs_although_some_fail_or_are_killed(tmp_path):
 def test_workers_take_run_after_run_and_stop_when_time_is_up(tmp_path):
     light, lines = Light(tmp_path / "begun"), Lines()
     queue = Queue([light_task("a"), light_task("b"), light_task("sleep")])
-    result = Pool(queue, 1, light, tmp_path / "logs", lines, seconds=12).run()
+    pool = Pool(queue, 1, light, tmp_path / "logs", lines)
+    lines.when = {2: lambda: setattr(pool, "end", time.monotonic() + 0.5)}
+    result = pool.run()
     assert titles(result.done) == ["a", "b"]
     assert titles(result.cut) == ["sleep"]
     pids = {line.split()[1] for line in light.file.read_text().splitlines()}

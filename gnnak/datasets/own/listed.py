@@ -1,0 +1,141 @@
+"""Convert lists of PyG or networkx graphs to `GraphRows`; find the bad graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from gnnak.errors import GnnakError, GraphError
+from gnnak.graphs import GraphStore, from_networkx, from_pyg
+from gnnak.graphs.readers.rows import BadRow, GraphRows
+
+Convert = Callable[[Sequence[Any]], GraphStore]
+"""Converts graphs of another library to a store; raises an error if one is bad."""
+
+
+def graphs_in_list(
+    items: Sequence[Any],
+    node_attr: tuple[str, ...] = (),
+    edge_attr: tuple[str, ...] = (),
+    source: str = "the graphs",
+) -> GraphRows:
+    """Convert a list of PyG `Data` or of networkx graphs, row by row.
+
+    A `BadRow` in the list, a malformed graph, and a graph whose features differ from
+    those of the first good graph are bad rows.
+
+    Args:
+        items: The graphs.
+        node_attr: For networkx: node attributes that are the features; empty = the
+            attribute `x`, if all nodes have it.
+        edge_attr: For networkx: edge attributes that are the features; empty = the
+            attribute `edge_attr`, if all edges have it.
+        source: Words for the data in error messages.
+    """
+    good = {row: it for row, it in enumerate(items) if not isinstance(it, BadRow)}
+    bad = [
+        BadRow(row + 1, it.reason) for row, it in enumerate(items) if row not in good
+    ]
+    first = next(iter(good.values()), None)
+    if isinstance(first, nx.Graph):
+        chosen = [graph for graph in good.values() if isinstance(graph, nx.Graph)]
+        nodes = node_attr or _common(chosen, "x", lambda graph: graph.nodes(data=True))
+        edges = edge_attr or _common(
+            chosen, "edge_attr", lambda graph: graph.edges(data=True)
+        )
+
+        def convert(graphs: Sequence[Any]) -> GraphStore:
+            return from_networkx(graphs, nodes or None, edges or None)
+    else:
+        node_targets = _has_node_targets(list(good.values()))
+
+        def convert(graphs: Sequence[Any]) -> GraphStore:
+            return from_pyg(graphs, node_targets)
+
+    store, position, wrong = _convert(good, convert)
+    rows = GraphRows(
+        store, position, len(items), tuple(sorted(bad + wrong)), source=source
+    )
+    if isinstance(first, nx.Graph):
+        columns, per_node = _attributes(items, position.tolist())
+        rows = replace(rows, columns=columns, node_columns=per_node)
+    return rows
+
+
+def _convert(
+    good: dict[int, Any], convert: Convert
+) -> tuple[GraphStore, Tensor, list[BadRow]]:
+    """Convert graphs; if that fails, try them one by one to find the bad ones."""
+    try:
+        return convert(list(good.values())), torch.tensor(list(good)).long(), []
+    except Exception:  # other libraries' objects raise many types
+        parts: list[GraphStore] = []
+        position, bad = [], []
+    for row, graph in good.items():
+        try:
+            one = convert([graph])
+            GraphStore.concatenate([*parts[:1], one])
+        except Exception as error:
+            bad.append(BadRow(row + 1, _reason(error)))
+        else:
+            parts.append(one)
+            position.append(row)
+    if not parts:
+        reason = bad[0].reason if bad else "there are none"
+        raise GraphError(f"none of the graphs can be used: {reason}.")
+    return GraphStore.concatenate(parts), torch.tensor(position), bad
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a graph, without its number, in one line."""
+    if not isinstance(error, GnnakError):
+        return f"it is malformed ({type(error).__name__})"
+    text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")
+    return text.replace("in store 0", "in the first graph").replace(
+        "in store 1", "in this one"
+    )
+
+
+def _has_node_targets(graphs: Sequence[Any]) -> bool:
+    """Return whether `y` of PyG graphs has one row per node, not one per graph."""
+    several = False
+    for graph in graphs:
+        y = getattr(graph, "y", None)
+        if not isinstance(y, Tensor) or not y.dim():
+            return False
+        if y.size(0) != getattr(graph, "num_nodes", None):
+            return False
+        several = several or y.size(0) != 1
+    return several
+
+
+def _common(
+    graphs: Sequence[nx.Graph], name: str, items: Callable[[nx.Graph], Any]
+) -> tuple[str, ...]:
+    """Return the name of an attribute if all nodes, or all edges, have it."""
+    found = [name in item[-1] for graph in graphs for item in items(graph)]
+    return (name,) if found and all(found) else ()
+
+
+def _attributes(
+    items: Sequence[Any], position: list[int]
+) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Collect the graph attributes per row, and the node attributes per node.
+
+    Node attributes are collected only if all nodes of the graphs at `position` have
+    them.
+    """
+    per_row = [dict(getattr(item, "graph", {})) for item in items]
+    names = dict.fromkeys(name for row in per_row for name in row)
+    columns = {str(name): [row.get(name) for row in per_row] for name in names}
+    nodes = [data for row in position for _, data in items[row].nodes(data=True)]
+    shared = set(nodes[0]) if nodes else set()
+    for data in nodes:
+        shared &= set(data)
+    per_node = {str(name): [data[name] for data in nodes] for name in shared}
+    return columns, per_node

@@ -1,0 +1,200 @@
+"""Load the user's own data as a `Dataset`: graphs, targets, task, metric and split."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.datasets.metric_names import DEFAULTS, check_metric
+from gnnak.datasets.own.features import describe_features, with_node_features
+from gnnak.datasets.own.options import OwnData
+from gnnak.datasets.own.parts import choose_split
+from gnnak.datasets.own.read import Reading, as_rows
+from gnnak.datasets.own.targets import Targets
+from gnnak.datasets.own.which import find_targets, with_node_targets
+from gnnak.datasets.record import Dataset, DatasetInfo
+from gnnak.errors import FileFormatError, OptionError
+from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.rows import BadRow, GraphRows, refuse
+
+MOST_TOLD = 100
+"""Largest number of rows that are listed as left out."""
+
+
+class OwnDataset(NamedTuple):
+    """The user's own data, ready for training."""
+
+    dataset: Dataset
+    """The graphs with targets and split, and their description."""
+    own: OwnData
+    """The options, with the task, the metric and the columns that were found."""
+    bad: tuple[str, ...]
+    """The rows that were left out, with the reasons, such as "row 7: logp is empty"."""
+
+
+def load_own(
+    own: OwnData, data: Any = None, y: Any = None, seed: int = 0, split: Any = None
+) -> OwnDataset:
+    """Load the user's own data.
+
+    Args:
+        own: Files, columns, task, metric and split.
+        data: The graphs, if `own.path` is None: see `as_rows`.
+        y: The targets of `data`, one row per graph; None = they are in the data.
+        seed: Seed of random splits and folds.
+        split: The part of each graph, [g]: 0 train, 1 validation, 2 test; None = as
+            `own.split` says.
+
+    Raises:
+        FileFormatError: If a file is missing or damaged, or a row is bad although
+            `own.skip_bad` is False.
+        GraphError: If graphs or targets are malformed.
+        OptionError: If a column does not exist, or an option does not fit the data.
+    """
+    rows, targets, left_out, given = _read(own, data, y, split)
+    if not len(rows):
+        raise FileFormatError(f"{rows.source} has no rows that can be used.")
+    task, metric = targets.task, own.metric or DEFAULTS[targets.task]
+    check_metric(metric, task)
+    target = targets.y[:, 0] if targets.y.dim() == 2 and task != "multilabel" else None
+    values = targets.y if target is None or targets.y.size(1) > 1 else target
+    node_task = rows.store.node_targets
+    store = replace(with_node_features(rows.store), y=values, node_targets=node_task)
+    given, folds = choose_split(own, rows, given, _classes(targets, node_task), seed)
+    featurizer = None if rows.molecules is None else "ogb"
+    nodes, edges = describe_features(rows.store, featurizer)
+    info = DatasetInfo(
+        name=data_name(own.path),
+        title=data_name(own.path),
+        task=task,
+        metric=metric,
+        num_outputs=targets.num_outputs,
+        node_features=nodes,
+        edge_features=edges,
+        source=Path(own.path).name if own.path else "Python list",
+        protocols=("split",) if folds is None else ("held-out",),
+        node_task=node_task,
+        targets=targets.names,
+        classes=targets.classes,
+        featurizer=featurizer,
+        skipped=_few(left_out),
+        own_data=True,
+    )
+    found = replace(own, task=task, metric=metric, targets=targets.names)
+    return OwnDataset(Dataset(info, store, given, folds).check(), found, left_out)
+
+
+def data_name(path: str | None) -> str:
+    """Return the name of own data in records: the name of the file, or `graphs`.
+
+    >>> data_name("data/molecules.csv")
+    'molecules'
+    """
+    return "graphs" if path is None else Path(path).stem or "graphs"
+
+
+def _read(
+    own: OwnData, data: Any, y: Any, split: Any
+) -> tuple[GraphRows, Targets, tuple[str, ...], Any]:
+    """Read all files; return graphs, targets, bad rows and the split, if it is given.
+
+    Rows with bad targets are left out of the graphs and of the targets.
+    """
+    if not own.uses_files:
+        given = data if own.path is None else own.path
+        rows = with_node_targets(own, as_rows(given, _reading(own)), y)
+        rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
+        return rows, targets, tuple(map(str, rows.bad)), split
+    if own.path is None or not own.validation or not own.test:
+        raise OptionError(
+            "split 'files' needs three files; give the training graphs as the data, "
+            "and --validation and --test."
+        )
+    if own.labels is not None:
+        raise OptionError(
+            "a table of labels cannot be combined with split 'files'; put the targets "
+            "into the files."
+        )
+    parts = [as_rows(f, _reading(own)) for f in (own.path, own.validation, own.test)]
+    return _joined(own, parts)
+
+
+def _joined(
+    own: OwnData, parts: list[GraphRows]
+) -> tuple[GraphRows, Targets, tuple[str, ...], Tensor]:
+    """Concatenate training, validation and test graphs of three files."""
+    names = set(parts[0].columns)
+    for part in parts[1:]:
+        if set(part.columns) != names:
+            other = ", ".join(sorted(map(str, names ^ set(part.columns)))[:5])
+            raise FileFormatError(
+                f"{parts[0].source} and {part.source} differ in the columns {other}; "
+                "give files with the same columns."
+            )
+    first, position, bad = 0, [], []
+    for part in parts:
+        position.append(part.position + first)
+        bad += [BadRow(row.number + first, row.reason) for row in part.bad]
+        first += part.num_rows
+    molecules = [part.molecules for part in parts]
+    rows = GraphRows(
+        GraphStore.concatenate([part.store for part in parts]),
+        torch.cat(position),
+        first,
+        tuple(bad),
+        {name: [v for part in parts for v in part.columns[name]] for name in names},
+        {
+            name: [v for part in parts for v in part.node_columns[name]]
+            for name in parts[0].node_columns
+            if all(name in part.node_columns for part in parts)
+        },
+        ", ".join(part.source for part in parts),
+        None if None in molecules else tuple(t for m in molecules for t in m or ()),
+    )
+    rows = with_node_targets(own, rows, None)
+    rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
+    code = torch.arange(3).repeat_interleave(torch.tensor([p.num_rows for p in parts]))
+    return rows, targets, tuple(map(str, rows.bad)), code[rows.position]
+
+
+def _without_bad(
+    own: OwnData, rows: GraphRows, targets: Targets
+) -> tuple[GraphRows, Targets]:
+    """Leave out rows without usable targets; refuse all bad rows without `skip_bad`.
+
+    `targets` has one row per good graph of `rows`, or one per node.
+    """
+    if rows.store.node_targets:
+        if targets.bad:
+            refuse(f"{rows.source}, nodes", targets.bad, len(targets.y))
+    elif targets.bad:
+        place = [row.number - 1 for row in targets.bad]
+        number = (rows.position + 1).tolist()
+        reasons = [BadRow(number[row.number - 1], row.reason) for row in targets.bad]
+        kept = torch.ones(len(rows), dtype=torch.bool)
+        kept[place] = False
+        rows = rows.subset(kept.nonzero().flatten(), reasons)
+        targets = targets._replace(y=targets.y[kept], bad=())
+    if not own.skip_bad:
+        refuse(rows.source, rows.bad, rows.num_rows)
+    return rows, targets
+
+
+def _few(rows: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first rows that were left out, and how many more there are."""
+    if len(rows) <= MOST_TOLD:
+        return rows
+    return (*rows[:MOST_TOLD], f"and {len(rows) - MOST_TOLD} more rows")
+
+
+def _classes(targets: Targets, node_task: bool) -> Tensor | None:
+    """Return the class of each graph, by which a split is stratified, or None."""
+    return targets.y if targets.task == "classification" and not node_task else None
+
+
+def _reading(own: OwnData) -> Reading:
+    return Reading(own.smiles, own.node_attr, own.edge_attr, own.graphs)

@@ -1,0 +1,168 @@
+"""Read molecules from tables and lists of SMILES strings, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from gnnak.errors import FileFormatError, OptionError
+from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.files import FilePath, read_bytes
+from gnnak.graphs.readers.rows import BadRow, GraphRows
+from gnnak.graphs.readers.smiles import from_molecules, parse_smiles
+from gnnak.graphs.readers.table import check_columns, open_table
+
+CHUNK = 2_000
+"""Number of rows that are read at a time; bounds the memory of rdkit's molecules."""
+SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
+"""Names, in lower case, of the column with SMILES strings if the user names none."""
+
+
+def molecules_in_list(
+    smiles: Sequence[object], source: str = "the list of SMILES"
+) -> GraphRows:
+    """Convert SMILES strings to graphs; strings that are no molecules are bad rows.
+
+    Args:
+        smiles: One SMILES string per row.
+        source: Words for the data in error messages.
+    """
+    texts, stores = list(smiles), [from_molecules([])]
+    position, bad = [], []
+    for first in range(0, len(texts), CHUNK):
+        good = []
+        chunk = parse_smiles(texts[first : first + CHUNK])
+        for row, molecule in enumerate(chunk, start=first):
+            if isinstance(molecule, str):
+                bad.append(BadRow(row + 1, molecule))
+            else:
+                position.append(row)
+                good.append(molecule)
+        stores.append(from_molecules(good))
+    return GraphRows(
+        GraphStore.concatenate(stores),
+        torch.tensor(position, dtype=torch.long),
+        len(texts),
+        tuple(bad),
+        source=source,
+        molecules=tuple(str(texts[row]) for row in position),
+    )
+
+
+def molecule_chunks(
+    path: FilePath, smiles: str | None = None, size: int = CHUNK
+) -> Iterator[GraphRows]:
+    """Read a table of molecules in parts, so that memory does not grow with the table.
+
+    Args:
+        path: A CSV or TSV file with a header.
+        smiles: The column with SMILES strings; None = see `SMILES_NAMES`.
+        size: Number of rows of a part.
+
+    Yields:
+        The rows of the parts in order. Rows are numbered over the whole file in `bad`,
+        and from 0 in each part in `position`.
+
+    Raises:
+        FileFormatError: If the file is not a table, or has no rows.
+        OptionError: If the table has no such column.
+    """
+    with open_table(path) as table:
+        column = find_smiles(path, smiles, table.names)
+        place = table.names.index(column)
+        first = 0
+        while rows := list(islice(table.rows, size)):
+            part = molecules_in_list([row.cells[place] for row in rows], str(path))
+            reasons = {row.number: row.reason for row in part.bad}
+            reasons |= {r.number - first: r.problem for r in rows if r.problem}
+            bad = [BadRow(n + first, reasons[n]) for n in sorted(reasons)]
+            kept = [i for i, p in enumerate(part.position) if int(p) + 1 not in reasons]
+            columns = {
+                name: [row.cells[i] for row in rows]
+                for i, name in enumerate(table.names)
+            }
+            indices = torch.tensor(kept, dtype=torch.long)
+            yield GraphRows(
+                part.store.subset(indices),
+                part.position[indices],
+                len(rows),
+                tuple(bad),
+                columns,
+                source=str(path),
+                molecules=tuple(columns[column][i] for i in part.position[indices]),
+            )
+            first += len(rows)
+    if not first:
+        raise FileFormatError(f"{path} has a header but no rows; add rows.")
+
+
+def molecule_table(
+    path: FilePath, smiles: str | None = None, limit: int | None = None
+) -> GraphRows:
+    """Read a whole table of molecules, or its first `limit` rows.
+
+    Args:
+        path: A CSV or TSV file with a header.
+        smiles: The column with SMILES strings; None = see `SMILES_NAMES`.
+        limit: Largest number of rows; None = all rows.
+
+    Raises:
+        FileFormatError: If the file is not a table, or has no rows.
+        OptionError: If the table has no such column.
+    """
+    parts, first, position = [], 0, []
+    for part in molecule_chunks(path, smiles, min(CHUNK, limit or CHUNK)):
+        parts.append(part)
+        position.append(part.position + first)
+        first += part.num_rows
+        if limit is not None and first >= limit:
+            break
+    columns: dict[str, list[str]] = {name: [] for name in parts[0].columns}
+    for part in parts:
+        for name, values in part.columns.items():
+            columns[name].extend(values)
+    return GraphRows(
+        GraphStore.concatenate([part.store for part in parts]),
+        torch.cat(position),
+        first,
+        tuple(row for part in parts for row in part.bad),
+        columns,
+        source=str(path),
+        molecules=tuple(text for part in parts for text in part.molecules or ()),
+    )
+
+
+def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str:
+    """Return the column with SMILES strings.
+
+    Raises:
+        OptionError: If the table has no such column, or it is not clear which.
+    """
+    if wanted is not None:
+        check_columns(path, [wanted], names)
+        return wanted
+    for name in SMILES_NAMES:
+        for column in names:
+            if column.lower() == name:
+                return column
+    raise OptionError(
+        f"{Path(path).name} has no column named smiles; name the column of SMILES "
+        f"strings with --smiles, one of: {', '.join(names[:20])}."
+    )
+
+
+def read_smi(path: FilePath) -> GraphRows:
+    """Read a `.smi` file: one SMILES string per line, names after it are ignored.
+
+    Raises:
+        FileFormatError: If the file is missing or is not text.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path} is not UTF-8 text; give SMILES.") from error
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    return molecules_in_list([words[0] for words in lines], str(path))

@@ -1,0 +1,82 @@
+"""`OwnData`: where the user's own data are, and how they are read and split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gnnak.errors import OptionError
+from gnnak.typing import check_choice, check_count
+
+SPLITS = ("random", "scaffold", "files")
+"""Ways to split own data by name; `column:NAME` is another one."""
+TASKS = ("regression", "classification", "multilabel")
+TASK_NAMES = {"binary": "classification", "multiclass": "classification"}
+"""Other names of tasks that a user may write."""
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """The user's own data: files, columns, task, metric and split."""
+
+    path: str | None = None
+    """The file or folder; None if the graphs are a Python list, or if the data set is
+    one of gnnak's."""
+    smiles: str | None = None
+    """The column with SMILES strings; None = the column named `smiles`."""
+    targets: tuple[str, ...] = ()
+    """The columns, or graph attributes, to predict; empty = all columns with numbers
+    except the SMILES column, or the targets `y` of graphs."""
+    labels: str | None = None
+    """A table with the targets of graphs, one row per graph; None = the targets are in
+    `path`."""
+    task: str | None = None
+    """`regression`, `classification` or `multilabel`; None = told from the targets."""
+    metric: str | None = None
+    """The metric; None = the default of the task."""
+    split: str | None = None
+    """`random`, `scaffold`, `files` or `column:NAME`. None = the split of the file if
+    the file has one, else `random`."""
+    validation: str | None = None
+    """With `files`: the file with the validation graphs."""
+    test: str | None = None
+    """With `files`: the file with the test graphs."""
+    folds: int | None = None
+    """Number of cross-validation folds; None = no cross-validation."""
+    skip_bad: bool = False
+    """Whether rows that cannot be used are left out; False = they are an error."""
+    node_attr: tuple[str, ...] = ()
+    """Node attributes of networkx graphs that are the node features."""
+    edge_attr: tuple[str, ...] = ()
+    """Edge attributes of networkx graphs that are the edge features."""
+    graphs: int | None = None
+    """Use only the first graphs, this many; None = all."""
+
+    def __post_init__(self) -> None:
+        if self.task is not None:
+            task = TASK_NAMES.get(self.task, self.task)
+            check_choice("task", task, TASKS)
+            object.__setattr__(self, "task", task)
+        if self.split is not None and not self.split_column:
+            check_choice("split", self.split, (*SPLITS, "column:NAME"))
+        files = [name for name in ("validation", "test") if getattr(self, name)]
+        if files and self.split not in (None, "files"):
+            raise OptionError(
+                f"split is {self.split!r}, but a {files[0]} file is given; leave out "
+                "one of both."
+            )
+        if self.folds is not None:
+            check_count("folds", self.folds, least=2)
+        if self.graphs is not None:
+            check_count("graphs", self.graphs, least=1)
+
+    @property
+    def split_column(self) -> str | None:
+        """The column that names the part of each graph; None = not split like this."""
+        if self.split is None or not self.split.startswith("column:"):
+            return None
+        return self.split.removeprefix("column:") or None
+
+    @property
+    def uses_files(self) -> bool:
+        """Whether training, validation and test graphs are in files of their own."""
+        return self.split == "files" or bool(self.validation or self.test)

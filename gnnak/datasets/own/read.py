@@ -1,0 +1,202 @@
+"""Read graphs from a path, or from lists of graphs of other libraries."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gnnak.datasets.own.listed import graphs_in_list
+from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
+from gnnak.errors import FileFormatError, GraphError
+from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
+from gnnak.graphs.readers.edge_list import read_edge_lists
+from gnnak.graphs.readers.files import read_bytes
+from gnnak.graphs.readers.graph6 import parse_graph6
+from gnnak.graphs.readers.node_link import read_node_link
+from gnnak.graphs.readers.pyg_files import read_pyg
+from gnnak.graphs.readers.rows import BadRow, GraphRows
+from gnnak.graphs.readers.table import TABLE_SUFFIXES
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How graphs are read: which columns and attributes, and how many."""
+
+    smiles: str | None = None
+    """The column with SMILES strings; None = the column named `smiles`."""
+    node_attr: tuple[str, ...] = ()
+    """Node attributes of networkx graphs that are the features; empty = `x`."""
+    edge_attr: tuple[str, ...] = ()
+    """Edge attributes of networkx graphs that are the features; empty = `edge_attr`."""
+    limit: int | None = None
+    """Largest number of rows; None = all rows."""
+
+
+def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
+    """Read graphs from a path or a Python object.
+
+    Args:
+        data: Path of a file or folder; or a list of SMILES strings, of PyG `Data` or of
+            networkx graphs; or a single one of them; or a PyG `Batch`, `GraphBatch`,
+            `GraphStore` or `GraphFile`.
+        reading: Columns and attributes; None = the defaults.
+
+    Raises:
+        FileFormatError: If the file is missing, damaged or of unknown kind.
+        GraphError: If the object is of another kind.
+    """
+    reading = reading or Reading()
+    if isinstance(data, os.PathLike) or (isinstance(data, str) and _is_path(data)):
+        return _limited(read_path(Path(data), reading), reading.limit)
+    if isinstance(data, str):
+        data = [data]
+    if isinstance(data, GraphBatch):
+        data = store_of(data)
+    if isinstance(data, GraphStore):
+        data = GraphFile(data.check())
+    if isinstance(data, GraphFile):
+        return _limited(_from_file(data, "the graphs"), reading.limit)
+    items = as_items(data)
+    if items and isinstance(items[0], str):
+        return _limited(molecules_in_list(items), reading.limit)
+    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr, "the graphs")
+    return _limited(rows, reading.limit)
+
+
+def read_path(path: Path, reading: Reading) -> GraphRows:
+    """Read the graphs of a file or folder; the suffix tells the format.
+
+    Raises:
+        FileFormatError: If the path does not exist, or has an unknown suffix.
+    """
+    if path.is_dir():
+        return _read_folder(path, reading)
+    suffix = path.suffix.lower()
+    if suffix in TABLE_SUFFIXES:
+        return molecule_table(path, reading.smiles, reading.limit)
+    if suffix not in READERS:
+        raise FileFormatError(
+            f"{path} has the unknown suffix {suffix!r}; give a folder or a file that "
+            f"ends in one of: {', '.join((*TABLE_SUFFIXES, *READERS))}."
+        )
+    return replace(READERS[suffix](path, reading), source=str(path))
+
+
+def _read_folder(path: Path, reading: Reading) -> GraphRows:
+    """Read all graph files of a folder; `graph2.pt` comes before `graph10.pt`."""
+    files = [file for file in path.iterdir() if not file.name.startswith(".")]
+    files = [file for file in files if file.suffix.lower() not in TABLE_SUFFIXES]
+    if not files:
+        raise FileFormatError(f"the folder {path} has no graph files; add some.")
+    items: list[Any] = []
+    for file in sorted(files, key=lambda file: _natural(file.name)):
+        suffix = file.suffix.lower()
+        if suffix not in LISTS:
+            raise FileFormatError(
+                f"{file} is not a graph file; files of a folder end in one of: "
+                f"{', '.join(LISTS)}."
+            )
+        items.extend(LISTS[suffix](file))
+    return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
+
+
+def _read_listed(path: Path, reading: Reading) -> GraphRows:
+    """Read a file of PyG or networkx graphs."""
+    items = LISTS[path.suffix.lower()](path)
+    return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
+
+
+def _read_graph6(path: Path, _: Reading) -> GraphRows:
+    """Read a graph6 file; lines that are not graph6 are bad rows."""
+    content = read_bytes(path)
+    try:
+        return _from_file(GraphFile(parse_graph6(content, str(path))), str(path))
+    except FileFormatError:
+        lines = [line for line in content.split(b"\n") if line.strip()]
+    stores, position, bad = [parse_graph6("")], [], []
+    for row, line in enumerate(lines):
+        try:
+            stores.append(parse_graph6(line, "it"))
+            position.append(row)
+        except FileFormatError as error:
+            bad.append(BadRow(row + 1, str(error).rstrip(".").split(": ", 1)[-1]))
+    store = GraphStore.concatenate(stores)
+    return GraphRows(store, torch.tensor(position).long(), len(lines), tuple(bad))
+
+
+def _from_file(file: GraphFile, source: str) -> GraphRows:
+    every = torch.arange(len(file.store))
+    split, folds = file.split, file.folds
+    rows = GraphRows(file.store, every, len(every), source=source)
+    return replace(rows, split=split, folds=folds)
+
+
+def store_of(batch: GraphBatch) -> GraphStore:
+    """Convert a batch back to a store, on the CPU; targets are left out."""
+    batch = batch.to("cpu")
+    graph = batch.batch[batch.edge_index[0]]
+    num_edges = torch.bincount(graph, minlength=batch.num_graphs)
+    local = batch.edge_index - batch.ptr[graph]
+    return GraphStore(batch.ptr.diff(), num_edges, local, batch.x, batch.edge_attr)
+
+
+def as_items(data: Any) -> list[Any]:
+    """Return graphs as a list; a single graph is a list of one."""
+    if hasattr(data, "to_data_list"):
+        return list(data.to_data_list())
+    if hasattr(data, "edge_index") or hasattr(data, "adj"):
+        return [data]
+    try:
+        return list(data)
+    except TypeError as error:
+        raise GraphError(
+            f"the data are a {type(data).__name__}; give a path, or a list of SMILES "
+            "strings, PyG Data or networkx graphs."
+        ) from error
+
+
+def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
+    """Return the first rows only."""
+    if limit is None or rows.num_rows <= limit:
+        return rows
+    few = rows.subset((rows.position < limit).nonzero().flatten())
+    bad = tuple(row for row in few.bad if row.number <= limit)
+    columns = {name: values[:limit] for name, values in few.columns.items()}
+    return replace(few, num_rows=limit, bad=bad, columns=columns)
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is a path and not a SMILES string."""
+    known = (*TABLE_SUFFIXES, *READERS)
+    return text.lower().endswith(known) or Path(text).exists()
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sorting key by which numbers in names are compared as numbers."""
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
+    ".pt": read_pyg,
+    ".pth": read_pyg,
+    ".json": read_node_link,
+    ".jsonl": read_node_link,
+    ".edges": read_edge_lists,
+    ".edgelist": read_edge_lists,
+    ".txt": read_edge_lists,
+}
+"""Readers of files with PyG or networkx graphs, by suffix."""
+READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
+    ".smi": lambda path, _: read_smi(path),
+    ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
+    ".g6": _read_graph6,
+    ".graph6": _read_graph6,
+} | dict.fromkeys(LISTS, _read_listed)
+"""Readers of files by suffix."""

@@ -1,0 +1,175 @@
+"""Split own data into training, validation and test graphs, or into folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnnak.datasets.folds import folds_by_group, stratified_folds
+from gnnak.errors import FileFormatError, GraphError, OptionError
+from gnnak.graphs.readers.smiles import import_rdkit
+from gnnak.typing import check_known
+
+SHARES = (0.8, 0.1, 0.1)
+"""The shares of the training, validation and test graphs."""
+PART_NAMES = {
+    "train": 0,
+    "training": 0,
+    "0": 0,
+    "validation": 1,
+    "valid": 1,
+    "val": 1,
+    "dev": 1,
+    "1": 1,
+    "test": 2,
+    "2": 2,
+}
+"""What a column with the part of each graph may contain, in any case."""
+
+
+def random_split(num_graphs: int, seed: int, strata: Tensor | None = None) -> Tensor:
+    """Split graphs at random into 80 % training, 10 % validation and 10 % test graphs.
+
+    Every part has at least one graph if there are three graphs.
+
+    Args:
+        num_graphs: Number of graphs, g.
+        seed: Seed of the random numbers.
+        strata: The class of each graph, [g]: classes then have equal shares in all
+            parts, as far as possible; None = one class.
+
+    Returns:
+        The part of each graph, [g]: 0 train, 1 validation, 2 test.
+
+    >>> random_split(10, seed=0).bincount().tolist()
+    [8, 1, 1]
+    """
+    order = np.random.default_rng([seed, 79]).permutation(num_graphs)
+    if strata is not None:
+        order = order[np.argsort(strata.numpy()[order], kind="stable")]
+    # Graphs are dealt in turn, so that every class gets its share of each part.
+    turn = np.resize([0, 0, 0, 0, 1, 0, 0, 0, 0, 2], num_graphs)
+    if 3 <= num_graphs < 10:
+        turn[:3] = [0, 1, 2]
+    split = torch.empty(num_graphs, dtype=torch.long)
+    split[torch.from_numpy(order)] = torch.from_numpy(turn).long()
+    return split
+
+
+def scaffold_groups(smiles: Sequence[str]) -> list[list[int]]:
+    """Group molecules by their Bemis-Murcko scaffold (rings and linkers).
+
+    Args:
+        smiles: One SMILES string per molecule.
+
+    Returns:
+        The positions of the molecules of each scaffold. The largest group is first;
+        groups of equal size are in the order of their first molecule. Molecules without
+        rings have the empty scaffold.
+    """
+    find = import_rdkit("rdkit.Chem.Scaffolds.MurckoScaffold").MurckoScaffoldSmiles
+    quiet = import_rdkit("rdkit.rdBase").BlockLogs()
+    groups: dict[str, list[int]] = {}
+    for position, text in enumerate(smiles):
+        groups.setdefault(find(smiles=text), []).append(position)
+    del quiet
+    return sorted(groups.values(), key=lambda group: (-len(group), group[0]))
+
+
+def scaffold_split(smiles: Sequence[str]) -> Tensor:
+    """Split molecules so that no scaffold is in two parts, with 80 : 10 : 10 shares.
+
+    Large groups of molecules with the same scaffold go to training, as in MoleculeNet
+    (Wu et al. 2018): each group goes to the first part that has room. If a part gets no
+    group, one of the smallest groups is moved there.
+
+    Returns:
+        The part of each molecule, [g]: 0 train, 1 validation, 2 test.
+
+    Raises:
+        OptionError: If there are fewer than three scaffolds.
+    """
+    split = torch.empty(len(smiles), dtype=torch.long)
+    room = [share * len(smiles) for share in SHARES]
+    groups = scaffold_groups(smiles)
+    if len(groups) < 3:
+        raise OptionError(
+            f"the molecules have {len(groups)} scaffolds, but split 'scaffold' needs "
+            "three; use --split random."
+        )
+    parts = [0]
+    room[0] -= len(groups[0])
+    for group in groups[1:]:
+        part = next((p for p in (0, 1) if len(group) <= room[p] + 1e-9), 2)
+        room[part] -= len(group)
+        parts.append(part)
+    for empty in {0, 1, 2} - set(parts):
+        # The last group of a part that has several groups is a small one.
+        place = max(i for i, part in enumerate(parts) if parts.count(part) > 1)
+        parts[place] = empty
+    for group, part in zip(groups, parts, strict=True):
+        split[group] = part
+    return split
+
+
+def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
+    """Assign molecules to folds, [k, g]; a scaffold is in one fold only."""
+    group = torch.empty(len(smiles), dtype=torch.long)
+    for number, members in enumerate(scaffold_groups(smiles)):
+        group[members] = number
+    return folds_by_group(group, num_folds, seed)
+
+
+def column_split(name: str, texts: Sequence[str]) -> Tensor:
+    """Convert a column with the words train, validation and test to a split, [g].
+
+    Raises:
+        FileFormatError: If a cell has another word.
+    """
+    parts = [PART_NAMES.get(text.strip().lower()) for text in texts]
+    for text, part in zip(texts, parts, strict=True):
+        if part is None:
+            raise FileFormatError(
+                f"column {name} has {text[:40]!r}; write train, validation or test."
+            )
+    return torch.tensor(parts, dtype=torch.long)
+
+
+def random_folds(classes: Tensor | None, num_graphs: int, k: int, seed: int) -> Tensor:
+    """Assign graphs to k folds at random, [k, g], with equal shares of the classes."""
+    if classes is None:
+        return folds_by_group(torch.arange(num_graphs), k, seed)
+    return stratified_folds(classes, k, seed)
+
+
+def check_split(split: object, num_graphs: int) -> Tensor:
+    """Check a split that the user has given as a list or tensor, and return a tensor.
+
+    Raises:
+        GraphError: If it is not one number 0, 1 or 2 per graph.
+    """
+    try:
+        codes = torch.as_tensor(split)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise OptionError(
+            "split is not a name or a list of numbers; give 0 (train), 1 (validation) "
+            "or 2 (test) for every graph."
+        ) from error
+    whole = not codes.is_floating_point() and not codes.is_complex()
+    inside = whole and codes.numel() and codes.min() >= 0 and codes.max() <= 2
+    if codes.shape != (num_graphs,) or not inside:
+        raise GraphError(
+            f"split has shape {list(codes.shape)}; give {num_graphs} numbers, one for "
+            "every graph: 0 (train), 1 (validation) or 2 (test)."
+        )
+    return codes.to(torch.long)
+
+
+def check_column(name: str, columns: Sequence[str], source: str) -> None:
+    """Raise `OptionError` if the data have no column of this name."""
+    if not columns:
+        raise OptionError(f"{source} has no columns, so not the column {name!r}.")
+    check_known(f"column in {source}", name, columns)

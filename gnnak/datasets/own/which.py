@@ -1,0 +1,150 @@
+"""Find the targets of own data: columns of a table, graph attributes, or `y`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gnnak.datasets.own.molecules import find_smiles
+from gnnak.datasets.own.options import OwnData
+from gnnak.datasets.own.targets import (
+    MISSING,
+    TRUE_FALSE,
+    Column,
+    Targets,
+    encode_targets,
+)
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs.readers.rows import GraphRows
+from gnnak.graphs.readers.table import read_columns
+from gnnak.typing import check_known
+
+
+def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
+    """Return the targets of the good rows.
+
+    The targets are, in this order: `y`, the table `own.labels`, columns of the table or
+    graph attributes, node attributes, and the targets `y` of the graphs.
+
+    Args:
+        own: The options; `targets`, `labels` and `task`.
+        rows: The graphs.
+        y: The targets of all rows, [rows] or [rows, t]; None = they are in the data.
+
+    Raises:
+        OptionError: If the data have no such column, or no targets.
+        GraphError: If `y` does not have one row per graph.
+    """
+    if y is not None:
+        return encode_targets(_columns_of(y, rows, own.targets), own.task)
+    if own.labels is not None:
+        return encode_targets(_from_table(own, rows), own.task)
+    if own.targets and set(own.targets) <= set(rows.node_columns) - set(rows.columns):
+        node_values = [(name, rows.node_columns[name]) for name in own.targets]
+        return encode_targets(node_values, own.task)
+    if rows.columns and (own.targets or rows.molecules is not None):
+        names = own.targets or _number_columns(own, rows)
+        for name in names:
+            check_known(f"column in {rows.source}", name, list(rows.columns))
+        return encode_targets([(n, rows.column(n)) for n in names], own.task)
+    if rows.store.y is None:
+        raise OptionError(
+            f"{rows.source} has no targets; name a column with --target, or give a "
+            "table with --targets (labels=...), or y."
+        )
+    return encode_targets(_as_columns(rows.store.y, own.targets), own.task)
+
+
+def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
+    """Return the rows with `node_targets` set if each node has a target."""
+    named = own.targets and set(own.targets) <= set(rows.node_columns)
+    if y is not None or own.labels is not None:
+        return replace(rows, store=replace(rows.store, y=None, node_targets=False))
+    if named and not set(own.targets) <= set(rows.columns):
+        none = torch.zeros(int(rows.store.node_ptr[-1]))
+        return replace(rows, store=replace(rows.store, y=none, node_targets=True))
+    return rows
+
+
+def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
+    """Read the targets of graphs from a table with one row per row of the data."""
+    assert own.labels is not None
+    columns = read_columns(own.labels)
+    length = len(next(iter(columns.values())))
+    if length != rows.num_rows:
+        raise GraphError(
+            f"{own.labels} has {length} rows, but {rows.source} has {rows.num_rows} "
+            "graphs; give one row for every graph, in the same order."
+        )
+    names = own.targets or tuple(columns)
+    if not own.targets and len(names) > 1:
+        names = tuple(name for name in names if _is_numeric(columns[name]))
+        names = tuple(n for n in names if n.lower() not in ("id", "index", "graph"))
+    for name in names:
+        check_known(f"column in {own.labels}", name, list(columns))
+    places = rows.position.tolist()
+    return [(name, [columns[name][row] for row in places]) for name in names]
+
+
+def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
+    """Return the columns with numbers, except the one that splits the data."""
+    smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
+    others = [n for n in rows.columns if n not in (smiles, own.split_column)]
+    names = tuple(name for name in others if _is_numeric(rows.columns[name]))
+    if len(others) == 1:
+        return tuple(others)
+    if len(names) != 1:
+        raise OptionError(
+            f"{rows.source} has {len(others)} columns besides {smiles}; name the ones "
+            f"to predict with --target, of: {', '.join(others[:20])}."
+        )
+    return names
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    """Return whether most known values of a column are numbers."""
+    known = [
+        str(value).lower() for value in values if str(value).lower() not in MISSING
+    ]
+    right = sum(value in TRUE_FALSE or _is_number(value) for value in known[:1000])
+    return 2 * right > len(known[:1000])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
+    """Return targets that the user has given as an array, for the good rows."""
+    table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y, dtype=None)
+    if table.ndim not in (1, 2) or len(table) != rows.num_rows:
+        raise GraphError(
+            f"y has shape {list(table.shape)}; give {rows.num_rows} rows, one for "
+            "every graph."
+        )
+    table = table.reshape(len(table), -1)[rows.position.numpy()]
+    return _named(table, names)
+
+
+def _as_columns(y: Tensor, names: tuple[str, ...]) -> list[Column]:
+    """Return the targets of a store as columns of numbers."""
+    return _named(y.reshape(y.size(0), -1).cpu().numpy(), names)
+
+
+def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:
+    """Name the columns of a table `y`, or `y0`, `y1`, ... unless names are given."""
+    width = table.shape[1]
+    if names and len(names) != width:
+        raise OptionError(f"there are {width} targets, but {len(names)} names.")
+    if not names:
+        names = ("y",) if width == 1 else tuple(f"y{i}" for i in range(width))
+    return [(name, table[:, i].tolist()) for i, name in enumerate(names)]

@@ -1,0 +1,1 @@
+"""Download published archives and read them without running code from them."""

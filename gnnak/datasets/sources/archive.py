@@ -1,0 +1,156 @@
+"""Download archives over verified connections, and read files in them.
+
+The authors of gnnak do not know the SHA-256 checksums of the published archives.
+Therefore the checksum of an archive is recorded in the file `SHA256SUMS` of the folder
+of downloads when the archive is first downloaded, and later downloads must have the
+recorded checksum. A user who knows a checksum writes it into this file before.
+"""
+
+import hashlib
+import os
+import secrets
+import ssl
+import urllib.request
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from gnnak.errors import FileFormatError
+from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
+
+SUMS = "SHA256SUMS"
+"""Name of the file with checksums, in the format of the command `sha256sum`."""
+CHUNK = 2**20
+TIMEOUT = 60
+"""Seconds after which a connection that sends nothing is given up."""
+MAX_BYTES = 2**32
+"""Largest size of an archive, and of a file in an archive, in bytes."""
+
+
+class OnlyHttps(urllib.request.HTTPRedirectHandler):
+    """Follow a redirect only if its target is an https address."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
+        """Return the request to follow; raise `OSError` if it is not encrypted."""
+        if not newurl.startswith("https://"):
+            raise OSError(f"{req.full_url} redirects to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def opener() -> urllib.request.OpenerDirector:
+    """Return an opener of https addresses that verifies certificates."""
+    secure = urllib.request.HTTPSHandler(context=ssl.create_default_context())
+    return urllib.request.build_opener(secure, OnlyHttps)
+
+
+def open_url(url: str) -> Any:
+    """Open an https address for reading; the certificate of the server is verified."""
+    return opener().open(url, timeout=TIMEOUT)
+
+
+def fetch(url: str, folder: Path, name: str) -> Path:
+    """Download a file, unless the folder has it complete, and return its path.
+
+    A file in the folder is complete if it has the checksum recorded in `SHA256SUMS`.
+    Any other file, such as part of an archive, is downloaded again.
+
+    Raises:
+        FileFormatError: If the downloaded file has another checksum than the recorded
+            one.
+        OSError: If the download fails or ends too early.
+    """
+    path, recorded = make_folder(folder) / name, recorded_sums(folder)
+    if path.is_file() and recorded.get(name) == sha256_of(path):
+        return path
+    draft = path.with_name(f".{name}.{secrets.token_hex(8)}.part")
+    try:
+        _save(url, draft)
+        found = sha256_of(draft)
+        if recorded.setdefault(name, found) != found:
+            raise FileFormatError(
+                f"{name} from {url} has the SHA-256 checksum {found}, but "
+                f"{folder / SUMS} says {recorded[name]}; the archive was changed: if "
+                "you trust the new one, delete its line in this file."
+            )
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    _record(folder, recorded)
+    return path
+
+
+@contextmanager
+def opened_archive(url: str, folder: Path, name: str) -> Iterator[zipfile.ZipFile]:
+    """Download a zip archive unless the folder has it, and open it.
+
+    If the archive cannot be read in the `with` block, the archive and its new checksum
+    are deleted, so that the next call downloads the archive again.
+    """
+    before = recorded_sums(folder)
+    path = fetch(url, folder, name)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except Exception:
+        path.unlink(missing_ok=True)
+        _record(folder, before)
+        raise
+
+
+def recorded_sums(folder: Path) -> dict[str, str]:
+    """Return the recorded SHA-256 checksums of archives, by file name."""
+    if not (folder / SUMS).is_file():
+        return {}
+    sums = {}
+    for line in read_bytes(folder / SUMS, at_most=CHUNK).decode().splitlines():
+        value, _, name = line.partition(" ")
+        sums[name.strip().removeprefix("*")] = value.lower()
+    return sums
+
+
+def _record(folder: Path, sums: Mapping[str, str]) -> None:
+    """Write the file with checksums."""
+    lines = [f"{value}  {name}\n" for name, value in sorted(sums.items())]
+    write_bytes(folder / SUMS, "".join(lines).encode())
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 checksum of a file, 64 hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _save(url: str, path: Path) -> None:
+    """Download a file to `path`; raise `OSError` if it is incomplete or too large."""
+    received = 0
+    with open_url(url) as response, open(path, "xb") as file:
+        announced = response.headers.get("Content-Length")
+        while chunk := response.read(CHUNK):
+            received += len(chunk)
+            if received > MAX_BYTES:
+                raise OSError(f"{url} has more than {MAX_BYTES} bytes")
+            file.write(chunk)
+    if announced is not None and received != int(announced):
+        raise OSError(f"{url} ended after {received} of {announced} bytes")
+
+
+def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """Open a file in a zip archive for reading.
+
+    Raises:
+        FileFormatError: If the archive does not have the file, or it is too large.
+    """
+    where = Path(archive.filename or "archive").name
+    try:
+        info = archive.getinfo(name)
+    except KeyError as error:
+        raise FileFormatError(
+            f"{where} does not contain {name}; it is another archive than expected."
+        ) from error
+    if info.file_size > MAX_BYTES:
+        raise FileFormatError(f"{where}: {name} has more than {MAX_BYTES} bytes.")
+    return archive.open(info)

@@ -1,0 +1,102 @@
+"""`GraphRows`: graphs read row by row, together with the rows that are not graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from gnnak.errors import FileFormatError
+from gnnak.graphs.store import GraphStore
+
+SHOWN = 3
+"""Largest number of bad rows that an error message names."""
+
+
+class BadRow(NamedTuple):
+    """A row of the user's data that cannot be used."""
+
+    number: int
+    """Number of the row, from 1; the header of a table is not counted."""
+    reason: str
+    """What is wrong, such as "'C1CC' is not a molecule"."""
+
+    def __str__(self) -> str:
+        return f"row {self.number}: {self.reason}"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphRows:
+    """Graphs from a file or a list, one per row, without the rows that are bad.
+
+    In shapes, g is the number of graphs (good rows).
+    """
+
+    store: GraphStore
+    """The graphs of the good rows, in the order of the rows."""
+    position: Tensor
+    """[g], int64, increasing: the row that each graph comes from, counted from 0."""
+    num_rows: int
+    """Number of rows, good and bad."""
+    bad: tuple[BadRow, ...] = ()
+    """The rows that are not graphs, in order."""
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Texts or numbers by name, one per row, good or bad: the columns of a table, or
+    the graph attributes of networkx graphs. Empty if the data have none."""
+    node_columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Node attributes of networkx graphs by name, one value per node of the good rows.
+    """
+    source: str = "the data"
+    """Name of the file, or other words for error messages."""
+    molecules: tuple[str, ...] | None = None
+    """The SMILES string of each graph; None if the graphs are not molecules."""
+    split: Tensor | None = None
+    """[g], int64: 0 train, 1 validation, 2 test; None if the data have no split."""
+    folds: Tensor | None = None
+    """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column for the good rows, in order."""
+        values = self.columns[name]
+        return [values[row] for row in self.position.tolist()]
+
+    def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
+        """Return some of the graphs; rows of the others count as bad.
+
+        Args:
+            indices: Positions of the graphs in the store, increasing, [k].
+            also_bad: The rows of the graphs that are left out, with the reasons.
+        """
+        molecules = self.molecules
+        return replace(
+            self,
+            store=self.store.subset(indices),
+            position=self.position[indices],
+            bad=tuple(sorted([*self.bad, *also_bad])),
+            molecules=molecules and tuple(molecules[i] for i in indices.tolist()),
+            split=None if self.split is None else self.split[indices],
+            folds=None if self.folds is None else self.folds[:, indices],
+        )
+
+
+def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
+    """Raise `FileFormatError` if there are bad rows; the message names the first ones.
+
+    Args:
+        source: Name of the file.
+        bad: The bad rows.
+        num_rows: Number of rows of the file.
+    """
+    if not bad:
+        return
+    shown = "; ".join(str(row) for row in bad[:SHOWN])
+    more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
+    raise FileFormatError(
+        f"{source}: {len(bad)} of {num_rows} rows cannot be used ({shown}{more}); "
+        "correct them, or leave them out with --skip-bad (skip_bad=True)."
+    )

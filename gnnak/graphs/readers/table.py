@@ -1,0 +1,142 @@
+"""Read tables: CSV and TSV files with a header."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from gnnak.errors import FileFormatError
+from gnnak.graphs.readers.files import FilePath, open_bytes
+from gnnak.typing import check_known
+
+TABLE_SUFFIXES = (".csv", ".tsv")
+"""Suffixes of files that are read as tables."""
+MAX_COLUMNS = 10_000
+"""Largest number of columns of a table."""
+
+
+class TableRow(NamedTuple):
+    """One row of a table."""
+
+    number: int
+    """Number of the row, from 1; the header is not counted."""
+    cells: list[str]
+    """The texts of the row, one per column, without surrounding spaces. If `problem` is
+    set, missing cells are empty and surplus cells are left out."""
+    problem: str | None = None
+    """Why the row is malformed, such as a wrong number of cells; None if it is not."""
+
+
+class OpenTable(NamedTuple):
+    """A table whose header has been read."""
+
+    names: tuple[str, ...]
+    """The names of the columns."""
+    rows: Iterator[TableRow]
+    """The rows, read one after the other."""
+
+
+@contextmanager
+def open_table(path: FilePath) -> Iterator[OpenTable]:
+    """Context manager: open a CSV or TSV file and read its header.
+
+    The file is UTF-8, with or without a byte order mark. Files that end in `.tsv` are
+    separated by tabs, all others by commas, or by semicolons if the header has no
+    comma. Cells may be quoted. Blank lines are skipped and not counted.
+
+    Raises:
+        FileFormatError: If the file is missing, empty, not text, or two columns have
+            the same name; also later, while rows are read, if the file is not UTF-8.
+    """
+    where = Path(path)
+    with open_bytes(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+        try:
+            lines = csv.reader(text, delimiter=_delimiter(where, text), strict=True)
+            header = [name.strip() for name in next(lines, [])]
+        except (csv.Error, UnicodeDecodeError, ValueError) as error:
+            raise FileFormatError(_not_a_table(where, error)) from error
+        _check_header(where, header)
+        yield OpenTable(tuple(header), _rows(where, lines, len(header)))
+
+
+def read_columns(path: FilePath) -> dict[str, list[str]]:
+    """Read a whole table, by the names of its columns.
+
+    Raises:
+        FileFormatError: If the file is not a table, or a row is malformed.
+    """
+    with open_table(path) as table:
+        columns: dict[str, list[str]] = {name: [] for name in table.names}
+        for row in table.rows:
+            if row.problem:
+                raise FileFormatError(f"{path}, row {row.number}: {row.problem}.")
+            for column, cell in zip(columns.values(), row.cells, strict=True):
+                column.append(cell)
+    return columns
+
+
+def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
+    """Raise `OptionError` if a table lacks a column; suggest a similar name."""
+    for name in wanted:
+        check_known(f"column in {Path(path).name}", name, names)
+
+
+def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableRow]:
+    """Yield the rows of a table that has `width` columns; skip blank lines."""
+    number = 0
+    while True:
+        try:
+            cells = next(lines, None)
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise FileFormatError(_not_a_table(path, error, number + 1)) from error
+        if cells is None:
+            return
+        blank = not any(cell.strip() for cell in cells)
+        if blank and (len(cells) < width or width == 1):
+            continue
+        number += 1
+        cells = [cell.strip() for cell in cells]
+        problem = None
+        if len(cells) != width:
+            problem = f"it has {len(cells)} cells, but the header has {width}"
+            cells = (cells + [""] * width)[:width]
+        yield TableRow(number, cells, problem)
+
+
+def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
+    """Return the character between the cells of a file, and rewind the file."""
+    header = text.readline(1_000_000)
+    text.seek(0)
+    if "\0" in header:
+        raise ValueError("it has zero bytes")
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Raise `FileFormatError` unless the header has distinct names of columns."""
+    if len(header) > MAX_COLUMNS:
+        raise FileFormatError(
+            f"{path} has {len(header)} columns; give at most {MAX_COLUMNS}."
+        )
+    if not any(header):
+        raise FileFormatError(f"{path} is empty; give a table with a header.")
+    name, times = Counter(header).most_common(1)[0]
+    if times > 1 and name:
+        raise FileFormatError(
+            f"{path} has {times} columns named {name!r}; rename all but one of them."
+        )
+
+
+def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
+    """Return the error message for a file that is not a table of text."""
+    where = "" if row is None else f", row {row}"
+    reason = "it is not UTF-8 text" if isinstance(error, UnicodeError) else str(error)
+    return f"{path}{where}: not a CSV table ({reason}); save it as CSV in UTF-8."

@@ -1,0 +1,214 @@
+"""`gnnak.train`: train a network on the user's own data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from gnnak.datasets.own import OwnData, OwnDataset, load_own
+from gnnak.datasets.own.load import data_name
+from gnnak.datasets.record import Protocol
+from gnnak.errors import OptionError
+from gnnak.models.factory import normal_name
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.launch import tell_data
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import Record
+from gnnak.training.run import run
+from gnnak.training.trained import TrainedModel, load
+
+DEFAULTS: dict[str, Any] = {
+    "model.num_layers": 3,
+    "model.channels": 64,
+    "train.epochs": 60,
+    "train.early_stop": 20,
+    "train.batch_size": 32,
+    "train.step": 15,
+}
+"""Options for own data that differ from those of `RunConfig`: a smaller network, which
+trains in minutes on a CPU with some hundred molecules."""
+
+
+class Trained(NamedTuple):
+    """The result of `gnnak.train`."""
+
+    model: TrainedModel
+    """The trained model, with the weights of the best validation epoch, on the CPU."""
+    record: Record
+    """Options, scores and times of the run, as a dict that can be written as JSON."""
+
+
+def train(
+    data: Any,
+    y: Any = None,
+    *,
+    model: str = "gin-ak+",
+    smiles: str | None = None,
+    target: str | Sequence[str] | None = None,
+    task: str | None = None,
+    metric: str | None = None,
+    split: Any = None,
+    folds: int | None = None,
+    fold: int | None = None,
+    validation: str | os.PathLike[str] | None = None,
+    test: str | os.PathLike[str] | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    node_attr: str | Sequence[str] | None = None,
+    edge_attr: str | Sequence[str] | None = None,
+    skip_bad: bool = False,
+    graphs: int | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
+    channels: int | None = None,
+    num_layers: int | None = None,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    machine: Machine | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Trained:
+    """Train a network on your own graphs, and test it.
+
+    Args:
+        data: Path of a table of molecules (`.csv`, `.tsv`, `.smi`), of graphs (`.npz`,
+            `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
+            a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`.
+        y: Targets, one row per graph, [g] or [g, t]; NaN = unknown. None = the targets
+            are in the data.
+        model: Name of the model, such as `gin-ak+`, or `package.module:Class-ak+` for
+            a base GNN of your own; see `gnnak.models.build_model`.
+        smiles: Column with SMILES strings; None = the column named `smiles`.
+        target: Column or columns to predict, or attributes of networkx graphs or nodes;
+            None = the only column with numbers, or `y` of the graphs.
+        task: `regression`, `classification` or `multilabel`; None = told from the
+            targets.
+        metric: Name of the metric; None = mae, accuracy or roc-auc.
+        split: `random` (80 : 10 : 10), `scaffold`, `column:NAME`, `files`, or one
+            number per graph: 0 train, 1 validation, 2 test. None = the split of the
+            file if there is one, else `random`.
+        folds: Number of cross-validation folds; `fold` then says which one is run.
+        fold: Number of the fold that is the test part, from 0.
+        validation: With split `files`: file with validation graphs.
+        test: With split `files`: file with test graphs.
+        labels: Table with the targets of graphs, one row per graph.
+        node_attr: Node attributes of networkx graphs that are the features.
+        edge_attr: Edge attributes of networkx graphs that are the features.
+        skip_bad: Whether rows that cannot be used are left out; False = an error.
+        graphs: Use only the first graphs, this many.
+        epochs: Largest number of passes over the training graphs; default 60.
+        batch_size: Graphs per training step; default 32.
+        learning_rate: Learning rate of Adam; default 0.001.
+        channels: Width of the node states; default 64.
+        num_layers: Number of layers; default 3.
+        seed: Seed of the split, the weights and the batches.
+        settings: Any other options by name, such as `{"train.clip": 1.0}`.
+        folder: Folder for checkpoints and learning curves; None = nothing is stored.
+        machine: Devices and processes; None = a GPU if there is one, or the CPU.
+        resume: Whether to continue an unfinished run in `folder`.
+        progress: Whether to show the progress.
+
+    Returns:
+        The trained model and the record of the run, `model, record = gnnak.train(...)`.
+
+    Raises:
+        GnnakError: If the data or the options are wrong.
+    """
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
+    own = OwnData(
+        path,
+        smiles,
+        _names(target),
+        _text(labels),
+        task,
+        metric,
+        split if isinstance(split, str) else None,
+        _text(validation),
+        _text(test),
+        folds,
+        skip_bad,
+        _names(node_attr),
+        _names(edge_attr),
+        graphs,
+    )
+    given = None if split is None or isinstance(split, str) else split
+    named = {
+        "train.epochs": epochs,
+        "train.batch_size": batch_size,
+        "train.learning_rate": learning_rate,
+        "model.channels": channels,
+        "model.num_layers": num_layers,
+    }
+    options: dict[str, Any] = {"model.name": normal_name(model)}
+    options |= {key: value for key, value in named.items() if value is not None}
+    config = own_config(own, seed, options | dict(settings or {}), fold)
+    found = load_own(own, data, y, config.data.seed, given)
+    console = Console(stderr=True) if progress else None
+    if console is not None:
+        tell_data(found.dataset, console)
+    where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))
+    with where as place:
+        return train_found(config, found, Path(place), machine, resume, console)
+
+
+def train_found(
+    config: RunConfig,
+    found: OwnDataset,
+    folder: Path,
+    machine: Machine | None = None,
+    resume: bool = False,
+    console: Console | None = None,
+) -> Trained:
+    """Train on own data that have been loaded; arguments as for `run`."""
+    if found.dataset.folds is not None and config.data.fold is None:
+        raise OptionError("give fold, the number of the fold that is the test part.")
+    config = with_found(config, found)
+    record = run(config, found.dataset, folder, machine, resume, console)
+    (folder / "last.ckpt").unlink(missing_ok=True)
+    record = {"experiment": config.data.name} | record
+    return Trained(load(folder / "best.ckpt"), record)
+
+
+def own_config(
+    own: OwnData, seed: int, options: Mapping[str, Any], fold: int | None = None
+) -> RunConfig:
+    """Return the options of a run on own data.
+
+    Args:
+        own: Files, columns, task, metric and split.
+        seed: Seed of the split, the weights and the batches.
+        options: Options that differ from the defaults, by name.
+        fold: Number of the cross-validation fold; None = no or all folds.
+    """
+    config = change(RunConfig(), DEFAULTS | {"train.seed": seed, "data.seed": seed})
+    config = change(config, options)
+    protocol: Protocol = "split" if own.folds is None else "held-out"
+    data = replace(
+        config.data, name=data_name(own.path), own=own, protocol=protocol, fold=fold
+    )
+    return replace(config, data=data)
+
+
+def with_found(config: RunConfig, found: OwnDataset) -> RunConfig:
+    """Return the options with the task, metric and columns that were found."""
+    protocol = found.dataset.info.protocols[0]
+    return replace(config, data=replace(config.data, own=found.own, protocol=protocol))
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _text(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)

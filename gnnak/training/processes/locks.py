@@ -1,0 +1,106 @@
+"""Locks between processes: one run per folder, one writer per file.
+
+The operating system releases these locks when the process ends, also when the process
+is killed. The lock file of a killed run therefore does not lock the folder of the run.
+"""
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+
+from lightning.fabric.utilities.rank_zero import rank_zero_only
+
+from gnnak.errors import FileFormatError, TrainingError
+from gnnak.graphs.readers.files import make_folder
+
+LOCK = "run.lock"
+"""The file in the folder of a run that the process of the run locks. Its text says
+which process that is."""
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Context manager: no other run can use the folder at the same time.
+
+    Of the processes of a run, only the main process locks the folder. Has no effect on
+    file systems without locks, such as some network drives.
+
+    Raises:
+        TrainingError: If another run uses the folder.
+        FileFormatError: If the lock file cannot be written.
+    """
+    rank: int = rank_zero_only.rank  # type: ignore[attr-defined]
+    if rank or os.environ.get("NODE_RANK", "0") != "0":
+        yield
+        return
+    with _locked_folder(folder):
+        yield
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    with _lock(folder) as file:
+        with suppress(OSError):  # the text is only for error messages
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # the folder of a run that began is not empty
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+
+
+def _lock(folder: Path) -> FileIO:
+    """Open and lock the lock file of a folder; create both if they do not exist."""
+    while True:
+        file = _open(folder)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            with file:
+                raise TrainingError(_in_use(folder, file)) from error
+        except OSError:  # this file system has no locks
+            return file
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
+                return file
+        file.close()  # its last owner removed the file before we locked it
+
+
+def _open(folder: Path) -> FileIO:
+    path = make_folder(folder) / LOCK
+    try:
+        return path.open("a+b", buffering=0)
+    except OSError as error:
+        raise FileFormatError(
+            f"{path} cannot be written: {error.strerror}; choose another folder."
+        ) from error
+
+
+@contextmanager
+def locked_file(file: FileIO) -> Iterator[None]:
+    """Context manager: wait until no other process has locked an open file; lock it.
+
+    Has no effect on file systems without locks.
+    """
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _in_use(folder: Path, file: FileIO) -> str:
+    file.seek(0)
+    owner = file.read(200).decode(errors="replace")
+    return (
+        f"{folder} is in use by another run{owner and f' ({owner})'}; wait until that "
+        "run ends, or stop it."
+    )

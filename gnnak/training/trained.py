@@ -1,0 +1,216 @@
+"""`TrainedModel`: a trained network that takes graphs, molecules and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gnnak.datasets.own.features import (
+    fit_features,
+    molecule_features,
+    with_node_features,
+)
+from gnnak.datasets.own.listed import graphs_in_list
+from gnnak.datasets.own.molecules import molecules_in_list
+from gnnak.datasets.own.read import Reading, as_items
+from gnnak.datasets.record import DatasetInfo
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs import GraphBatch, GraphStore
+from gnnak.graphs.readers.rows import GraphRows
+from gnnak.nn.features import Categorical
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.predictions import Predictions, predict
+from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
+from gnnak.training.scaling import Scaler
+
+CONSTANT = Categorical((1,))
+"""Description of the node features of graphs without features."""
+
+
+class TrainedModel(nn.Module):
+    """A trained network with all that predictions need: features, units and classes.
+
+    Args:
+        checkpoint: Weights, options and description of the data of a run.
+
+    Attributes:
+        network: The network, which takes tensors or a `GraphBatch`.
+        checkpoint: The checkpoint, which `save` writes.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        super().__init__()
+        self.checkpoint = checkpoint
+        self.network = checkpoint.network()
+        scaling = checkpoint.info.scaling
+        self.scaler = None if scaling is None else Scaler(scaling)
+        self.eval()
+
+    @property
+    def info(self) -> DatasetInfo:
+        """Task, metric, features, targets and classes of the training data."""
+        return self.checkpoint.info
+
+    @property
+    def config(self) -> RunConfig:
+        """All options of the run."""
+        return self.checkpoint.config
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.network.parameters()).device
+
+    @property
+    def reading(self) -> Reading:
+        """The columns and attributes that new data are read with."""
+        own = self.config.data.own
+        return Reading(own.smiles, own.node_attr, own.edge_attr)
+
+    def forward(
+        self,
+        graphs: Any,
+        edge_index: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        num_graphs: int | None = None,
+    ) -> Tensor:
+        """Predict for graphs; differentiable.
+
+        Args:
+            graphs: A PyG `Data` or `Batch`, a `GraphBatch`, a `GraphStore`, a SMILES
+                string, a list of any of `Data`, SMILES strings or networkx graphs; or
+                node features x, [n, c], followed by `edge_index`.
+            edge_index: Directed edges, [2, e], if `graphs` is a tensor.
+            edge_attr: Edge features, [e, c], if `graphs` is a tensor.
+            batch: Index of the graph of each node, [n]; None = one graph.
+            num_graphs: Number of graphs; None = `batch.max() + 1`.
+
+        Returns:
+            One row per graph, or per node in node tasks. Regression: targets in their
+            own units. Classes and labels: logits.
+
+        Raises:
+            GraphError: If a graph is malformed, or its features differ from training.
+        """
+        if not isinstance(graphs, Tensor):
+            graphs = self._as_batch(graphs)
+            edge_index, edge_attr = graphs.edge_index, graphs.edge_attr
+            batch, num_graphs = graphs.batch, graphs.num_graphs
+            graphs = graphs.x
+        device, info = self.device, self.info
+        x = fit_features("x", graphs.to(device), info.node_features)
+        edges = None if edge_attr is None else edge_attr.to(device)
+        outputs = self.network(
+            x,
+            None if edge_index is None else edge_index.to(device),
+            fit_features("edge_attr", edges, info.edge_features),
+            None if batch is None else batch.to(device),
+            num_graphs=num_graphs,
+        )
+        return outputs if self.scaler is None else self.scaler.restore(outputs)
+
+    def predict(self, graphs: Any, batch_size: int | None = None) -> Predictions:
+        """Predict for many graphs, in their order, without gradients.
+
+        Args:
+            graphs: Path of a file or folder, or a list; see `gnnak.train`.
+            batch_size: Graphs per forward pass; None = up to 256. A batch that does not
+                fit into memory is split.
+
+        Returns:
+            Values in the units of the targets, or probabilities; NaN in bad rows.
+        """
+        return predict([self], graphs, batch_size)
+
+    def embed(self, graphs: Any, batch_size: int | None = None) -> Tensor:
+        """Return the states that the head of the network takes, [g, c], on the CPU.
+
+        One row per graph, or per node in node tasks; NaN in bad rows.
+
+        Args:
+            graphs: Path of a file or folder, or a list; see `gnnak.train`.
+            batch_size: Graphs per forward pass; None = up to 256.
+        """
+        found = predict([self], graphs, batch_size, embeddings=True).embeddings
+        assert found is not None
+        return torch.from_numpy(found)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint, which `gnnak.load` reads."""
+        self.checkpoint.save(Path(path))
+
+    def rows_of_smiles(self, smiles: Sequence[str]) -> GraphRows:
+        """Convert SMILES strings to graphs with the features of the training data.
+
+        Raises:
+            OptionError: If the network was not trained on molecules of this kind.
+        """
+        if not self.takes_smiles:
+            raise OptionError(
+                f"this network was trained on {self.info.name} with other features "
+                "than those of SMILES strings; give graphs."
+            )
+        return molecules_in_list(smiles)
+
+    @property
+    def takes_smiles(self) -> bool:
+        """Whether the features are those that `gnnak.graphs.from_smiles` makes."""
+        features = self.info.node_features, self.info.edge_features
+        return features == molecule_features()
+
+    def _as_batch(self, graphs: Any) -> GraphBatch:
+        """Convert any graphs to a batch; raise `GraphError` if one is bad."""
+        if isinstance(graphs, GraphBatch):
+            return graphs
+        if isinstance(graphs, GraphStore):
+            return with_node_features(graphs).union()
+        given = [graphs] if isinstance(graphs, str) else as_items(graphs)
+        items = [_without_targets(item) for item in given]
+        if items and isinstance(items[0], str):
+            rows = self.rows_of_smiles(items)
+        else:
+            own = self.config.data.own
+            rows = graphs_in_list(items, own.node_attr, own.edge_attr)
+        if rows.bad:
+            raise GraphError(f"{rows.bad[0]}; correct this graph.")
+        return with_node_features(rows.store).union()
+
+    def __repr__(self) -> str:
+        info = self.info
+        names = ", ".join(info.targets[:3]) + (", ..." if len(info.targets) > 3 else "")
+        scores = {k: s for k, s in self.checkpoint.scores.items() if s is not None}
+        shown = ", ".join(f"{k} {info.metric} {s:.4g}" for k, s in scores.items())
+        return (
+            f"TrainedModel({self.config.model.name!r}, {info.task} of "
+            f"{names or info.name}, {shown})"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> TrainedModel:
+    """Read a checkpoint (`best.ckpt` of a run), without executing code in the file.
+
+    Args:
+        path: The checkpoint.
+
+    Returns:
+        The trained model, on the CPU and in evaluation mode.
+
+    Raises:
+        FileFormatError: If there is no such file.
+        CheckpointError: If the file is damaged or is no checkpoint of this version.
+    """
+    return TrainedModel(load_checkpoint(Path(path)))
+
+
+def _without_targets(item: Any) -> Any:
+    """Return a PyG graph without `y`, which a prediction does not need."""
+    if hasattr(item, "edge_index") and getattr(item, "y", None) is not None:
+        item = item.clone()
+        item.y = None
+    return item

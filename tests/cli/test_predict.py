@@ -1,0 +1,92 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import gnnak
+from gnnak.cli.program import app
+
+NEW = "id,smiles\n1,CCO\n2,C(\n3,\n4,[Se]CC\n"
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch):
+    """Write a table of new molecules into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("new.csv").write_text(NEW)
+    return "new.csv"
+
+
+def predict(*arguments):
+    result = CliRunner().invoke(app, ["predict", *arguments, "--accelerator", "cpu"])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_predict_writes_one_row_per_input_row(checkpoint, new):
+    result = predict(checkpoint, new, "-o", "out.csv")
+    assert "out.csv: 4 rows; 2 have no prediction" in result.stderr
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert [row["id"] for row in rows] == ["1", "2", "3", "4"]
+    assert [bool(row["predicted_mass"]) for row in rows] == [True, False, False, True]
+    assert rows[1]["error"] == "'C(' is not a molecule"
+    value = float(gnnak.load(checkpoint)("CCO").detach())
+    assert float(rows[0]["predicted_mass"]) == pytest.approx(value, rel=1e-5)
+    assert [path.name for path in Path().iterdir() if path.suffix == ".part"] == []
+
+
+def test_predict_prints_csv_or_writes_json_lines_and_arrays(checkpoint, new):
+    printed = predict(checkpoint, new)
+    predict(checkpoint, new, "-o", "out.csv")
+    assert printed.stdout == Path("out.csv").read_text()
+    told = predict(checkpoint, new, "-o", "out.jsonl", "--json").stdout
+    assert json.loads(told) == {"rows": 4, "bad": 2, "output": "out.jsonl"}
+    lines = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert lines[1]["predicted_mass"] is None
+    predict(checkpoint, new, "-o", "out.npz", "--embeddings", "states.npz")
+    with np.load("out.npz") as found:
+        assert found["bad"].tolist() == [2, 3]
+        assert found["columns"].tolist() == ["mass"]
+        assert found["values"][0, 0] == pytest.approx(lines[0]["predicted_mass"])
+    with np.load("states.npz") as found:
+        assert found["embeddings"].shape == (4, 8)
+
+
+def test_predict_with_an_ensemble_adds_deviations(checkpoint, new):
+    header, first = predict(checkpoint, checkpoint, new).stdout.splitlines()[:2]
+    assert header == "id,smiles,predicted_mass,predicted_mass_deviation,error"
+    assert float(first.split(",")[3]) == 0
+
+
+def test_predict_for_graphs_numbers_the_rows(checkpoint, new):
+    Path("mols.smi").write_text("CCO ethanol\nC(\n")
+    lines = predict(checkpoint, "mols.smi").stdout.splitlines()
+    assert lines[0] == "row,predicted_mass,error"
+    assert lines[2] == "2,,'C(' is not a molecule"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("CKPT",), "give a checkpoint and then the data"),
+        (("CKPT", "none.csv"), "there is no file none.csv"),
+        (("new.csv", "new.csv"), "damaged or not a checkpoint"),
+        (("CKPT", "new.csv", "-o", "out.xls"), "unknown suffix '.xls'"),
+        (("CKPT", "new.csv", "-o", "no/out.csv"), "there is no folder no"),
+        (("CKPT", "new.csv", "--smiles", "smile"), "did you mean 'smiles'"),
+        (("CKPT", "empty.csv"), "is empty"),
+        (("CKPT", "header.csv"), "has a header but no rows"),
+        (("CKPT", "graphs.g6"), "x has shape"),
+    ],
+    ids=range(9),
+)
+def test_predict_wrong_input_is_one_line(checkpoint, new, fails, arguments, message):
+    Path("empty.csv").write_text("")
+    Path("header.csv").write_text("smiles\n")
+    Path("graphs.g6").write_text("Bw\n")
+    given = [checkpoint if word == "CKPT" else word for word in arguments]
+    assert message in fails("predict", *given)
+    assert not Path("out.csv").exists()

@@ -1,0 +1,97 @@
+import json
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from typer.testing import CliRunner
+
+from gnnak.cli.program import app
+from gnnak.graphs import from_networkx, write_graph6
+from tests.cli.training import records
+from tests.training.molecules import SMILES, carbons
+
+FEW = ("--epochs", "1", "--channels", "8", "--layers", "1", "--accelerator", "cpu")
+
+
+@pytest.fixture
+def table(place):
+    """Write a table of molecules into the current folder."""
+    rows = zip(SMILES, carbons(SMILES), strict=True)
+    lines = ["name,smiles,mass", *(f'"a, b",{text},{y}' for text, y in rows)]
+    Path("molecules.csv").write_text("\n".join(lines))
+    return place
+
+
+def train(*arguments):
+    return CliRunner().invoke(app, ["train", *arguments, *FEW])
+
+
+def test_train_on_a_table_then_predict_and_evaluate(table):
+    result = train("molecules.csv", "--target", "mass", "--model", "GIN-AK+")
+    assert result.exit_code == 0, result.output
+    assert "36 molecules, regression of mass, metric mae" in result.stderr
+    (checkpoint,) = Path("runs").glob("*/best.ckpt")
+    assert f"gnnak predict {checkpoint} NEW.csv -o out.csv" in result.stderr
+    (record,) = records(table)
+    assert record["config"]["model"]["channels"] == 8
+    assert record["config"]["data"]["own"]["path"] == "molecules.csv"
+    scored = CliRunner().invoke(app, ["evaluate", str(checkpoint), "--json"])
+    told = json.loads(scored.stdout)
+    assert told["score"] == pytest.approx(told["recorded"])
+
+
+def test_train_on_graph6_with_labels_and_folds(place):
+    write_graph6("g.g6", from_networkx([nx.cycle_graph(n) for n in range(3, 15)]))
+    Path("labels.csv").write_text("odd\n" + "\n".join(["yes", "no"] * 6))
+    result = train("g.g6", "--targets", "labels.csv", "--folds", "3", "--metric", "f1")
+    assert result.exit_code == 0, result.output
+    assert [record["fold"] for record in records(place)] == [0, 1, 2]
+
+
+def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
+    result = train("Triangles", "--graphs", "40", "--lr", "0.01", "--json")
+    assert result.exit_code == 0, result.output
+    config = json.loads(result.stdout)["config"]
+    assert config["data"]["own"]["graphs"] == 40
+    assert config["train"]["learning_rate"] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("molecules.csv",), "name the ones to predict|rows cannot be used|mass"),
+        (("molecules.csv", "--target", "mas"), "did you mean 'mass'"),
+        (("molecules.csv", "--target", "name"), "has 1 classes"),
+        (("molecules.csv", "--target", "mass", "--split", "half"), "split is 'half'"),
+        (("molecules.csv", "--target", "mass", "--metric", "f1"), "does not fit"),
+        (("nothing.csv", "--target", "mass"), "there is no file nothing.csv"),
+        (("triangles", "--smiles", "x"), "only be set for your own data"),
+        (("counting", "--target", "star", "--target", "tailed"), "one target per run"),
+    ],
+    ids=range(8),
+)
+def test_train_wrong_own_data_is_one_line(table, fails, arguments, message):
+    if arguments == ("molecules.csv",):
+        Path("molecules.csv").write_text("smiles,a,b\nC,1,2\n")
+        message = "name the ones to predict with --target"
+    assert message in fails("train", *arguments)
+    assert not Path("runs").exists()
+
+
+def test_train_with_a_base_gnn_of_the_user_in_the_current_folder(table, monkeypatch):
+    monkeypatch.setattr("sys.path", [*sys.path])
+    Path("own_layers_of_a_test.py").write_text(
+        "from torch_geometric.nn import SAGEConv\nclass Own(SAGEConv): pass\n"
+    )
+    model = "own_layers_of_a_test:Own-ak+"
+    result = train("molecules.csv", "--target", "mass", "--model", model)
+    assert result.exit_code == 0, result.output
+    (checkpoint,) = map(str, Path("runs").glob("*/best.ckpt"))
+    given = ("predict", checkpoint, "molecules.csv")
+    module = sys.modules.pop("own_layers_of_a_test")
+    refused = CliRunner().invoke(app, given)
+    assert "--import own_layers_of_a_test" in str(refused.exception)
+    done = CliRunner().invoke(app, [*given, "--import", module.__name__])
+    assert done.exit_code == 0, done.output
+    del sys.modules["own_layers_of_a_test"]

@@ -1,0 +1,187 @@
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from gnnak.datasets.own import OwnData, as_rows, load_own
+from gnnak.errors import GnnakError
+from gnnak.graphs import GraphFile, from_networkx, to_pyg, write_graph6, write_npz
+from gnnak.nn.features import Categorical
+
+GRAPHS = [nx.path_graph(n) for n in range(2, 12)]
+TABLE = "name,smiles,logp,part\n" + "\n".join(
+    f"m{i},{'C' * (i + 1)},{i / 2},{'train' if i < 6 else 'val' if i < 8 else 'test'}"
+    for i in range(10)
+)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a text file and return its path as text."""
+
+    def write_text(name, text):
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return write_text
+
+
+def test_load_own_table_finds_the_only_column_of_numbers(write):
+    found = load_own(OwnData(write("m.csv", TABLE)))
+    info = found.dataset.info
+    assert (info.task, info.metric, info.targets) == ("regression", "mae", ("logp",))
+    assert info.node_features.sizes[0] == 119
+    assert (info.featurizer, info.name, found.bad) == ("ogb", "m", ())
+    assert found.dataset.store.y.tolist() == [i / 2 for i in range(10)]
+    assert found.dataset.split.bincount().tolist() == [8, 1, 1]
+
+
+def test_load_own_splits_by_column_and_counts_folds(write):
+    path = write("m.csv", TABLE)
+    found = load_own(OwnData(path, split="column:part"))
+    assert found.dataset.split.tolist() == [0] * 6 + [1] * 2 + [2] * 2
+    found = load_own(OwnData(path, folds=5))
+    assert found.dataset.folds.sum(dim=0).tolist() == [1] * 10
+    assert found.dataset.info.protocols == ("held-out",)
+
+
+def test_load_own_from_three_files(write):
+    rows = TABLE.splitlines()
+    files = [
+        write(f"{name}.csv", "\n".join([rows[0], *part]))
+        for name, part in (("a", rows[1:7]), ("b", rows[7:9]), ("c", rows[9:]))
+    ]
+    found = load_own(OwnData(files[0], validation=files[1], test=files[2]))
+    assert found.dataset.split.tolist() == [0] * 6 + [1] * 2 + [2] * 2
+    assert len(found.dataset.store) == 10
+
+
+def test_load_own_names_bad_rows_and_leaves_them_out_if_told(write):
+    text = TABLE.replace("CCC,1.0", "C(,1.0").replace("CCCC,1.5", "CCCC,")
+    path = write("m.csv", text)
+    with pytest.raises(GnnakError) as caught:
+        load_own(OwnData(path))
+    told = "2 of 10 rows cannot be used (row 3: 'C(' is not a molecule; row 4: logp "
+    assert told in str(caught.value)
+    found = load_own(OwnData(path, skip_bad=True))
+    assert found.bad == ("row 3: 'C(' is not a molecule", "row 4: logp is empty")
+    assert found.dataset.store.y.tolist() == [0, 0.5, 2, 2.5, 3, 3.5, 4, 4.5]
+
+
+def test_load_own_graph6_with_labels(tmp_path, write):
+    write_graph6(tmp_path / "g.g6", from_networkx(GRAPHS))
+    labels = write(
+        "labels.csv", "id,kind\n" + "\n".join(f"{i},{'ab'[i % 2]}" for i in range(10))
+    )
+    found = load_own(OwnData(str(tmp_path / "g.g6"), labels=labels, targets=("kind",)))
+    assert found.dataset.info.classes == ("a", "b")
+    assert found.dataset.store.y.tolist() == [0, 1] * 5
+    assert found.dataset.info.node_features == Categorical((1,))
+
+
+def test_load_own_graph6_bad_line_is_a_bad_row(tmp_path):
+    (tmp_path / "g.g6").write_bytes(b"Bw\nB\nA_\n")
+    rows = as_rows(tmp_path / "g.g6")
+    assert [row.number for row in rows.bad] == [2]
+    assert rows.position.tolist() == [0, 2]
+
+
+def test_load_own_npz_keeps_its_split(tmp_path):
+    store = from_networkx(GRAPHS)
+    y = torch.arange(10.0) / 3
+    split = torch.tensor([0] * 5 + [1] * 3 + [2] * 2)
+    file = GraphFile(
+        type(store)(store.num_nodes, store.num_edges, store.edge_index, y=y), split
+    )
+    write_npz(tmp_path / "g.npz", file)
+    found = load_own(OwnData(str(tmp_path / "g.npz")))
+    assert torch.equal(found.dataset.split, split)
+
+
+def test_load_own_json_graph_and_node_targets(write):
+    graphs = [graph.copy() for graph in GRAPHS]
+    for number, graph in enumerate(graphs):
+        graph.graph["size"] = number + 0.5
+        nx.set_node_attributes(graph, {n: n % 2 for n in graph}, "colour")
+        nx.set_node_attributes(graph, {n: [n, 1] for n in graph}, "x")
+    path = write(
+        "g.json", json.dumps([nx.node_link_data(g, edges="edges") for g in graphs])
+    )
+    found = load_own(OwnData(path, targets=("size",)))
+    assert found.dataset.store.y.tolist() == [n + 0.5 for n in range(10)]
+    assert found.dataset.info.node_features == Categorical((12, 3))
+    nodes = load_own(OwnData(path, targets=("colour",))).dataset
+    assert nodes.info.node_task
+    assert nodes.store.y[:5].tolist() == [0, 1, 0, 1, 2 % 2]
+
+
+def test_load_own_folder_is_sorted_by_number(tmp_path):
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    for number, data in enumerate(to_pyg(from_networkx(GRAPHS))):
+        torch.save(data, folder / f"graph{number}.pt")
+    rows = as_rows(folder)
+    assert rows.store.num_nodes.tolist() == list(range(2, 12))
+    (folder / "note.md").write_text("no graph")
+    with pytest.raises(GnnakError, match=r"note\.md is not a graph file"):
+        as_rows(folder)
+
+
+def test_load_own_list_of_data_with_targets_and_unlike_graphs():
+    data = to_pyg(from_networkx(GRAPHS))
+    for number, one in enumerate(data):
+        one.y = torch.tensor([float(number)])
+        one.x = torch.zeros(one.num_nodes, 2)
+    data[4].x = torch.zeros(data[4].num_nodes, 3)
+    data[5] = "text"
+    found = load_own(OwnData(skip_bad=True, task="regression"), data)
+    assert [row[:6] for row in found.bad] == ["row 5:", "row 6:"]
+    assert found.dataset.store.y.tolist() == [0, 1, 2, 3, 6, 7, 8, 9]
+
+
+def test_load_own_unknown_targets_are_nan():
+    y = np.array([[1.0, np.nan]] * 9 + [[np.nan, 2.0]])
+    found = load_own(OwnData(), GRAPHS, y)
+    assert found.dataset.store.y.shape == (10, 2)
+    assert found.dataset.store.y.isnan().sum() == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"targets": ("logq",)}, "did you mean 'logp'"),
+        ({"smiles": "smile"}, "did you mean 'smiles'"),
+        ({"split": "column:nothing"}, "there is no column in"),
+        ({"metric": "roc-auc"}, "does not fit a regression task"),
+        ({"metric": "maee"}, "did you mean 'mae'"),
+        ({"targets": ("logp", "part")}, "cannot be used"),
+        ({"validation": "x.csv"}, "needs three files"),
+        ({"labels": "nothing.csv"}, "there is no file"),
+        ({"folds": 2}, "at least 3"),
+        ({"graphs": 2}, "at least three"),
+    ],
+    ids=str,
+)
+def test_load_own_wrong_option_is_a_sentence(write, options, message):
+    with pytest.raises(GnnakError, match=message) as caught:
+        load_own(OwnData(write("m.csv", TABLE), **options))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "guess"}, "task is 'guess'"),
+        ({"split": "sideways"}, "split is 'sideways'"),
+        ({"split": "random", "test": "t.csv"}, "leave out one of both"),
+    ],
+)
+def test_own_data_checks_its_options(options, message):
+    with pytest.raises(GnnakError, match=message):
+        OwnData("m.csv", **options)
+
+
+def test_own_data_knows_other_names_of_tasks():
+    assert OwnData(task="binary").task == OwnData(task="multiclass").task

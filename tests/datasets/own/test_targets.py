@@ -1,0 +1,71 @@
+import pytest
+import torch
+
+from gnnak.datasets.own.targets import encode_targets, tell_task
+from gnnak.errors import GraphError, OptionError
+
+
+@pytest.mark.parametrize(
+    ("columns", "task"),
+    [
+        ([["1.5", "2"]], "regression"),
+        ([["0", "1", "1"]], "classification"),
+        ([["0.0", "1.0", None]], "classification"),
+        ([["0", "1", "2", "3"]], "classification"),
+        ([["1", "2", "3"]], "regression"),
+        ([["red", "blue"]], "classification"),
+        ([["true", "false"]], "classification"),
+        ([["yes"]], "classification"),
+        ([["1.5", "2.5", "oops"]], "regression"),
+        ([[str(i) for i in range(21)]], "regression"),
+        ([[None, None]], "regression"),
+        ([["0", "1"], ["1", None]], "multilabel"),
+        ([["0", "1"], ["1", "2"]], "regression"),
+    ],
+)
+def test_tell_task_by_hand(columns, task):
+    assert tell_task(columns) == task
+
+
+def test_encode_targets_regression_with_missing_values():
+    found = encode_targets([("a", ["1", "", "x"]), ("b", [2, "NaN", 5.5])])
+    assert (found.task, found.names, found.num_outputs) == ("regression", ("a", "b"), 2)
+    assert found.y[0].tolist() == [1, 2]
+    assert [str(row) for row in found.bad] == [
+        "row 2: all targets are empty",
+        "row 3: a is 'x', not a finite number",
+    ]
+
+
+@pytest.mark.parametrize("value", ["inf", "1e300", "-inf", float("inf")])
+def test_encode_targets_refuses_infinite_numbers(value):
+    (bad,) = encode_targets([("a", ["1.5", value])]).bad
+    assert bad.number == 2
+
+
+def test_encode_targets_classes_sort_as_numbers_or_words():
+    found = encode_targets([("kind", ["10", "9.0", "10"])], "classification")
+    assert found.classes == ("9", "10")
+    assert found.y.tolist() == [1, 0, 1]
+    found = encode_targets([("kind", ["b", None, "a"])])
+    assert (found.classes, found.y.dtype) == (("a", "b"), torch.long)
+    assert [row.number for row in found.bad] == [2]
+
+
+def test_encode_targets_labels_are_0_and_1():
+    found = encode_targets([("a", ["0", "2"]), ("b", ["1", ""])], "multilabel")
+    assert found.y[0].tolist() == [0, 1]
+    assert [str(row) for row in found.bad] == ["row 2: a is '2', not 0 or 1"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "task", "message"),
+    [
+        ([], None, "there is no target"),
+        ([("a", ["x"]), ("b", ["y"])], "classification", "one target, got 2"),
+        ([("a", ["x", "x"])], "classification", "has 1 classes"),
+    ],
+)
+def test_encode_targets_wrong_input_is_a_sentence(columns, task, message):
+    with pytest.raises((OptionError, GraphError), match=message):
+        encode_targets(columns, task)

@@ -1,0 +1,64 @@
+"""Try all faults, print a table, and exit with 1 if something was lost or wrong.
+
+Run `make faults`, or one kind: `python -m tests.faults kills`.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from gnnak.training.records.results import append_record, environment
+from tests.faults import damage, hostile, processes, threads
+from tests.faults.outcome import Tally
+
+FAULTS: dict[str, Callable[[Path], Tally]] = {
+    "kills": partial(processes.kills, tries=20),
+    "flips-checkpoint": lambda path: damage.checkpoints(path, damage.flipped, 500),
+    "flips-npz": lambda path: damage.npz_files(path, damage.flipped, 500),
+    "flips-records": lambda path: damage.record_files(path, damage.flipped, 500),
+    "cuts-checkpoint": lambda path: damage.checkpoints(path, damage.cut, 100),
+    "cuts-npz": lambda path: damage.npz_files(path, damage.cut, 100),
+    "cuts-records": lambda path: damage.record_files(path, damage.cut, 100),
+    "full-disk": partial(processes.full_disk, tries=20),
+    "writers": partial(processes.writers, tries=800),
+    "threads": lambda _: threads.calls(10_000),
+    "hostile-files": hostile.hostile_files,
+}
+"""The function that tries each kind of fault, in an empty folder."""
+
+
+def main() -> int:
+    """Try the kinds of faults that are named on the command line, or all."""
+    torch.set_num_threads(1)
+    chosen = sys.argv[1:] or list(FAULTS)
+    console = Console()
+    table = Table("fault", "tried", "survived", "lost", "wrong", "seconds")
+    counts, bad = {}, []
+    for name in chosen:
+        began = time.monotonic()
+        with console.status(name), tempfile.TemporaryDirectory() as folder:
+            tally = FAULTS[name](Path(folder))
+        seconds = time.monotonic() - began
+        found = [tally.counts[key] for key in ("survived", "lost", "wrong")]
+        table.add_row(name, *map(str, [tally.tried, *found, round(seconds)]))
+        counts[name] = {"tried": tally.tried, "survived": found[0]}
+        counts[name] |= {"lost": found[1], "wrong": found[2]}
+        bad += [f"{name}: {text}" for text in tally.bad]
+    console.print(table)
+    for line in bad:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if chosen == list(FAULTS):
+        record = {"kind": "faults", "counts": counts} | environment()
+        append_record(Path("results/faults.jsonl"), record)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Kill runs at random moments, fill the disk, and let many processes write at once."""
+
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from gnnak.errors import GnnakError
+from gnnak.training.processes.machine import Machine
+from gnnak.training.records.results import append_record, read_records
+from gnnak.training.run import run
+from tests.faults.outcome import Outcome, Tally
+from tests.training.small import edge_counts, small_config
+
+OPTIONS = {"model.name": "gin-ak+-s", "model.dropout": 0.2, "train.epochs": 12}
+"""A short run with every source of randomness: dropout, SubgraphDrop, shuffling."""
+WRITERS = 8
+"""Number of processes that append records at the same time."""
+
+
+def kills(folder: Path, tries: int) -> Tally:
+    """Kill runs at random moments and resume them: all results stay the same."""
+    whole, seconds = _measured(folder / "whole")
+    chance, tally = random.Random(0), Tally()
+    moments = [chance.uniform(0.2, 1.0) * seconds for _ in range(tries)]
+    with ThreadPoolExecutor(2) as threads:
+        tried = partial(_killed_run, folder, whole)
+        for outcome, text in threads.map(tried, range(tries), moments):
+            tally.add(outcome, text)
+    return tally
+
+
+def _measured(folder: Path) -> tuple[dict, float]:
+    began = time.monotonic()
+    _program(folder, "new").wait()
+    return _result(folder), time.monotonic() - began
+
+
+def _killed_run(
+    root: Path, whole: dict, number: int, moment: float
+) -> tuple[Outcome, str]:
+    folder = root / f"killed-{number}"
+    process = _program(folder, "new")
+    time.sleep(moment)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    resumed = _program(folder, "resume")
+    _, errors = resumed.communicate()
+    text = f"killed after {moment:.2f} s: {errors.decode()[-300:]}"
+    if resumed.returncode:
+        return "lost", text
+    found = _result(folder)
+    same = all(found[key] == whole[key] for key in ("curves", "scores", "best_epoch"))
+    return ("survived" if same else "wrong"), text
+
+
+def _program(folder: Path, resume: str) -> subprocess.Popen:
+    module = [sys.executable, "-m", "tests.training.small"]
+    return subprocess.Popen(
+        [*module, str(folder), "1", resume, json.dumps(OPTIONS)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def _result(folder: Path) -> dict:
+    return json.loads((folder / "record.json").read_text())
+
+
+def full_disk(folder: Path, tries: int) -> Tally:
+    """Let writes fail after some bytes, in a process with a limit on file sizes.
+
+    The run, or the append of its record, ends with one sentence. Nothing that was
+    complete before is lost.
+    """
+    tally, path = Tally(), folder / "runs.jsonl"
+    append_record(path, {"kind": "other", "text": "x" * 4000})
+    before = path.read_bytes()
+    for number in range(tries):
+        limit = random.Random(number).randrange(len(before), 3 * len(before))
+        path.write_bytes(before)
+        code = _in_child(partial(_append_and_run, folder, path, limit))
+        intact = read_records(path)[:1] == [{"kind": "other", "text": "x" * 4000}]
+        if not intact:
+            tally.add("lost", f"limit of {limit} bytes")
+        else:
+            ok = code == 0
+            tally.add("survived" if ok else "wrong", f"limit {limit}: code {code}")
+    return tally
+
+
+def _append_and_run(folder: Path, path: Path, limit: int) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    for action in (
+        lambda: append_record(path, {"kind": "other", "text": "y" * 8000}),
+        lambda: run(small_config(), edge_counts(), folder / "run", Machine("cpu")),
+    ):
+        try:
+            action()
+        except GnnakError as error:
+            if "\n" in str(error):
+                os._exit(3)
+        except Exception:
+            os._exit(4)
+    os._exit(0)
+
+
+def _in_child(action: Callable[[], None]) -> int | None:
+    process = multiprocessing.get_context("fork").Process(target=action)
+    process.start()
+    process.join(120)
+    return process.exitcode
+
+
+def writers(folder: Path, tries: int) -> Tally:
+    """Append records from several processes at once: every record is there, whole."""
+    tally, path = Tally(), folder / "runs.jsonl"
+    each = tries // WRITERS
+    context = multiprocessing.get_context("fork")
+    processes = [
+        context.Process(target=_append_many, args=(path, number, each))
+        for number in range(WRITERS)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    found = {(record["writer"], record["number"]) for record in read_records(path)}
+    for writer in range(WRITERS):
+        for number in range(each):
+            there = (writer, number) in found
+            tally.add("survived" if there else "lost", f"record {writer}, {number}")
+    return tally
+
+
+def _append_many(path: Path, writer: int, count: int) -> None:
+    for number in range(count):
+        record = {"kind": "other", "writer": writer, "number": number, "x": "x" * 5000}
+        append_record(path, record)

@@ -1,0 +1,74 @@
+import pytest
+
+from gnnak.errors import FileFormatError, OptionError
+from gnnak.graphs.readers.table import check_columns, open_table, read_columns
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write bytes to a file and return the path of the file."""
+
+    def write(content: bytes, name: str = "t.csv"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        (b"a,b\n1,2\n3,4\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+        (b"\xef\xbb\xbfa,b\r\n1,2\r\n", {"a": ["1"], "b": ["2"]}),
+        (b"a;b\n1;2,5\n", {"a": ["1"], "b": ["2,5"]}),
+        (b'a,b\n"x, ""y""","two\nlines"\n', {"a": ['x, "y"'], "b": ["two\nlines"]}),
+        ("größe,b\n µ ,\n".encode(), {"größe": ["µ"], "b": [""]}),
+        (b"a\n1\n\n \n2\n", {"a": ["1", "2"]}),
+        (b"a,b\n,\n1,2\n", {"a": ["", "1"], "b": ["", "2"]}),
+        (b"a,b", {"a": [], "b": []}),
+    ],
+    ids=["plain", "mark", "semicolon", "quotes", "unicode", "blank", "empty", "none"],
+)
+def test_read_columns_by_hand(table, content, columns):
+    assert read_columns(table(content)) == columns
+
+
+def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
+    assert read_columns(table(b"a,x\tb\n1\t2\n", "t.tsv")) == {"a,x": ["1"], "b": ["2"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty; give a table with a header"),
+        (b"\n\n", "is empty"),
+        (b"a,a\n1,2\n", "has 2 columns named 'a'; rename all but one"),
+        (b"a\0b\n", "zero bytes"),
+        (b"a\n\xff\xfe\n", "not a CSV table (it is not UTF-8 text)"),
+        (b'a\n"open', "not a CSV table"),
+        (b"a\n" + b"x" * 200_000, "row 1: not a CSV table"),
+        (b"," * 20_000, "has 20001 columns; give at most 10000"),
+        (b"a,b\n1\n", "row 1: it has 1 cells, but the header has 2"),
+        (b"\x80\x04\x95\x10\x00\x00\x00", "not a CSV table"),
+    ],
+    ids=range(10),
+)
+def test_read_columns_of_a_damaged_file_is_a_sentence(table, content, message):
+    with pytest.raises(FileFormatError) as caught:
+        read_columns(table(content))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_open_table_marks_rows_of_another_length(table):
+    with open_table(table(b"a,b\n1,2\n3\n4,5,6\n")) as found:
+        rows = list(found.rows)
+    assert [row.number for row in rows] == [1, 2, 3]
+    assert [row.cells for row in rows] == [["1", "2"], ["3", ""], ["4", "5"]]
+    assert [row.problem is None for row in rows] == [True, False, False]
+
+
+def test_check_columns_suggests_a_similar_name(tmp_path):
+    with pytest.raises(OptionError, match="did you mean 'smiles'"):
+        check_columns(tmp_path / "m.csv", ["smile"], ["smiles", "logp"])

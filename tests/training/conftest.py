@@ -1,0 +1,14 @@
+"""A small model that was trained on molecules, for all tests of this folder."""
+
+import pytest
+
+from gnnak.training.own import train
+from tests.training.molecules import SMALL, SMILES, carbons
+
+
+@pytest.fixture(scope="session")
+def molecule_folder(tmp_path_factory):
+    """Train for two epochs on molecules; return the folder of the run."""
+    folder = tmp_path_factory.mktemp("own") / "run"
+    train(SMILES, carbons(SMILES), folder=folder, target="carbons", **SMALL)
+    return folder

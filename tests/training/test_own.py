@@ -1,0 +1,94 @@
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+import gnnak
+from gnnak.datasets.own.options import OwnData
+from gnnak.errors import GnnakError
+from gnnak.graphs import from_networkx, to_pyg
+from gnnak.training.config.options import change
+from gnnak.training.config.run_config import RunConfig
+from gnnak.training.own import own_config
+from tests.training.molecules import SMALL, SMILES, carbons
+
+
+def test_own_options_at_their_default_change_no_hash():
+    config = RunConfig()
+    assert "own" not in config.to_dict()["data"]
+    assert config.hash() == change(config, {"data.own.skip_bad": False}).hash()
+    assert config.hash() != change(config, {"data.own.graphs": 5}).hash()
+
+
+def test_own_config_survives_its_dict():
+    own = OwnData("m.csv", targets=("a", "b"), folds=3, node_attr=("x",))
+    config = own_config(own, 4, {"train.epochs": 7})
+    assert change(RunConfig(), config.to_dict()) == config
+    assert (config.data.name, config.data.protocol) == ("m", "held-out")
+
+
+def test_train_on_a_table_and_read_the_record(tmp_path):
+    rows = zip(SMILES, carbons(SMILES), strict=True)
+    text = "\n".join(["smiles,mass", *(f"{s},{y}" for s, y in rows), "C(,1", "CC,"])
+    (tmp_path / "m.csv").write_text(text)
+    with pytest.raises(GnnakError, match="2 of 38 rows cannot be used"):
+        gnnak.train(tmp_path / "m.csv", **SMALL)
+    folder = tmp_path / "run"
+    model, record = gnnak.train(
+        tmp_path / "m.csv", skip_bad=True, metric="rmse", folder=folder, **SMALL
+    )
+    assert record["skipped"] == [
+        "row 37: 'C(' is not a molecule",
+        "row 38: mass is empty",
+    ]
+    assert (record["metric"], record["lower_is_better"]) == ("rmse", True)
+    assert json.loads(json.dumps(record)) == record
+    assert sorted(path.name for path in folder.iterdir())[0] == "best.ckpt"
+    # Targets are normalised: after two epochs, predictions are of their size.
+    assert 1000 < float(model("CCCO").detach()) < 8000
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "metric"),
+    [
+        (["odd", "even"] * 6, "classification", "roc-auc"),
+        ([0, 1, 2] * 4, "classification", "mcc"),
+        ([[0, 1], [1, float("nan")]] * 6, "multilabel", "average-precision"),
+        ([[i, float("nan") if i % 3 else i] for i in range(12)], "regression", "r2"),
+    ],
+    ids=["binary", "classes", "labels", "numbers"],
+)
+def test_train_on_lists_of_every_task(y, task, metric):
+    data = to_pyg(from_networkx([nx.cycle_graph(3 + i) for i in range(12)]))
+    split = [0] * 6 + [1] * 3 + [2] * 3
+    model, record = gnnak.train(data, y, split=split, metric=metric, **SMALL)
+    assert model.info.task == task
+    assert record["metric"] == metric
+    values = model.predict(data).values
+    if task == "classification":
+        assert np.allclose(values.sum(axis=1), 1)
+    if task != "regression":
+        assert ((values >= 0) & (values <= 1)).all()
+
+
+def test_train_on_nodes_of_networkx_graphs():
+    graphs = [nx.path_graph(5) for _ in range(10)]
+    for graph in graphs:
+        kinds = {n: "end" if n in (0, 4) else "in" for n in graph}
+        nx.set_node_attributes(graph, kinds, "kind")
+    model, _ = gnnak.train(graphs, target="kind", **SMALL)
+    found = model.predict(graphs[:2])
+    assert found.values.shape == (10, 2)
+    assert found.graph.tolist() == [0] * 5 + [1] * 5
+    assert set(found.labels) <= {"end", "in"}
+
+
+def test_train_on_one_fold():
+    data = [nx.cycle_graph(3 + i) for i in range(9)]
+    y = torch.arange(9) / 2
+    _, record = gnnak.train(data, y, folds=3, fold=1, **SMALL)
+    assert (record["fold"], record["protocol"]) == (1, "held-out")
+    with pytest.raises(GnnakError, match="give fold"):
+        gnnak.train(data, y, folds=3, **SMALL)
