@@ -107,5 +107,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the public names of the package, including those not yet imported."""
-    return sorted([*__all__, "__version__"])
+    """Return the public names and subpackages, including those not yet imported."""
+    return sorted({*__all__, *_PACKAGES, "__version__"})

@@ -3,6 +3,7 @@
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.readers import (
     GraphFile,
+    find_categories,
     format_graph6,
     from_networkx,
     from_pyg,
@@ -21,6 +22,7 @@ __all__ = [
     "GraphBatch",
     "GraphFile",
     "GraphStore",
+    "find_categories",
     "format_graph6",
     "from_networkx",
     "from_pyg",

@@ -7,6 +7,7 @@ whole graph; that GNN is then called the base GNN.
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
+from gnnak.nn.calling import Call, Inputs
 from gnnak.nn.conv import Conv
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.features import Categorical, Continuous, describe, make_encoder
@@ -20,9 +21,11 @@ __all__ = [
     "PAPER",
     "PPGN",
     "PUBLISHED",
+    "Call",
     "Categorical",
     "Continuous",
     "Conv",
+    "Inputs",
     "LayerOptions",
     "PNAStarConv",
     "PairEncoder",

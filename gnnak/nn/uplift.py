@@ -1,14 +1,16 @@
 """The GNN-AK+ layer, with the equations of section 4 of the paper."""
 
+from contextlib import nullcontext
 from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from gnnak.backend import operation
-from gnnak.nn.calling import try_out
+from gnnak.backend import PLAIN, operation, use_backend
+from gnnak.nn.calling import Calling, Inputs, lift_inputs, try_out
+from gnnak.nn.calling.masks import explained_convs, masks_on_copies
 from gnnak.nn.checks import check_hops, check_states, check_subgraphs
-from gnnak.nn.copies import lift, lift_edges
+from gnnak.nn.copies import lift
 from gnnak.nn.encodings import (
     at_nodes,
     centroid_encoding,
@@ -65,7 +67,8 @@ class GNNAK(nn.Module):
             edge_weight][, batch]) to node states. Its input width must be
             `in_channels + hop_channels`; with `hop="add"` or `hop_channels=0` it must
             be `in_channels`. If its output width is not `out_channels`, a Linear
-            follows.
+            follows. It may take further arguments, such as `edge_type`, `pos` or
+            `x_0`; `forward` then gets them as `Inputs`.
         in_channels: Width of the incoming node states.
         out_channels: Width of the new node states.
         max_hops: Largest distance from a node to the root that the subgraphs may have.
@@ -73,6 +76,7 @@ class GNNAK(nn.Module):
             the paper, or "add", $h_i + W \mathbf{d}_{i|j}$, for a base GNN of input
             width `in_channels`.
         options: All other options; see `LayerOptions`.
+        calling: How the base GNN is called; None = as found by a trial run.
         changes: Options that differ from `options`, such as `hop_channels=0`.
 
     Attributes:
@@ -101,6 +105,7 @@ class GNNAK(nn.Module):
         max_hops: int = 10,
         hop: HopMode = "concat",
         options: LayerOptions = PAPER,
+        calling: Calling | None = None,
         **changes: Unpack[LayerChanges],
     ) -> None:
         super().__init__()
@@ -118,7 +123,7 @@ class GNNAK(nn.Module):
         hop_channels = options.hop_channels
         added = hop_channels if hop == "concat" else 0
         origin = f"in_channels {in_channels} + hop_channels {added}"
-        self.calling = try_out(gnn, in_channels + added, origin)
+        self.calling = calling or try_out(gnn, in_channels + added, origin)
         self.gnn = gnn
         width = self.calling.out_channels
         self.project = (
@@ -146,7 +151,7 @@ class GNNAK(nn.Module):
         self,
         x: Tensor,
         subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | None = None,
+        edge_attr: Tensor | Inputs | None = None,
     ) -> Tensor:
         """Compute the new state of every node.
 
@@ -155,25 +160,30 @@ class GNNAK(nn.Module):
             subgraphs: One rooted subgraph per node, or the sample of these subgraphs
                 that `SubgraphDrop` returns.
             edge_attr: Edge states, [e, c], or weights, [e], for the base GNN; None if
-                the base GNN reads no edge attributes.
+                the base GNN reads no edge attributes. `Inputs` if it takes further
+                arguments.
 
         Returns:
             New node states, [n, out_channels].
         """
         self.check(x, subgraphs, edge_attr)
         try:
-            return self._new_states(x, subgraphs, edge_attr)
+            if not explained_convs(self.gnn):
+                return self._new_states(x, subgraphs, edge_attr)
+            with use_backend(PLAIN):
+                return self._new_states(x, subgraphs, edge_attr)
         except EXPLAINED as error:
             width = self.in_channels
             if self.hop == "concat":
                 width += self.options.hop_channels
-            found = explanation(error, self.calling, self.gnn, x, edge_attr, width)
+            edges = None if isinstance(edge_attr, Inputs) else edge_attr
+            found = explanation(error, self.calling, self.gnn, x, edges, width)
             if found is None:
                 raise
             raise found from error
 
     def _new_states(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> Tensor:
         with on_copies(subgraphs):
             if self.max_copies is None or not can_slice(self, subgraphs):
@@ -189,7 +199,7 @@ class GNNAK(nn.Module):
         return self.fuse_encodings(encodings, subgraphs, x.size(0))
 
     def check(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> None:
         """Raise an error if the arguments of `forward` do not fit the layer.
 
@@ -202,7 +212,11 @@ class GNNAK(nn.Module):
                 another device.
         """
         check_states(x, self.in_channels)
-        check_subgraphs(subgraphs, x, edge_attr)
+        if isinstance(edge_attr, Inputs):
+            check_subgraphs(subgraphs, x, None)
+            edge_attr.check(x, subgraphs.num_edges)
+        else:
+            check_subgraphs(subgraphs, x, edge_attr)
         if self.hop_table is not None:
             check_hops(subgraphs, self.max_hops)
 
@@ -211,7 +225,7 @@ class GNNAK(nn.Module):
         self,
         x: Tensor,
         subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | None,
+        edge_attr: Tensor | Inputs | None,
         context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
         """Compute the centroid, subgraph and context encodings that the layer uses.
@@ -219,7 +233,7 @@ class GNNAK(nn.Module):
         Args:
             x: Node states, [n, in_channels].
             subgraphs: All rooted subgraphs, or some of them.
-            edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
+            edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
             context_reduce: How the context encoding is pooled. A caller that encodes
                 the subgraphs in several parts passes "sum" and adds the results.
 
@@ -242,21 +256,23 @@ class GNNAK(nn.Module):
         return encodings
 
     def embed(
-        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+        self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> Tensor:
         """Run the base GNN once, on the disjoint union of all rooted subgraphs.
 
         Args:
             x: Node states, [n, in_channels].
             subgraphs: The rooted subgraphs.
-            edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
+            edge_attr: Edge states, [e, c], weights, [e], or `Inputs`; or None.
 
         Returns:
             One state for each of the m pairs of a subgraph and a node in it, [m, c].
         """
         h = self.augment(x, subgraphs)
-        e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
-        emb = self.calling(self.gnn, h, subgraphs.edge_index, e, subgraphs.subgraph)
+        e = lift_inputs(edge_attr, subgraphs)
+        masked = explained_convs(self.gnn)
+        with masks_on_copies(masked, subgraphs) if masked else nullcontext():
+            emb = self.calling(self.gnn, h, subgraphs.edge_index, e, subgraphs.subgraph)
         return self.project(emb)
 
     def augment(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:

@@ -1,14 +1,18 @@
 """`UpliftedConv`: a GNN-AK layer that is called like the PyG conv inside it."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from gnnak.errors import GraphError, OptionError
-from gnnak.nn.calling.signature import EDGE_ARGUMENTS, argument_names
+from gnnak.errors import GraphError, WidthError
+from gnnak.nn.calling import Calling, Inputs
+from gnnak.nn.calling.binding import Binding
 from gnnak.nn.checks import check_states
 from gnnak.nn.finite import is_finite, warn_not_finite
+from gnnak.nn.shared_inputs import SharedInputs
 from gnnak.nn.uplift import GNNAK
-from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -19,17 +23,25 @@ class UpliftedConv(nn.Module):
 
     Args:
         layer: The layer, with the conv as its base GNN.
-        shared: Extracts the subgraphs once per forward pass, for all layers of a model.
+        shared: What all layers of a model share: subgraphs are extracted once per
+            forward pass.
+        binding: Which argument of the conv holds what.
+        name: Name of the conv in the model, for error messages.
     """
 
     warned = False
     """Whether this layer has warned of inputs that are NaN or infinite."""
+    width_of_first_call = False
+    """Whether the layer was built at its first call, for the width of its input."""
 
-    def __init__(self, layer: GNNAK, shared: SharedSubgraphs) -> None:
+    def __init__(
+        self, layer: GNNAK, shared: SharedInputs, binding: Binding, name: str = ""
+    ) -> None:
         super().__init__()
         self.layer = layer
         self.shared = shared
-        self.arguments = argument_names(layer.gnn)
+        self.binding = binding
+        self.name = name
 
     @property
     def in_channels(self) -> int:
@@ -41,68 +53,67 @@ class UpliftedConv(nn.Module):
         """Width of the output node states."""
         return self.layer.out_channels
 
-    def forward(
-        self, x: Tensor, edge_index: Tensor, *args: object, **options: object
-    ) -> Tensor:
+    def forward(self, *args: Any, **options: Any) -> Any:
         """Compute new node states, [n, out_channels].
 
-        Besides `x` and `edge_index`, the layer takes `edge_attr` or `edge_weight` if
-        the conv reads this argument. `batch` and `batch_size` are accepted and ignored.
-        Any other argument raises an error.
+        The arguments are those of the conv: node states, [n, in_channels], edges, as
+        `edge_index`, [2, e], or as a sparse matrix, and further arguments with a row
+        per node or per edge. `batch` and `batch_size` are accepted and ignored.
 
-        Args:
-            x: Node states, [n, in_channels].
-            edge_index: Directed edges, [2, e].
-            args: Further positional arguments, in the order of the conv's signature.
-            options: Further keyword arguments.
+        If the conv returns a tuple, so does the layer: the first item are the new node
+        states, and the conv computes the others from the whole graph.
         """
-        _check_tensors(x, edge_index)
+        x, edges, given = self.binding.bind(args, options)
+        check_graph(x, edges, self.binding.name, self.name)
+        edge_index, values = self.shared.edges.read(edges)
+        check_devices(x, edge_index)
+        self._check_width(x)
+        calling = self.layer.calling
+        given = with_values(given, values, calling)
+        inputs = self.binding.inputs(given, calling, x, edge_index.size(1))
+        subgraphs = self.shared.subgraphs.compiled
+        if subgraphs is None or not torch.compiler.is_compiling():
+            subgraphs = self._subgraphs(x, edge_index, inputs)
+        states = self.layer(x, subgraphs, inputs)
+        if not torch.compiler.is_compiling():
+            self.shared.growth.see(self.name, self.layer, x, states, subgraphs)
+        if calling.returns_tuple:
+            return (states, *self.layer.gnn(*args, **options)[1:])
+        return states
+
+    def _check_width(self, x: Tensor) -> None:
+        """Raise `WidthError` unless `x` is a floating-point tensor [n, in_channels]."""
+        width = x.size(1) if x.dim() == 2 else None
+        if self.width_of_first_call and width not in (None, self.in_channels):
+            name = self.name or self.binding.name
+            raise WidthError(
+                f"{name} was first called with states of width {self.in_channels}, and "
+                f"is now called with width {width}; the weights of its GNN-AK layer "
+                f"fit one width, so leave this conv out with skip={name!r}."
+            )
         check_states(x, self.in_channels)
-        edge_attr = self._edge_attr(args, options)
-        if torch.compiler.is_compiling() and self.shared.compiled is not None:
-            subgraphs = self.shared.compiled
-        else:
-            subgraphs = self._subgraphs(x, edge_index, edge_attr)
-        return self.layer(x, subgraphs, edge_attr)
 
     @torch.compiler.disable
     def _subgraphs(
-        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
+        self, x: Tensor, edge_index: Tensor, inputs: Tensor | Inputs | None
     ) -> RootedSubgraphs:
         """Return the rooted subgraphs, which all layers share in a forward pass.
 
         The first layer of a forward pass warns of inputs that are NaN or infinite. The
         inputs of a padded batch are not checked, since the check synchronises.
         """
-        first = self.shared.enter(self)
-        subgraphs = self.shared.get(edge_index, x.size(0), self.training)
+        shared = self.shared.subgraphs
+        first = shared.enter(self)
+        subgraphs = shared.get(edge_index, x.size(0), self.training)
         if first and not self.warned and subgraphs.real is None:
-            for name, values in (("x", x), ("edge_attr", edge_attr)):
+            named = {"edge_attr": inputs}
+            if isinstance(inputs, Inputs):
+                named = {**inputs.node, **inputs.edge}
+            for name, values in {"x": x, **named}.items():
                 if isinstance(values, Tensor) and not is_finite(values):
                     self.warned = True
                     warn_not_finite(f"the input {name} of the model", values)
         return subgraphs
-
-    def _edge_attr(
-        self, args: tuple[object, ...], options: dict[str, object]
-    ) -> Tensor | None:
-        """Return the value of `edge_attr` or `edge_weight`; None if neither is given.
-
-        Raises:
-            OptionError: If both are given, or if another argument than `batch` and
-                `batch_size` is given.
-        """
-        named = dict(zip(self.arguments[2:], args, strict=False)) | options
-        named.pop("batch", None)
-        named.pop("batch_size", None)
-        given = {name: value for name, value in named.items() if value is not None}
-        known = [name for name in given if name in EDGE_ARGUMENTS]
-        if len(given) != len(known) or len(known) > 1:
-            raise OptionError(
-                f"an uplifted {self.layer.calling.name} takes edge_attr or edge_weight "
-                f"in addition to x and edge_index, but got {', '.join(given)}."
-            )
-        return given[known[0]] if known else None  # type: ignore[return-value]
 
     def reset_parameters(self) -> None:
         """Initialise all weights of the layer, including those of the conv."""
@@ -112,16 +123,63 @@ class UpliftedConv(nn.Module):
                 reset()
 
 
-def _check_tensors(x: Tensor, edge_index: Tensor) -> None:
-    """Raise `GraphError` unless both are dense tensors on one device."""
-    for name, value in (("x", x), ("edge_index", edge_index)):
-        if not isinstance(value, Tensor) or value.layout != torch.strided:
-            sparse = isinstance(value, Tensor)
-            kind = f"{value.layout} tensor" if sparse else type(value).__name__
-            raise GraphError(
-                f"{name} is a {kind}; an uplifted conv takes one tensor of node states "
-                "and one edge_index tensor [2, e]."
-            )
+def with_values(
+    given: Mapping[str, Any], values: Tensor | None, calling: Calling
+) -> dict[str, Any]:
+    """Add the values of a sparse matrix to the arguments of a call.
+
+    As in PyG, one number per edge is a weight, a whole number may also be a type, and a
+    row per edge is an edge attribute. Values that the conv does not read are left out.
+
+    Args:
+        given: The further arguments by name.
+        values: The values of the sparse matrix, [e] or [e, c]; None if there is none.
+        calling: How the conv is called.
+    """
+    named = dict(given)
+    if values is None:
+        return named
+    name = "edge_attr" if values.dim() > 1 else "edge_weight"
+    if "edge_type" in calling.further and not values.is_floating_point():
+        name = "edge_type"
+    if name in (*calling.edge_arguments, *calling.further):
+        named.setdefault(name, values)
+    return named
+
+
+def check_graph(x: object, edges: object, conv: str, name: str) -> None:
+    """Raise `GraphError` unless `x` is one dense tensor of node states.
+
+    Args:
+        x: The node states of a call.
+        edges: The edges of a call.
+        conv: Class name of the conv, for the error message.
+        name: Name of the conv in the model, for the error message.
+    """
+    out = f"skip={name!r}" if name else f"skip={conv}"
+    if isinstance(x, Mapping) or isinstance(edges, Mapping):
+        raise GraphError(
+            "x and edge_index are dicts, as for heterogeneous graphs, but rooted "
+            "subgraphs are taken of homogeneous graphs; convert the graphs with "
+            f"HeteroData.to_homogeneous(), or leave {conv} out with {out}."
+        )
+    if isinstance(x, tuple | list):
+        raise GraphError(
+            f"x is a {type(x).__name__}: {conv} is called on a bipartite graph, as in "
+            "models for heterogeneous graphs, but rooted subgraphs are taken of one "
+            f"set of nodes; leave this conv out with {out}."
+        )
+    if not isinstance(x, Tensor) or x.layout != torch.strided:
+        sparse = isinstance(x, Tensor)
+        kind = f"{x.layout} tensor" if sparse else type(x).__name__  # type: ignore[attr-defined]
+        raise GraphError(
+            f"x is a {kind}; an uplifted {conv} takes one dense tensor of node states "
+            "[n, c]; give, for example, positions or an embedding of node numbers."
+        )
+
+
+def check_devices(x: Tensor, edge_index: Tensor) -> None:
+    """Raise `GraphError` unless node states and edges are on one device."""
     if x.device != edge_index.device:
         raise GraphError(
             f"x is on {x.device}, but edge_index is on {edge_index.device}; move both "

@@ -1,18 +1,20 @@
 """`uplift(model)`: replace every PyG conv inside a model by a GNN-AK layer."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Unpack
 
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import OptionError
-from gnnak.nn.calling import own_widths, try_out
+from gnnak.nn.calling import Call
 from gnnak.nn.calling.signature import check_module
-from gnnak.nn.calling.widths import node_widths
 from gnnak.nn.failures import first_weight
+from gnnak.nn.lazy_conv import LayerPlan, LazyUpliftedConv
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
+from gnnak.nn.selection import Selector, Selectors, check_used, find, listed
+from gnnak.nn.shared_inputs import SharedInputs
 from gnnak.nn.uplift import GNNAK
 from gnnak.nn.uplifted_conv import UpliftedConv
 from gnnak.sampling.drop import SubgraphDrop
@@ -25,6 +27,9 @@ def uplift(
     model: nn.Module,
     num_hops: int | Extractor = 2,
     *,
+    only: Selectors = None,
+    skip: Selectors = None,
+    call: Mapping[Selector, Call] | None = None,
     options: LayerOptions = PAPER,
     drop: SubgraphDrop | None = None,
     **changes: Unpack[LayerChanges],
@@ -39,12 +44,21 @@ def uplift(
     are then not extracted. New weights take the dtype and the device of the conv's
     weights, or of the first weight of `model` if the conv has none.
 
+    If a conv does not declare its input width, its layer is built in the first forward
+    pass. Then call the model once under `torch.no_grad()` before you build the
+    optimizer, which would not train these layers otherwise.
+
     Args:
         model: Any module that contains PyG convs, or a single conv. `GNNAK` layers and
             convs that are already uplifted are copied unchanged.
         num_hops: Radius of the egonets; or an extractor of subgraphs, such as
             `EgoNets(...)` or `RandomWalks(...)`. Walks are sampled in each forward pass
             in training, and with a fixed seed in evaluation.
+        only: Names or types of the convs to uplift, such as `"encoder"`, `"convs.*"` or
+            `GCNConv`; None = all.
+        skip: Names or types of the convs that are left as they are.
+        call: By name or type of a module, what its arguments hold; see `Call`. These
+            modules are uplifted even if they are not PyG convs.
         options: Options of the layers; see `LayerOptions`.
         drop: In training, selects the sample of rooted subgraphs that a forward pass
             uses; None = use all subgraphs. Evaluation always uses all subgraphs.
@@ -70,82 +84,119 @@ def uplift(
             "nodes are in one graph; use gnnak.EgoNets, or call gnnak.GNNAK layers "
             "with the subgraphs of a batch."
         )
-    shared = SharedSubgraphs(extractor, drop)
-
-    def wrap(conv: MessagePassing) -> UpliftedConv:
-        in_channels, out_channels = _widths(conv)
-        layer = GNNAK(
-            conv,
-            in_channels,
-            out_channels,
-            max_hops=extractor.max_hops,
-            hop="add",
-            options=options,
-        )
-        if weight is not None and first_weight(conv) is None:
-            layer.to(weight.device, weight.dtype)
-        return UpliftedConv(layer, shared)
-
-    weight = first_weight(model)
+    chosen = _choose(model, listed("only", only), listed("skip", skip), call or {})
+    shared = SharedInputs(SharedSubgraphs(extractor, drop))
+    plan = LayerPlan(extractor.max_hops, options)
     model = copy.deepcopy(model)
-    if isinstance(model, MessagePassing):
-        uplifted: nn.Module = wrap(model)
-    else:
-        _replace_convs(model, wrap)
-        uplifted = model
-    uplifted.register_forward_pre_hook(shared.begin_call, with_kwargs=True)
-    uplifted.register_forward_hook(shared.end_call, always_call=True)
+    like = first_weight(model)
+
+    def wrap(name: str, conv: nn.Module) -> nn.Module:
+        return LazyUpliftedConv(conv, shared, plan, chosen[name], name, like).built()
+
+    uplifted = wrap("", model) if "" in chosen else model
+    if "" not in chosen:
+        _replace(model, chosen, wrap)
+    begin, end = shared.subgraphs.begin_call, shared.subgraphs.end_call
+    uplifted.register_forward_pre_hook(begin, with_kwargs=True)
+    uplifted.register_forward_hook(end, always_call=True)
+    uplifted.register_forward_hook(shared.growth.end_pass)
     return uplifted
 
 
-def _replace_convs(
-    model: nn.Module, wrap: Callable[[MessagePassing], nn.Module]
-) -> None:
-    """Replace every PyG conv inside `model` by `wrap(conv)`, in place.
+def _choose(
+    model: nn.Module,
+    only: list[Selector],
+    skip: list[Selector],
+    call: Mapping[Selector, Call],
+) -> dict[str, Call | None]:
+    """Return the names of the modules to uplift, each with its `Call` or None.
 
-    A conv inside another conv, a `GNNAK` layer or an `UpliftedConv` is not replaced. If
-    `model` uses one conv in two places, both get the same wrapped conv, so that the
-    weights stay shared.
+    Modules inside a conv, a `GNNAK` layer or an `UpliftedConv` are not chosen.
 
     Raises:
-        OptionError: If there is no conv to replace.
+        OptionError: If there is no conv to uplift, or if an argument names no conv.
     """
-    wrapped: dict[MessagePassing, nn.Module] = {}
+    _check_calls(call)
+    found: dict[str, nn.Module] = {}
+    calls: dict[str, Call | None] = {}
 
-    def visit(parent: nn.Module) -> None:
-        if isinstance(parent, GNNAK | UpliftedConv):
+    def visit(name: str, module: nn.Module) -> None:
+        if isinstance(module, GNNAK | UpliftedConv | LazyUpliftedConv):
             return
-        for name, child in parent._modules.items():
-            if isinstance(child, MessagePassing):
-                if child not in wrapped:
-                    wrapped[child] = wrap(child)
-                parent._modules[name] = wrapped[child]
-            elif child is not None:
-                visit(child)
+        explicit = find(call, name, module)
+        if explicit is not None or isinstance(module, MessagePassing):
+            found[name], calls[name] = module, explicit
+            return
+        for key, child in module._modules.items():
+            if child is not None:
+                visit(f"{name}.{key}" if name else key, child)
 
-    visit(model)
-    if not wrapped:
+    visit("", model)
+    if not found:
         raise OptionError(
             f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those "
-            "in GNNAK layers are uplifted already); wrap your own GNN with gnnak.GNNAK "
-            "instead."
+            "in GNNAK layers are uplifted already); wrap your own GNN with "
+            "gnnak.GNNAK, or say how it is called with call=."
         )
+    for option, selectors in (("only", only), ("skip", skip), ("call", list(call))):
+        check_used(option, selectors, found)
+    wanted, left_out = dict.fromkeys(only, True), dict.fromkeys(skip, True)
+    left = {
+        name: calls[name]
+        for name, conv in found.items()
+        if (not only or find(wanted, name, conv)) and not find(left_out, name, conv)
+    }
+    if not left:
+        raise OptionError("only= and skip= leave no conv to uplift; widen them.")
+    _check_homogeneous(model, left)
+    return left
 
 
-def _widths(conv: MessagePassing) -> tuple[int, int]:
-    """Return the input and output width of a conv.
+def _check_calls(call: Mapping[Selector, Call]) -> None:
+    """Raise `OptionError` unless `call` maps names or types to `Call` objects."""
+    given = call.values() if isinstance(call, Mapping) else [call]
+    for value in given:
+        if not isinstance(value, Call) or not isinstance(call, Mapping):
+            raise OptionError(
+                f"call is {call!r}; give a dict from names or types of modules to "
+                "gnnak.nn.Call, such as {MyConv: Call(states='h', edges='links')}."
+            )
 
-    Raises:
-        OptionError: If no input width is declared by the conv or its submodules.
-        WidthError: If the conv fails with every declared input width.
+
+def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
+    """Raise `OptionError` if a chosen conv is part of a model of several edge types.
+
+    PyG's `HeteroConv` and `to_hetero` store one conv per edge type in a `ModuleDict`.
     """
-    name, widths = type(conv).__name__, own_widths(conv)
-    if widths is not None:
-        return widths
-    declared = node_widths(conv)
-    if not declared:
-        raise OptionError(
-            f"cannot tell the input width of {name}; wrap it with "
-            "gnnak.GNNAK(conv, in_channels, out_channels, hop='add') by hand."
-        )
-    return declared[0], try_out(conv, declared[0], f"as {name} declares").out_channels
+    for name in chosen:
+        kind = name.rpartition(".")[2]
+        inside = kind.strip("<>").replace("___", "__").split("__")
+        parent = model.get_submodule(name.rpartition(".")[0])
+        if isinstance(parent, nn.ModuleDict) and len(inside) == 3 and all(inside):
+            raise OptionError(
+                f"{name} is the conv of one edge type in a model for heterogeneous "
+                "graphs, but rooted subgraphs are taken of homogeneous graphs; convert "
+                "the graphs with HeteroData.to_homogeneous() and use a conv with edge "
+                "types, such as RGCNConv."
+            )
+
+
+def _replace(
+    model: nn.Module,
+    chosen: Mapping[str, object],
+    wrap: Callable[[str, nn.Module], nn.Module],
+) -> None:
+    """Replace the chosen modules inside `model` by `wrap(name, module)`, in place.
+
+    If `model` uses one module in two places, both get the same wrapped module, so that
+    the weights stay shared.
+    """
+    wrapped: dict[nn.Module, nn.Module] = {}
+    for name in chosen:
+        parent, _, key = name.rpartition(".")
+        children = model.get_submodule(parent)._modules
+        child = children[key]
+        assert child is not None
+        if child not in wrapped:
+            wrapped[child] = wrap(name, child)
+        children[key] = wrapped[child]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import networkx as nx
@@ -51,7 +52,7 @@ def plot_explanation(explanation: Explanation) -> Figure:
 def _plot_graph(
     axes: Axes, graph: nx.Graph, colors: list[int], shades: list[int], num_shades: int
 ) -> None:
-    position = nx.spring_layout(graph, seed=0, iterations=200)
+    position = positions(graph)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
     top = 20 if num_shades <= 20 else num_shades
     for u, v in graph.edges:
@@ -64,6 +65,38 @@ def _plot_graph(
             str(colors[node]), (x, y), ha="center", va="center", size=7, zorder=3
         )
     axes.set_aspect("equal")
+    axes.margins(0.1)
+
+
+def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
+    """Return a place in the plane for every node; components lie side by side.
+
+    Each connected component gets a spring layout of its own, in a square whose area
+    grows with its number of nodes. The squares are placed in rows, the largest first. A
+    spring layout of the whole graph would push components apart until each of them is
+    a single point.
+
+    >>> places = positions(nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)))
+    >>> len({(round(x, 3), round(y, 3)) for x, y in places.values()})
+    6
+    """
+    parts = sorted(nx.connected_components(graph), key=lambda part: (-len(part), part))
+    sides = [2 * math.sqrt(len(part)) for part in parts]
+    row_width = max(
+        [*sides, math.sqrt(sum(side**2 for side in sides)) * 1.2], default=0
+    )
+    places: dict[int, tuple[float, float]] = {}
+    left = top = height = 0.0
+    for part, side in zip(parts, sides, strict=True):
+        if left and left + side > row_width:
+            left, top, height = 0.0, top - height, 0.0
+        inside = nx.spring_layout(
+            graph.subgraph(part), seed=0, iterations=200, scale=0.4 * side
+        )
+        for node, (x, y) in inside.items():
+            places[node] = (left + side / 2 + float(x), top - side / 2 + float(y))
+        left, height = left + side, max(height, side)
+    return places
 
 
 def _count(number: int, word: str) -> str:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from gnnak.errors import GraphError
-from gnnak.graphs import from_networkx, to_networkx
+from gnnak.graphs import find_categories, from_networkx, to_networkx
 from tests.graphs.graph_strategies import stores
 
 
@@ -52,7 +52,7 @@ def test_from_networkx_empty_things():
     ("value", "message"),
     [
         ({}, "node 'v' of graph 0 has no attribute 'a'; set it."),
-        ({"a": "red"}, "the attributes 'a' are not numbers"),
+        ({"a": "red"}, "'a' of node 'w' of graph 0 is 1, but it is a string elsewhere"),
         ({"a": None}, "the attributes 'a' are not numbers"),
         ({"a": 1j}, "the attributes 'a' are complex"),
         ({"a": 1 << 80}, "the attributes 'a' are not numbers"),
@@ -76,6 +76,46 @@ def test_from_networkx_names_edges_and_foreign_things():
         from_networkx([nx.Graph(), "graph"])
     with pytest.raises(GraphError, match="this is one networkx graph"):
         from_networkx(nx.path_graph(3))
+
+
+def molecule(elements, bonds, **targets):
+    graph = nx.Graph(**targets)
+    graph.add_nodes_from((i, {"element": e}) for i, e in enumerate(elements))
+    graph.add_edges_from((u, v, {"bond": b}) for u, v, b in bonds)
+    return graph
+
+
+WATER = molecule("HOH", [(0, 1, "single"), (1, 2, "single")], label="wet", mass=18)
+CYANIDE = molecule("HCN", [(0, 1, "single"), (1, 2, "triple")], label="toxic", mass=27)
+
+
+def test_from_networkx_numbers_string_labels_and_reads_targets():
+    store = from_networkx([WATER, CYANIDE], "element", "bond", target="label").check()
+    assert store.x.flatten().tolist() == [1, 3, 1, 1, 0, 2]
+    assert store.edge_attr.flatten().tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+    assert store.y.tolist() == [1, 0]
+    assert (store.x.dtype, store.y.dtype) == (torch.long, torch.long)
+    both = from_networkx([WATER, CYANIDE], target=["mass", "label"])
+    assert both.y.tolist() == [[18, 1], [27, 0]]
+    nodes = from_networkx([WATER], node_target="element")
+    assert nodes.node_targets
+    assert nodes.y.tolist() == [0, 1, 0]
+
+
+def test_from_networkx_uses_the_categories_of_other_graphs():
+    known = find_categories([CYANIDE], ["element"], graph_attr=["label"])
+    assert known == {"element": ("C", "H", "N"), "label": ("toxic",)}
+    with pytest.raises(GraphError, match=r"'element' of node 1 of graph 0 is 'O'"):
+        from_networkx([WATER], "element", categories=known)
+    store = from_networkx([CYANIDE], "element", categories={"element": "NCH"})
+    assert store.x.flatten().tolist() == [2, 1, 0]
+
+
+def test_from_networkx_names_a_graph_without_target():
+    with pytest.raises(GraphError, match="graph 1 has no attribute 'label'; set it"):
+        from_networkx([WATER, nx.path_graph(2)], target="label")
+    with pytest.raises(GraphError, match="give one of them"):
+        from_networkx([WATER], target="label", node_target="element")
 
 
 def test_to_networkx_keeps_features_and_parallel_edges():

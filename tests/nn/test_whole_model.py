@@ -113,7 +113,7 @@ def test_uplift_does_not_keep_graphs_in_memory(drop):
     net = uplift(pyg.GCN(4, 4, 2), num_hops=1, drop=drop)
     edge_index = PATH.clone()
     net(torch.rand(3, 4), edge_index)
-    shared = net.convs[0].shared
+    shared = net.convs[0].shared.subgraphs
     subgraphs = [
         weakref.ref(shared.get(edge_index, 3, training)) for training in (True, False)
     ]
@@ -279,33 +279,9 @@ class TestBadInput:
         with pytest.raises(OptionError, match="num_hops is -1"):
             uplift(pyg.GCN(4, 4, 2), num_hops=-1)
 
-    @pytest.mark.parametrize(
-        "conv",
-        [
-            pyg.APPNP(K=2, alpha=0.1),
-            pyg.LGConv(),
-            pyg.AGNNConv(),
-            pyg.GCNConv(-1, 4),
-        ],
-        ids=lambda conv: type(conv).__name__,
-    )
-    def test_conv_of_unknown_width_is_rejected(self, conv):
-        wanted = f"cannot tell the input width of {type(conv).__name__}"
-        with pytest.raises(OptionError, match=wanted):
-            uplift(conv)
-
-    def test_error_reports_the_first_failure_not_that_of_a_guessed_width(self):
-        wanted = r"^the base GNN RGCNConv failed .* width 8 \(as RGCNConv declares\)"
-        with pytest.raises(WidthError, match=wanted) as caught:
-            uplift(pyg.RGCNConv(8, 8, num_relations=2))
-        assert "it also takes edge_type" in str(caught.value)
-        assert "\n" not in str(caught.value)
+    def test_conv_of_unguessable_width_is_rejected_at_once(self):
         with pytest.raises(WidthError, match=r"ConcatConv failed .* of width 12"):
             uplift(ConcatConv(8, 4))
-
-    def test_conv_with_unsupported_arguments_is_rejected(self):
-        with pytest.raises(OptionError, match="GCN2Conv needs x_0 in addition to x"):
-            uplift(pyg.GCN2Conv(8, alpha=0.1))
 
     def test_missing_edge_attributes_raise(self):
         net = uplift(pyg.GINEConv(nn.Linear(4, 4)))
@@ -323,10 +299,10 @@ class TestBadInput:
 
     def test_bipartite_input_is_rejected(self):
         net, x = uplift(pyg.SAGEConv(4, 4)), torch.rand(3, 4)
-        with pytest.raises(GraphError, match="x is a tuple"):
+        with pytest.raises(GraphError, match="x is a tuple: SAGEConv is"):
             net((x, x), PATH)
 
     def test_unsupported_arguments_are_rejected(self):
         net = uplift(pyg.GATConv(4, 4))
-        with pytest.raises(OptionError, match="but got return_attention_weights"):
+        with pytest.raises(OptionError, match="got return_attention_weights=True"):
             net(torch.rand(3, 4), PATH, return_attention_weights=True)

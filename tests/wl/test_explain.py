@@ -1,10 +1,11 @@
 import networkx as nx
+import numpy as np
 import pytest
 
 from gnnak.graphs.named import four_regular_pair
 from gnnak.wl import TESTS, distinguishes, explain
 from gnnak.wl.families import rook, shrikhande
-from gnnak.wl.plotting import plot_explanation
+from gnnak.wl.plotting import plot_explanation, positions
 
 
 def test_explain_a_path_and_a_star_by_hand():
@@ -77,3 +78,22 @@ def test_plot_of_many_colours_and_of_an_empty_graph():
         "first: 60 nodes, 30 colours",
         "second: 0 nodes, 0 colours",
     ]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)),
+        nx.disjoint_union_all([nx.path_graph(2)] * 5 + [nx.complete_graph(6)]),
+        nx.empty_graph(7),
+        nx.path_graph(9),
+    ],
+    ids=["two triangles", "many parts", "no edges", "one part"],
+)
+def test_positions_keep_all_nodes_apart(graph):
+    """Nodes are circles of about 1/25 of the picture's width."""
+    places = np.array(list(positions(graph).values()))
+    assert sorted(positions(graph)) == list(graph)
+    width = (places.max(axis=0) - places.min(axis=0)).max()
+    gaps = np.linalg.norm(places[:, None] - places[None], axis=2)
+    assert gaps[~np.eye(len(places), dtype=bool)].min() > width / 20

@@ -1,5 +1,6 @@
 """Convert files and other libraries' graphs to a `GraphStore`, and back."""
 
+from gnnak.graphs.readers.categories import find_categories
 from gnnak.graphs.readers.graph6 import (
     format_graph6,
     parse_graph6,
@@ -14,6 +15,7 @@ from gnnak.graphs.readers.smiles import from_smiles
 
 __all__ = [
     "GraphFile",
+    "find_categories",
     "format_graph6",
     "from_networkx",
     "from_pyg",

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
+from gnnak.graphs.readers.categories import Categories, as_numbers, find_categories
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
 
@@ -20,6 +21,10 @@ def from_networkx(
     graphs: Iterable[nx.Graph],
     node_attr: Names | None = None,
     edge_attr: Names | None = None,
+    *,
+    target: Names | None = None,
+    node_target: Names | None = None,
+    categories: Categories | None = None,
 ) -> GraphStore:
     """Convert networkx graphs to a store; nodes are numbered in iteration order.
 
@@ -29,13 +34,19 @@ def from_networkx(
     Args:
         graphs: Directed or undirected graphs or multigraphs, with any hashable nodes.
         node_attr: Names of the node attributes that become the columns of `x`; each is
-            a number or a list of numbers. If None, the store has no `x`.
+            a number, a list of numbers or a string. If None, the store has no `x`.
         edge_attr: Names of the edge attributes that become the columns of `edge_attr`.
             If None, the store has no `edge_attr`.
+        target: Names of the attributes of the graphs (`graph.graph`) that become the
+            targets `y`, one row per graph.
+        node_target: Names of the node attributes that become `y`, one row per node.
+        categories: For attributes that are strings, all strings in order; a string
+            becomes its position. None = all strings of these graphs, alphabetically
+            (see `find_categories`).
 
     Raises:
-        GraphError: If an item is not a graph, or an attribute is missing or not a
-            number; the message names the graph.
+        GraphError: If an item is not a graph, or an attribute is missing, not a
+            number, or an unknown string; the message names the graph.
 
     >>> from_networkx([nx.path_graph("abc"), nx.DiGraph([(1, 0)])]).edge_index
     tensor([[0, 1, 1, 2, 0],
@@ -43,9 +54,23 @@ def from_networkx(
     """
     if isinstance(graphs, nx.Graph):
         raise GraphError("this is one networkx graph; give a list of them.")
-    raws = [
-        _one(number, graph, node_attr, edge_attr) for number, graph in enumerate(graphs)
-    ]
+    if target is not None and node_target is not None:
+        raise GraphError(
+            f"target is {target!r} and node_target is {node_target!r}; give one of "
+            "them."
+        )
+    graphs = list(graphs)
+    for number, graph in enumerate(graphs):
+        if not isinstance(graph, nx.Graph):
+            kind = type(graph).__name__
+            raise GraphError(f"graph {number} is a {kind}; give networkx graphs.")
+    if categories is None:
+        per_node = [*_listed(node_attr), *_listed(node_target)]
+        categories = find_categories(
+            graphs, per_node, _listed(edge_attr), _listed(target)
+        )
+    names = _Names(node_attr, edge_attr, target, node_target, categories)
+    raws = [_one(number, graph, names) for number, graph in enumerate(graphs)]
     ends = torch.tensor([pair for raw in raws for pair in raw.ends], dtype=torch.long)
     directed = [raw.directed for raw in raws for _ in raw.ends]
     store = GraphStore(
@@ -54,6 +79,8 @@ def from_networkx(
         ends.reshape(-1, 2).t().contiguous(),
         _table([row for raw in raws for row in raw.node_rows], node_attr),
         _table([row for raw in raws for row in raw.edge_rows], edge_attr),
+        _targets([row for raw in raws for row in raw.targets], target or node_target),
+        node_targets=node_target is not None,
     )
     return with_reverse_edges(store.check(), torch.tensor(directed, dtype=torch.bool))
 
@@ -84,6 +111,16 @@ def to_networkx(store: GraphStore, index: int) -> nx.MultiDiGraph:
     return graph
 
 
+class _Names(NamedTuple):
+    """The names of the attributes to read, and the categories of those of strings."""
+
+    node_attr: Names | None
+    edge_attr: Names | None
+    target: Names | None
+    node_target: Names | None
+    categories: Categories
+
+
 class _Raw(NamedTuple):
     """One networkx graph as Python lists of edges and attribute values."""
 
@@ -92,46 +129,56 @@ class _Raw(NamedTuple):
     ends: list[tuple[int, int]]
     node_rows: list[list[float]]
     edge_rows: list[list[float]]
+    targets: list[list[float]]
 
 
-def _one(
-    number: int, graph: nx.Graph, node_attr: Names | None, edge_attr: Names | None
-) -> _Raw:
-    if not isinstance(graph, nx.Graph):
-        kind = type(graph).__name__
-        raise GraphError(f"graph {number} is a {kind}; give networkx graphs.")
+def _one(number: int, graph: nx.Graph, names: _Names) -> _Raw:
     place: dict[Hashable, int] = {node: index for index, node in enumerate(graph)}
     nodes = list(graph.nodes(data=True))
     edges = list(graph.edges(data=True))
+
+    def row(what: str, data: Mapping[str, Any], wanted: Names | None) -> list[float]:
+        where = f"{what} of graph {number}" if what else f"graph {number}"
+        return _row(where, data, wanted, names.categories)
+
+    targets = [row("", graph.graph, names.target)] if names.target else []
+    if names.node_target:
+        targets = [row(f"node {n!r}", data, names.node_target) for n, data in nodes]
     return _Raw(
         len(place),
         graph.is_directed(),
         [(place[source], place[target]) for source, target, _ in edges],
-        [_row(number, f"node {item[0]!r}", item[-1], node_attr) for item in nodes],
-        [_row(number, f"edge {item[:2]!r}", item[-1], edge_attr) for item in edges],
+        [row(f"node {item[0]!r}", item[-1], names.node_attr) for item in nodes],
+        [row(f"edge {item[:2]!r}", item[-1], names.edge_attr) for item in edges],
+        targets,
     )
 
 
 def _row(
-    number: int, what: str, data: Mapping[str, Any], names: Names | None
+    where: str, data: Mapping[str, Any], names: Names | None, categories: Categories
 ) -> list[float]:
-    """Concatenate the values of the named attributes of one node or edge.
+    """Concatenate the values of the named attributes of one node, edge or graph.
 
     Args:
-        number: Position of the graph, for error messages.
-        what: The node or edge in words, for error messages.
-        data: All attributes of the node or edge.
+        where: The node, edge or graph in words, for error messages.
+        data: All attributes of the node, edge or graph.
         names: Names of the attributes to concatenate; None = no attributes.
+        categories: The known strings by name of the attribute.
     """
     row: list[float] = []
     for name in _listed(names):
         if name not in data:
-            raise GraphError(
-                f"{what} of graph {number} has no attribute {name!r}; set it."
-            )
-        value = data[name].tolist() if hasattr(data[name], "tolist") else data[name]
-        row.extend(value if isinstance(value, list | tuple) else [value])
+            raise GraphError(f"{where} has no attribute {name!r}; set it.")
+        row.extend(as_numbers(name, data[name], categories, where))
     return row
+
+
+def _targets(rows: list[list[float]], names: Names | None) -> Tensor | None:
+    """Convert targets to a tensor: [rows] for one number each, else [rows, c]."""
+    table = _table(rows, names)
+    if table is None or table.size(1) != 1:
+        return table
+    return table.flatten()
 
 
 def _table(rows: list[list[float]], names: Names | None) -> Tensor | None:

@@ -1,24 +1,13 @@
-"""Find out which arguments a GNN reads, and how wide its input and output are.
+"""`Calling`: how one GNN is called, and how wide its output is."""
 
-A base GNN is any module that maps (x, edge_index[, edge_attr or edge_weight][, batch])
-to node states. Its signature shows which arguments it accepts. A trial run on a
-three-node path shows the width of its output, and whether it reads the edge attributes
-that it accepts: several PyG convs accept edge attributes but ignore them.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
-from gnnak.errors import EdgeAttrError, WidthError
-from gnnak.nn.calling.signature import (
-    argument_names,
-    check_callable,
-    edge_arguments,
-    unsupported_arguments,
-)
-from gnnak.nn.calling.trial import Outcome, Trial, trial_mode
-from gnnak.nn.calling.widths import node_widths
+from gnnak.errors import EdgeAttrError, GraphError
+from gnnak.nn.calling.signature import EDGE_ARGUMENTS
 
 
 @dataclass(frozen=True)
@@ -36,9 +25,19 @@ class Calling:
     edge_arguments: tuple[str, ...]
     """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
     takes_batch: bool
-    """Whether the GNN has an argument `batch`, the index of each node's graph."""
+    """Whether the GNN has an argument for the index of each node's graph."""
     needs_edges: bool
     """Whether the GNN fails if it is called without edge attributes."""
+
+    further: tuple[str, ...] = ()
+    """Names of further arguments that the GNN needs, such as `edge_type` or `pos`."""
+    returns_tuple: bool = False
+    """Whether the GNN returns a tuple, whose first item are the node states."""
+    keywords: tuple[str, str] | None = None
+    """Names of the arguments that take node states and edges; None if these are the
+    first two arguments."""
+    batch_argument: str = "batch"
+    """Name of the argument that takes the index of each node's graph."""
 
     def edge_argument(self, edge_attr: Tensor) -> str:
         """Return the name of the GNN's argument that takes these edge attributes.
@@ -62,18 +61,14 @@ class Calling:
                 f"{self.name} reads one weight per edge, but edge_attr has shape "
                 f"{shape}; pass weights of shape [e], or edge_attr=None."
             )
-        raise EdgeAttrError(
-            f"{self.name} does not read edge attributes and would drop them silently; "
-            "pass edge_attr=None, or use a GNN that reads them (GINEConv; GATConv and "
-            "others with edge_dim=)."
-        )
+        raise self._unread("edge_attr")
 
     def __call__(
         self,
         gnn: nn.Module,
         x: Tensor,
         edge_index: Tensor,
-        edge_attr: Tensor | None,
+        edge_attr: Tensor | Mapping[str, Any] | None,
         batch: Tensor | None,
     ) -> Tensor:
         """Call `gnn` with the arguments that it reads.
@@ -82,122 +77,58 @@ class Calling:
             gnn: The GNN that this object describes.
             x: Node states, [n, c].
             edge_index: Directed edges, [2, e].
-            edge_attr: Edge states [e, c] or weights [e]; None if there are none.
+            edge_attr: Edge states [e, c] or weights [e]; or several arguments by name;
+                None if there are none.
             batch: Index of the graph or rooted subgraph that each node is in, [n];
                 passed on only if the GNN has an argument `batch`.
 
         Returns:
-            New node states, [n, out_channels].
+            New node states, [n, out_channels]. If the GNN returns a tuple, its first
+            item.
 
         Raises:
             EdgeAttrError: If `edge_attr` is None but the GNN needs edge attributes, or
                 if the GNN reads no edge attributes of the given shape.
+            GraphError: If an argument is missing that the GNN needs.
         """
-        options: dict[str, Tensor | None] = {}
-        if edge_attr is not None:
+        options = self._options(edge_attr)
+        if self.takes_batch:
+            options[self.batch_argument] = batch
+        if self.keywords is None:
+            out = gnn(x, edge_index, **options)
+        else:
+            states, graph = self.keywords
+            out = gnn(**{states: x, graph: edge_index}, **options)
+        return out[0] if self.returns_tuple else out
+
+    def _options(
+        self, edge_attr: Tensor | Mapping[str, Any] | None
+    ) -> dict[str, object]:
+        """Return the further arguments of a call by name; raise if one is missing."""
+        options: dict[str, object] = {}
+        if isinstance(edge_attr, Mapping):
+            options |= edge_attr
+            for name in EDGE_ARGUMENTS:
+                if name in options and name not in self.edge_arguments + self.further:
+                    raise self._unread(name)
+        elif edge_attr is not None:
             options[self.edge_argument(edge_attr)] = edge_attr
-        elif self.needs_edges:
+        missing = [name for name in self.further if options.get(name) is None]
+        if missing:
+            raise GraphError(
+                f"{self.name} needs {' and '.join(missing)}, but got none; pass "
+                f"{missing[0]} in the call of the model."
+            )
+        if self.needs_edges and not any(name in options for name in EDGE_ARGUMENTS):
             raise EdgeAttrError(
                 f"{self.name} needs edge attributes, but got none; pass edge_attr, or "
                 "use a GNN that does not need them (GINConv instead of GINEConv)."
             )
-        if self.takes_batch:
-            options["batch"] = batch
-        return gnn(x, edge_index, **options)
+        return options
 
-
-def try_out(gnn: nn.Module, in_channels: int, origin: str) -> Calling:
-    """Run `gnn` on a small graph to find the arguments it reads and its output width.
-
-    The run leaves weights, running statistics and training mode of `gnn` unchanged,
-    but lazy modules initialise their weights, for the input width `in_channels`.
-
-    Args:
-        gnn: The module to try.
-        in_channels: Width of the node states that `gnn` will get.
-        origin: Explanation of `in_channels` for error messages, such as
-            "in_channels 8 + hop_channels 16".
-
-    Raises:
-        OptionError: If `gnn` cannot be a base GNN; see `check_callable`.
-        WidthError: If no call of `gnn` succeeds and returns node states.
-    """
-    check_callable(gnn)
-    with trial_mode(gnn):
-        trial = _trial(gnn, in_channels)
-        outcome = trial.run(edge_arguments(gnn))
-        if outcome is None:
-            raise _width_error(trial, origin)
-    name, takes_batch = type(gnn).__name__, trial.takes_batch
-    return Calling(
-        name,
-        outcome.out_channels,
-        outcome.edge_arguments,
-        takes_batch,
-        outcome.needs_edges,
-    )
-
-
-def own_widths(gnn: nn.Module) -> tuple[int, int] | None:
-    """Return the input and output width of `gnn`; None if they cannot be found.
-
-    The attributes of the GNN and its submodules declare possible input widths. Try them
-    one after the other on a small graph until a run succeeds. If all runs fail, try
-    half of each even width: the first Linear of a conv like EdgeConv takes the
-    concatenated states of two nodes. A half width is not accepted for a GNN that needs
-    edge attributes.
-    """
-    check_callable(gnn)
-    declared = node_widths(gnn)
-    with trial_mode(gnn):
-        for width in declared:
-            outcome = _run(gnn, width)
-            if outcome is not None:
-                return width, outcome.out_channels
-        for half in [width // 2 for width in declared if width % 2 == 0]:
-            outcome = _run(gnn, half)
-            if outcome is not None and not outcome.needs_edges:
-                return half, outcome.out_channels
-    return None
-
-
-def _trial(gnn: nn.Module, in_channels: int) -> Trial:
-    """Build the `Trial` that calls `gnn` with node states of width `in_channels`."""
-    return Trial(gnn, in_channels, takes_batch="batch" in argument_names(gnn))
-
-
-def _run(gnn: nn.Module, in_channels: int) -> Outcome | None:
-    """Run `gnn` with node states of width `in_channels`; None if all calls fail."""
-    return _trial(gnn, in_channels).run(edge_arguments(gnn))
-
-
-def _width_error(trial: Trial, origin: str) -> WidthError:
-    """Return the error to raise for a GNN whose trial calls have all failed.
-
-    The message explains the input width of the calls by `origin`. If the GNN works with
-    another width, the message names that width.
-    """
-    gnn, width = trial.gnn, trial.in_channels
-    name, own = type(gnn).__name__, own_widths(gnn)
-    if own is not None and own[0] != width:
-        return WidthError(
-            f"the base GNN {name} takes width {own[0]}, but gets {width} "
-            f"({origin}); build it with {width} input channels."
+    def _unread(self, name: str) -> EdgeAttrError:
+        return EdgeAttrError(
+            f"{self.name} does not read edge attributes and would drop them silently; "
+            f"pass {name}=None, or use a GNN that reads them (GINEConv; GATConv and "
+            "others with edge_dim=)."
         )
-    arguments = ["x", "edge_index", *edge_arguments(gnn)]
-    return WidthError(
-        f"the base GNN {name} failed on a three-node path of width {width} "
-        f"({origin}), called as gnn({', '.join(arguments)}): {_reason(trial)}"
-    )
-
-
-def _reason(trial: Trial) -> str:
-    """Return one line for an error message: why all trial calls of a GNN failed."""
-    lines = str(trial.failure).strip().splitlines()
-    if lines:
-        return lines[0]
-    reason = type(trial.failure).__name__
-    not_passed = unsupported_arguments(trial.gnn, required=False)
-    if not not_passed:
-        return reason
-    return f"{reason} (it also takes {', '.join(not_passed)}, which it was not given)"

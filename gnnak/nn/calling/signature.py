@@ -8,11 +8,12 @@ import inspect
 from torch import nn
 
 from gnnak.errors import OptionError
+from gnnak.nn.calling.roles import OTHER_CONVS, OTHER_GRAPHS, role_of
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
 """Names of the arguments that take edge attributes or edge weights in PyG convs."""
-SUPPORTED_ARGUMENTS = ("x", "edge_index", *EDGE_ARGUMENTS, "batch")
-"""Names of all arguments that gnnak may pass to a GNN."""
+GRAPH_ARGUMENTS = ("edge_index", "adj_t", "adj")
+"""Names of the argument that takes the edges of the graph."""
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """The values of `inspect.Parameter.kind` for `*args` and `**kwargs`."""
 
@@ -46,22 +47,59 @@ def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
     }
 
 
-def unsupported_arguments(gnn: nn.Module, required: bool) -> list[str]:
-    """Return the names of the arguments of `gnn.forward` that gnnak never passes.
+def states_argument(gnn: nn.Module) -> str:
+    """Return the name of the argument that takes the node states: the first one."""
+    return next((a.name for a in arguments_of(gnn) if a.kind not in VARIADIC), "x")
 
-    Args:
-        gnn: The GNN.
-        required: If True, return only arguments without a default value.
+
+def graph_argument(gnn: nn.Module) -> str | None:
+    """Return the name of the argument that takes the edges.
+
+    This is `edge_index`, `adj_t` or `adj`; without any of them, the second argument,
+    unless its name says that it holds something else. None if no argument takes edges.
     """
-    arguments = [a for a in arguments_of(gnn) if a.kind not in VARIADIC]
-    names = [argument.name for argument in arguments]
-    states_and_edges = 1 if "edge_index" in names else 2
-    return [
-        argument.name
-        for argument in arguments[states_and_edges:]
-        if argument.name not in SUPPORTED_ARGUMENTS
-        and not (required and argument.default is not argument.empty)
-    ]
+    arguments = arguments_of(gnn)
+    names = [a.name for a in arguments if a.kind not in VARIADIC]
+    found = [name for name in names if name in GRAPH_ARGUMENTS]
+    if found:
+        return found[0]
+    if len(names) < 2:
+        return "edge_index" if len(arguments) > len(names) else None
+    other = names[1] in ("batch", "mask") or role_of(names[1]) is not None
+    return None if other else names[1]
+
+
+def keywords(gnn: nn.Module) -> tuple[str, str] | None:
+    """Return the names of the arguments for states and edges; None if they come first.
+
+    A GNN with the arguments (x, pos, edge_index) gets both by name; a GNN with the
+    arguments (x, edge_index, ...) gets them by position.
+    """
+    graph = graph_argument(gnn)
+    if graph is None or graph not in argument_names(gnn)[2:]:
+        return None
+    return states_argument(gnn), graph
+
+
+def further_arguments(gnn: nn.Module) -> dict[str, bool]:
+    """Return the arguments of a GNN besides states, edges, `batch` and edge attributes.
+
+    Returns:
+        The names of these arguments, as keys. The value is True if the argument is
+        required, and False if it has a default value.
+    """
+    passed = (states_argument(gnn), graph_argument(gnn), *EDGE_ARGUMENTS, "batch")
+    return {
+        argument.name: argument.default is argument.empty
+        for argument in arguments_of(gnn)
+        if argument.kind not in VARIADIC and argument.name not in passed
+    }
+
+
+def needs_both_edge_arguments(gnn: nn.Module) -> bool:
+    """Return whether neither `edge_attr` nor `edge_weight` has a default value."""
+    required = [a.name for a in arguments_of(gnn) if a.default is a.empty]
+    return all(name in required for name in EDGE_ARGUMENTS)
 
 
 def check_module(what: str, value: object) -> None:
@@ -90,7 +128,7 @@ def check_callable(gnn: object) -> None:
     """Raise `OptionError` if `gnn` cannot be a base GNN; do not run `gnn`.
 
     The error is raised if `gnn` is not a module, contains a conv with `cached=True`, or
-    requires arguments that gnnak never passes.
+    does not work on one homogeneous graph that it is given.
     """
     check_module("the base GNN", gnn)
     assert isinstance(gnn, nn.Module)
@@ -100,13 +138,40 @@ def check_callable(gnn: object) -> None:
                 f"{type(part).__name__} has cached=True and would use the first graph "
                 "it sees for all later inputs; build it with cached=False."
             )
-    needed = unsupported_arguments(gnn, required=True)
-    if needed:
-        raise OptionError(
-            f"{type(gnn).__name__} needs {', '.join(needed)} in addition to x and "
-            "edge_index; a base GNN is called as gnn(x, edge_index[, edge_attr or "
-            "edge_weight][, batch])."
+    reason = refusal(gnn)
+    if reason is not None:
+        raise OptionError(f"{type(gnn).__name__} cannot be uplifted: {reason}")
+
+
+def refusal(gnn: nn.Module) -> str | None:
+    """Return why rooted subgraphs cannot be taken of a GNN's input; None if they can.
+
+    The class and the names of the arguments tell.
+    """
+    if type(gnn).__name__ in OTHER_CONVS:
+        return OTHER_CONVS[type(gnn).__name__]
+    names = argument_names(gnn)
+    for argument in names:
+        for ending, reason in OTHER_GRAPHS.items():
+            if argument.endswith(ending) and not _has_default(gnn, argument):
+                return f"it takes {argument}; {reason}"
+    graph = graph_argument(gnn)
+    if graph is None:
+        return (
+            f"it takes no edge_index ({', '.join(names)}) but builds its own graph, so "
+            "there is no graph to take rooted subgraphs of; leave it out with skip=."
         )
+    if graph == states_argument(gnn):
+        return (
+            f"it takes no node states ({', '.join(names)}), so that there is nothing "
+            "to copy to rooted subgraphs; leave it out with skip=."
+        )
+    return None
+
+
+def _has_default(gnn: nn.Module, name: str) -> bool:
+    """Return whether an argument of `gnn.forward` has a default value."""
+    return any(a.name == name and a.default is not a.empty for a in arguments_of(gnn))
 
 
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.errors import EdgeAttrError, WidthError
+from gnnak.nn.calling.signature import keywords
 from gnnak.nn.calling.widths import edge_widths
 
 MAX_COLUMNS = 4
@@ -24,6 +25,8 @@ class Outcome(NamedTuple):
     """Which of the arguments `edge_attr` and `edge_weight` the GNN reads."""
     needs_edges: bool
     """Whether the GNN fails if it is called without edge attributes."""
+    returns_tuple: bool
+    """Whether the GNN returns a tuple, whose first item are the node states."""
 
 
 class Trial:
@@ -33,13 +36,20 @@ class Trial:
         gnn: The GNN to call.
         in_channels: Width of the node states.
         takes_batch: Whether to pass `batch`, the index of each node's graph.
+        further: Values of further arguments of the GNN, on the CPU, by name.
 
     Attributes:
         failure: The exception to report if every call fails; None if no call has
             failed yet.
     """
 
-    def __init__(self, gnn: nn.Module, in_channels: int, takes_batch: bool) -> None:
+    def __init__(
+        self,
+        gnn: nn.Module,
+        in_channels: int,
+        takes_batch: bool,
+        further: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self.gnn, self.in_channels, self.takes_batch = gnn, in_channels, takes_batch
         like = next((p for p in gnn.parameters() if p.is_floating_point()), None)
         dtype = torch.get_default_dtype() if like is None else like.dtype
@@ -48,6 +58,11 @@ class Trial:
         self.edge_index = torch.tensor([[1, 0, 2, 1], [0, 1, 1, 2]], device=device)
         batch = self.x.new_zeros(3, dtype=torch.long)
         self.options = {"batch": batch} if takes_batch else {}
+        for name, value in (further or {}).items():
+            real = dtype if value.is_floating_point() else None
+            self.options[name] = value.to(device, real)
+        self.keywords = keywords(gnn)
+        self.returns_tuple = False
         self.failure: Exception | None = None
 
     def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
@@ -71,7 +86,8 @@ class Trial:
         width = next((width for width in widths if width), None)
         if width is None:
             return None
-        return Outcome(width, tuple(reads), needs_edges=out is None)
+        needs_edges = out is None
+        return Outcome(width, tuple(reads), needs_edges, self.returns_tuple)
 
     def call_with(
         self, argument: str, shape: Sequence[int], dtype: torch.dtype
@@ -134,7 +150,7 @@ class Trial:
             The output; None if the GNN raises an exception or returns no node states.
         """
         try:
-            out = self.gnn(self.x, self.edge_index, **self.options, **edges)
+            out = self._answer({**self.options, **edges})
         except Exception as failure:
             # Any exception means that the GNN cannot be called like this. Store the
             # latest exception, unless an earlier call returned a wrong shape: the error
@@ -142,10 +158,20 @@ class Trial:
             if report and not isinstance(self.failure, WidthError):
                 self.failure = failure
             return None
-        if not isinstance(out, Tensor) or out.dim() != 2 or out.size(0) != 3:
+        is_tuple = isinstance(out, tuple | list) and len(out) > 0
+        states = out[0] if is_tuple else out
+        if not isinstance(states, Tensor) or states.dim() != 2 or states.size(0) != 3:
             self.failure = WidthError(f"it returns {_shown(out)}, not states [3, c]")
             return None
-        return out
+        self.returns_tuple = is_tuple
+        return states
+
+    def _answer(self, options: Mapping[str, Tensor]) -> Any:
+        """Call the GNN, with states and edges by position or by name."""
+        if self.keywords is None:
+            return self.gnn(self.x, self.edge_index, **options)
+        states, graph = self.keywords
+        return self.gnn(**{states: self.x, graph: self.edge_index}, **options)
 
 
 def _shown(out: object) -> str:

@@ -5,9 +5,10 @@ import torch
 import torch_geometric.nn as pyg
 from torch import nn
 from torch_geometric.nn.models.attentive_fp import GATEConv
+from torch_geometric.nn.models.schnet import CFConv
 
 from gnnak import GNNAK, EgoNets
-from gnnak.errors import EdgeAttrError, OptionError, WidthError
+from gnnak.errors import EdgeAttrError, GraphError, OptionError, WidthError
 from gnnak.nn import Stack
 from gnnak.nn.calling import own_widths, try_out
 from gnnak.testing import small_graphs
@@ -209,7 +210,7 @@ class Returns(nn.Module):
 @pytest.mark.parametrize(
     ("function", "wanted"),
     [
-        (lambda x: (x, x), "it returns a tuple, not states"),
+        (lambda x: (None, x), "it returns a tuple, not states"),
         (lambda x: None, "it returns a NoneType, not states"),
         (lambda x: x.sum(dim=0), r"it returns a tensor of shape \[8\], not states"),
         (lambda x: x[:1], r"it returns a tensor of shape \[1, 8\], not states"),
@@ -223,12 +224,39 @@ def test_try_out_error_names_a_wrong_output(function, wanted):
     assert "build it with" not in str(caught.value)
 
 
-def test_try_out_error_names_missing_arguments():
-    wanted = r"RGCNConv failed .* gnn\(x, edge_index\): .* also takes edge_type"
-    with pytest.raises(WidthError, match=wanted):
-        try_out(pyg.RGCNConv(8, 5, num_relations=2), 8, "eight")
-    with pytest.raises(OptionError, match="GCN2Conv needs x_0 in addition to x and"):
-        try_out(pyg.GCN2Conv(8, alpha=0.1), 8, "eight")
+@pytest.mark.parametrize(
+    ("gnn", "further", "width"),
+    [
+        (pyg.RGCNConv(8, 5, num_relations=2), ("edge_type",), 5),
+        (pyg.GCN2Conv(8, alpha=0.1), ("x_0",), 8),
+        (pyg.PointTransformerConv(8, 5), ("pos",), 5),
+        (pyg.HEATConv(8, 5, 2, 3, 4, 2, 4), ("node_type", "edge_type"), 5),
+        (CFConv(8, 5, 6, nn.Linear(4, 6), 3.0), ("edge_weight",), 5),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_try_out_finds_further_arguments_by_their_names(gnn, further, width):
+    calling = try_out(gnn, 8, "eight")
+    assert (calling.further, calling.out_channels) == (further, width)
+    with pytest.raises(GraphError, match=f"needs {further[0]}"):
+        calling(gnn, PATH.x.float(), PATH.edge_index, None, None)
+
+
+def test_try_out_accepts_a_tuple_whose_first_item_are_states():
+    gnn = Returns(lambda x: (x, "more"))
+    calling = try_out(gnn, 8, "eight")
+    assert calling.returns_tuple
+    assert torch.equal(calling(gnn, PATH.x, PATH.edge_index, None, None), PATH.x)
+
+
+class Unknown(nn.Module):
+    def forward(self, x, edge_index, what):
+        return x * what
+
+
+def test_try_out_error_names_unknown_arguments():
+    with pytest.raises(WidthError, match=r"Unknown needs what .* gnnak.nn.Call"):
+        try_out(Unknown(), 8, "eight")
 
 
 @pytest.mark.parametrize(
@@ -354,7 +382,6 @@ def test_calling_without_needed_edge_attributes_raises(gnn):
         (GATEConv(8, 8, edge_dim=3), (8, 8)),
         (pyg.GCNConv(-1, 5), None),
         (ConcatConv(8, 4), None),
-        (nn.ReLU(), None),
     ],
     ids=lambda gnn: type(gnn).__name__,
 )

@@ -5,7 +5,10 @@ from torch import nn
 from gnnak.nn.calling.signature import (
     argument_names,
     edge_arguments,
-    unsupported_arguments,
+    further_arguments,
+    graph_argument,
+    keywords,
+    refusal,
 )
 
 SEQUENCE = pyg.Sequential("x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index -> x")])
@@ -32,19 +35,48 @@ def test_edge_arguments_are_the_named_ones_or_all_for_kwargs(gnn, wanted):
 
 
 @pytest.mark.parametrize(
-    ("gnn", "required", "all_of_them"),
+    ("gnn", "wanted"),
     [
-        (pyg.GCNConv(8, 5), [], []),
-        (pyg.SAGEConv(8, 5), [], ["size"]),
-        (pyg.GCN2Conv(8, 0.1), ["x_0"], ["x_0"]),
-        (pyg.RGCNConv(8, 5, 2), [], ["edge_type"]),
-        (pyg.GPSConv(8, None), [], []),
-        (SEQUENCE, [], []),
-        (RENAMED, ["pos"], ["pos"]),
+        (pyg.GCNConv(8, 5), {}),
+        (pyg.SAGEConv(8, 5), {"size": False}),
+        (pyg.GCN2Conv(8, 0.1), {"x_0": True}),
+        (pyg.RGCNConv(8, 5, 2), {"edge_type": False}),
+        (pyg.GPSConv(8, None), {}),
+        (SEQUENCE, {}),
+        (RENAMED, {"pos": True}),
     ],
 )
-def test_unsupported_arguments_are_those_never_passed_to_a_base_gnn(
-    gnn, required, all_of_them
-):
-    assert unsupported_arguments(gnn, required=True) == required
-    assert unsupported_arguments(gnn, required=False) == all_of_them
+def test_further_arguments_are_those_besides_states_edges_and_attributes(gnn, wanted):
+    assert further_arguments(gnn) == wanted
+
+
+@pytest.mark.parametrize(
+    ("gnn", "graph", "names"),
+    [
+        (pyg.GCNConv(8, 5), "edge_index", None),
+        (pyg.GCN2Conv(8, 0.1), "edge_index", ("x", "edge_index")),
+        (pyg.PointTransformerConv(8, 5), "edge_index", ("x", "edge_index")),
+        (RENAMED, "adj", None),
+        (pyg.DeepGCNLayer(), "edge_index", None),
+        (nn.ReLU(), None, None),
+    ],
+)
+def test_graph_argument_and_keywords_find_the_edges(gnn, graph, names):
+    assert graph_argument(gnn) == graph
+    assert keywords(gnn) == names
+
+
+@pytest.mark.parametrize(
+    ("gnn", "wanted"),
+    [
+        (pyg.GCNConv(8, 5), None),
+        (pyg.SuperGATConv(8, 5), None),
+        (pyg.HGTConv(8, 8, (["a"], [("a", "to", "a")])), "heterogeneous graphs"),
+        (pyg.HypergraphConv(8, 8), "works on hypergraphs"),
+        (pyg.SignedConv(8, 8, True), "reads two graphs"),
+        (nn.ReLU(), r"takes no edge_index"),
+    ],
+)
+def test_refusal_says_why_a_module_cannot_be_uplifted(gnn, wanted):
+    found = refusal(gnn)
+    assert found is None if wanted is None else wanted in found

@@ -1,0 +1,104 @@
+"""Warn about node states that grow without bound from layer to layer."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+PASSES = 3
+"""Number of forward passes in training that are watched."""
+MAX_GROWTH = 10.0
+"""A model is reported if states after the last layer are this many times as large as
+before the first."""
+MAX_SIZE = 30.0
+"""A model is reported only if the typical size of its output is larger than this."""
+
+
+class _Seen(NamedTuple):
+    """What one layer did to the size of node states, in one forward pass."""
+
+    name: str
+    before: float
+    after: float
+    nodes: float
+
+
+class GrowthWatch:
+    """Measures the size of node states in the first forward passes in training.
+
+    Sum pools over large subgraphs multiply the size of states in every layer. Without a
+    norm between the layers, the first loss is then very large, and training is slow or
+    fails. The size of states is their root mean square.
+    """
+
+    def __init__(self) -> None:
+        self._passes = 0
+        self._seen: list[_Seen] = []
+
+    @torch.compiler.disable
+    def see(
+        self,
+        name: str,
+        layer: GNNAK,
+        x: Tensor,
+        states: Tensor,
+        subgraphs: RootedSubgraphs,
+    ) -> None:
+        """Measure the states before and after a layer; synchronises on a GPU.
+
+        Args:
+            name: Name of the layer in the model.
+            layer: The layer.
+            x: Node states before the layer, [n, c].
+            states: Node states after the layer, [n, c].
+            subgraphs: The subgraphs that the layer used.
+        """
+        if self._passes >= PASSES or not layer.training or not x.numel():
+            return
+        if x.is_cuda and torch.cuda.is_current_stream_capturing():
+            return
+        if layer.reduce == "sum" and layer.encodings != ("centroid",):
+            nodes = subgraphs.num_copies / max(subgraphs.num_subgraphs, 1)
+            self._seen.append(_Seen(name, _size(x), _size(states), nodes))
+
+    @torch.compiler.disable
+    def end_pass(self, model: object, args: object, output: Any) -> None:
+        """Warn if states have grown; this method is a PyTorch forward hook.
+
+        Args:
+            model: The model; ignored.
+            args: Arguments of the model; ignored.
+            output: Output of the model.
+        """
+        if not self._seen:
+            return
+        seen, self._seen = self._seen, []
+        self._passes += 1
+        growth = seen[-1].after / max(seen[0].before, 1e-12)
+        if not isinstance(output, Tensor) or not output.is_floating_point():
+            return
+        size = _size(output)
+        if growth > MAX_GROWTH and size > MAX_SIZE:
+            self._passes = PASSES
+            worst = max(seen, key=lambda one: one.after / max(one.before, 1e-12))
+            warnings.warn(_message(seen, growth, size, worst), stacklevel=2)
+
+
+def _message(seen: list[_Seen], growth: float, size: float, worst: _Seen) -> str:
+    return (
+        f"{len(seen)} uplifted convs multiply the size of node states by "
+        f"{growth:.0f}, and the model's output has a typical size of {size:.0f}; most "
+        f"of it comes from {worst.name or 'the conv'}, which adds up the states of "
+        f"{worst.nodes:.0f} nodes per subgraph. Set reduce='mean' in gnnak.uplift, or "
+        "put a norm, such as BatchNorm, after every conv. Warned once per model."
+    )
+
+
+def _size(values: Tensor) -> float:
+    """Return the root mean square of a tensor; 0 if it is empty."""
+    values = values.detach()
+    return float(values.square().mean().sqrt()) if values.numel() else 0.0

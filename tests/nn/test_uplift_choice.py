@@ -1,0 +1,154 @@
+"""Which modules `uplift` replaces (`only`, `skip`), and how it calls them (`call`)."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+
+from gnnak import uplift
+from gnnak.errors import OptionError, WidthError
+from gnnak.nn import Call, UpliftedConv
+
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = pyg.GCN(4, 4, 2)
+        self.head = pyg.SAGEConv(4, 4)
+
+    def forward(self, x, edge_index):
+        return self.head(self.encoder(x, edge_index), edge_index)
+
+
+def uplifted_names(net):
+    return {
+        name for name, part in net.named_modules() if isinstance(part, UpliftedConv)
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "wanted"),
+    [
+        ({}, {"encoder.convs.0", "encoder.convs.1", "head"}),
+        ({"only": "head"}, {"head"}),
+        ({"only": "encoder"}, {"encoder.convs.0", "encoder.convs.1"}),
+        ({"only": "*.convs.1"}, {"encoder.convs.1"}),
+        ({"only": pyg.GCNConv}, {"encoder.convs.0", "encoder.convs.1"}),
+        ({"skip": "GCNConv"}, {"head"}),
+        ({"skip": [pyg.SAGEConv, "encoder.convs.0"]}, {"encoder.convs.1"}),
+        ({"only": "encoder", "skip": "encoder.convs.0"}, {"encoder.convs.1"}),
+    ],
+    ids=str,
+)
+def test_only_and_skip_choose_convs_by_name_and_type(choice, wanted):
+    net = uplift(Mixed(), **choice)
+    assert uplifted_names(net) == wanted
+    assert net(torch.rand(3, 4), PATH).shape == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"only": "decoder"}, r"only='decoder' matches no conv .* head \(SAGEConv\)"),
+        ({"skip": pyg.GATConv}, "skip=GATConv matches no conv of the model"),
+        ({"skip": "*"}, "leave no conv to uplift"),
+        ({"only": 3}, "only has 3; give names of modules"),
+        ({"only": [3]}, "only has 3; give names of modules"),
+        ({"call": {"head": "x"}}, "give a dict from names or types"),
+        ({"call": Call()}, "give a dict from names or types"),
+        ({"call": {"heads": Call()}}, "call='heads' matches no conv"),
+        ({"call": {"head": Call(states="h")}}, "names the argument 'h', but its"),
+    ],
+    ids=str,
+)
+def test_wrong_choices_are_answered_in_a_sentence(choice, message):
+    with pytest.raises(OptionError, match=message):
+        uplift(Mixed(), **choice)
+
+
+class Layer(nn.Module):
+    """No PyG conv; other names and another order of arguments."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 5)
+
+    def forward(self, links, h, gap, place, scale=1.0):
+        source, target = links
+        messages = self.linear(h + place)[source] * gap[:, None] * scale
+        return h.new_zeros(h.size(0), 5).index_add(0, target, messages)
+
+
+CALL = {"states": "h", "edges": "links", "edge": "gap", "node": ["place"]}
+GIVEN = PATH, torch.rand(3, 4), torch.rand(4), torch.rand(3, 4)
+
+
+@pytest.mark.parametrize("widths", [{}, {"in_channels": 4, "out_channels": 5}])
+def test_call_uplifts_any_module(widths):
+    layer = Layer()
+    plain = {"encodings": ("centroid",), "hop_channels": 0, "fuse": "sum"}
+    net = uplift(layer, 5, call={Layer: Call(**CALL, **widths)}, **plain)
+    assert isinstance(net, UpliftedConv) == bool(widths)
+    with torch.no_grad():
+        got = net(*GIVEN, scale=2.0)
+    torch.testing.assert_close(got, layer(*GIVEN, scale=2.0))
+    assert isinstance(net, UpliftedConv)
+    full = uplift(layer, 1, call={"Layer": Call(**CALL)}).eval()
+    assert full(*GIVEN).shape == (3, 5)
+
+
+def test_call_and_convs_are_uplifted_together():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mine, self.theirs = Layer(), pyg.GCNConv(5, 5)
+
+        def forward(self, *given):
+            return self.theirs(self.mine(*given), given[0])
+
+    net = uplift(Both(), call={"mine": Call(**CALL, in_channels=4, out_channels=5)})
+    assert uplifted_names(net) == {"mine", "theirs"}
+    assert net(*GIVEN).shape == (3, 5)
+
+
+def test_call_refuses_a_module_that_returns_no_states():
+    class Pools(Layer):
+        def forward(self, links, h, gap, place):
+            return h.sum(dim=0)
+
+    net = uplift(Pools(), call={Pools: Call(**CALL)})
+    with pytest.raises(WidthError, match=r"Pools returns no node states \[3, c\]"):
+        net(*GIVEN)
+
+
+def test_lazy_layers_are_built_at_the_first_call_and_then_saved():
+    model = pyg.Sequential(
+        "x, edge_index",
+        [
+            (pyg.GCNConv(-1, 6), "x, edge_index -> x"),
+            (pyg.APPNP(2, 0.1), "x, edge_index -> x"),
+        ],
+    )
+    net = uplift(model)
+    assert "built at the first call" in repr(net)
+    copied = copy.deepcopy(net)
+    with pytest.warns(UserWarning, match="0 is built now, for states of width 4"):
+        copy.deepcopy(net)[0](torch.rand(3, 4), PATH)
+    for one in (net, copied):
+        with torch.no_grad():
+            assert one(torch.rand(3, 4), PATH).shape == (3, 6)
+        assert len(uplifted_names(one)) == 2
+    copied.load_state_dict(net.state_dict())
+    x = torch.rand(3, 4)
+    assert torch.equal(net.eval()(x, PATH), copied.eval()(x, PATH))
+
+
+def test_lazy_layer_called_with_another_width_is_answered_in_a_sentence():
+    net = uplift(pyg.APPNP(2, 0.1)).eval()
+    net(torch.rand(3, 4), PATH)
+    with pytest.raises(WidthError, match=r"first called with states of width 4, and"):
+        net(torch.rand(3, 5), PATH)
