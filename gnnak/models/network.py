@@ -147,6 +147,7 @@ class Network(nn.Module):
             self.shared.begin_pass()
             given = (edge_index, num_nodes, self.training, generator, batch)
             subgraphs = self.shared.get(*given)
+            self.shared.end_pass()
         real = real if isinstance(real, RealCounts) else None
         if real is not None and subgraphs is not None and subgraphs.real is None:
             raise SubgraphError(

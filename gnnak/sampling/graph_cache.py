@@ -1,6 +1,7 @@
 """Cache what is computed from a graph, until the content of `edge_index` changes."""
 
 import weakref
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ class CachedGraph:
         sampled: The random subgraphs of the current forward pass; None if there are
             none yet.
         sample: How `sampled` can be sampled again; None if there is no sample.
+        replayed: The random subgraphs of the layer that was recomputed last; None if
+            there are none. The other layers of the same forward pass use them, too.
     """
 
     def __init__(self, edge_index: Tensor, num_nodes: int) -> None:
@@ -40,6 +43,13 @@ class CachedGraph:
         """Release the random subgraphs of the current forward pass."""
         self.sampled: RootedSubgraphs | None = None
         self.sample: Sample | None = None
+        self.replayed: RootedSubgraphs | None = None
+
+    @cached_property
+    def fingerprint(self) -> int:
+        """A hash of the edges and the number of nodes."""
+        edges = self._edges.cpu().contiguous()
+        return hash((edges.numpy().tobytes(), edges.shape, self.num_nodes))
 
     def set_batch(self, batch: Tensor | None) -> None:
         """Set the graph of each node; if it has changed, discard all subgraphs.
@@ -79,21 +89,40 @@ class CachedGraph:
         same = self._tensor() is edge_index and self._version == _version(edge_index)
         return same and num_nodes == self.num_nodes
 
+    @property
+    def counts_writes(self) -> bool:
+        """Whether PyTorch counts writes to the tensor that the graph was made from.
+
+        PyTorch counts none of the writes to a tensor that was made in inference mode.
+        """
+        return self._version is not None
+
 
 class GraphCache:
     """Holds the `CachedGraph` that was used last.
 
     The cached graph is released when the `edge_index` tensor that it was made from is
-    freed.
+    freed. Between `hold` and `release`, it is kept until `release`.
     """
 
     def __init__(self) -> None:
+        self._held = False
         self.clear()
 
     def clear(self) -> None:
         """Empty the cache."""
         self._graph: CachedGraph | None = None
         self._owner: weakref.ref[Tensor] | None = None
+
+    def hold(self) -> None:
+        """Keep the cached graph until `release`, even if its tensor is freed."""
+        self._held = True
+
+    def release(self) -> None:
+        """End `hold`: release the cached graph if its tensor was freed meanwhile."""
+        self._held = False
+        if self._owner is not None and self._owner() is None:
+            self.clear()
 
     def discard_sample(self) -> None:
         """Release the random subgraphs of the cached graph, if there is one."""
@@ -108,13 +137,15 @@ class GraphCache:
             num_nodes: Number of nodes, n.
             compared: Whether edges were already compared in this forward pass. If so,
                 those of the same tensor are not compared again on a GPU, where a
-                comparison synchronises. While a CUDA graph is captured, the edges of
-                the same tensor are never compared.
+                comparison synchronises, unless the tensor was made in inference mode.
+                While a CUDA graph is captured, the edges of the same tensor are never
+                compared.
         """
         graph = self._graph
         if graph is not None:
             capturing = edge_index.is_cuda and torch.cuda.is_current_stream_capturing()
-            trusted = capturing or (compared and edge_index.is_cuda)
+            known = compared and graph.counts_writes
+            trusted = capturing or (known and edge_index.is_cuda)
             if trusted and graph.seems_equal(edge_index, num_nodes):
                 return graph
             if not capturing and graph.equals(edge_index, num_nodes):
@@ -125,7 +156,7 @@ class GraphCache:
         return graph
 
     def _clear_if_current(self, dead: "weakref.ref[Tensor]") -> None:
-        if self._owner is dead:
+        if self._owner is dead and not self._held:
             self.clear()
 
 

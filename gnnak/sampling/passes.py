@@ -10,7 +10,6 @@ from torch import Tensor
 
 from gnnak.sampling.graph_cache import CachedGraph, GraphCache
 from gnnak.sampling.replay import backward_task
-from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class ThreadState(threading.local):
@@ -23,8 +22,7 @@ class ThreadState(threading.local):
         layers: The ids of the layers that were called in this forward pass.
         task: The backward pass that this forward pass runs in; usually None.
         compared: Whether edges were compared with the cache in this forward pass.
-        replayed: The random subgraphs of the layer that was recomputed last. This
-            reference makes them available to the other layers of their forward pass.
+        is_over: Whether this forward pass was a call of the model that has ended.
     """
 
     def __init__(self) -> None:
@@ -38,8 +36,19 @@ class ThreadState(threading.local):
         self.task = backward_task()
         self.compared = False
         self.layers: set[int] = set()
+        self.is_over = False
         self.cache.discard_sample()
-        self.replayed: RootedSubgraphs | None = None
+
+    def enter_model(self) -> None:
+        """Begin a call of the model: its layers share one cached graph."""
+        self.in_model = True
+        self.cache.hold()
+
+    def leave_model(self) -> None:
+        """End a call of the model."""
+        self.in_model = False
+        self.is_over = True
+        self.cache.release()
 
     def graph(self, edge_index: Tensor, num_nodes: int) -> CachedGraph:
         """Return the cached graph with these edges; see `GraphCache.get`."""

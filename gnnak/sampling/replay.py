@@ -1,10 +1,11 @@
 """Repeat random samples when activation checkpointing recomputes a layer.
 
 Activation checkpointing (`torch.utils.checkpoint`) runs a layer a second time in the
-backward pass. Before that, PyTorch restores the state of the random number generators
-that the layer began with. The layers of a forward pass share one random sample, so this
-state does not suffice to sample again: only the first layer sampled. `Replay` therefore
-remembers, for the state that each layer began with, which sample the layer used.
+backward pass. Before that, PyTorch restores the random state that the layer began with.
+The layers of a forward pass share one random sample, so this state does not suffice to
+sample again: only the first layer sampled. Each call of a layer therefore draws a
+random number, its *ticket*. The recomputed call draws the same ticket, and `Replay`
+remembers which sample belongs to a ticket.
 """
 
 import hashlib
@@ -12,32 +13,28 @@ import threading
 import weakref
 
 import torch
-from torch import Tensor
 
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 MAX_CALLS = 2000
-"""A `Replay` remembers the samples of this number of layer calls, the latest ones. An
-entry takes about 10 KB on a CPU, and less on a GPU."""
+"""A `Replay` remembers the samples of this number of layer calls, the latest ones."""
 
-Key = tuple[bytes, torch.Size, int]
-"""State of the random number generator, shape of `edge_index`, number of nodes."""
+Key = tuple[int, int]
+"""The ticket of a layer call, and the fingerprint of its graph."""
+
+_LOCK = threading.Lock()
 
 
 class Sample:
-    """Random subgraphs, and the states of the random number generator around them.
+    """Random subgraphs, and the seed to sample them again.
 
     Args:
-        before: State of the generator of the graph's device before sampling.
-        after: State of the same generator after sampling.
+        seed: Seed of the generator that sampled the subgraphs.
         subgraphs: The random subgraphs. Only a weak reference is stored.
     """
 
-    def __init__(
-        self, before: Tensor, after: Tensor, subgraphs: RootedSubgraphs
-    ) -> None:
-        self.before = before
-        self.after = after
+    def __init__(self, seed: int, subgraphs: RootedSubgraphs) -> None:
+        self.seed = seed
         self.subgraphs = weakref.ref(subgraphs)
 
 
@@ -48,19 +45,23 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._samples: dict[Key, Sample] = {}
+        self._samples: dict[Key, Sample | None] = {}
         self._lock = threading.Lock()
 
     def remember(self, key: Key, sample: Sample) -> None:
         """Store the sample of a layer call.
 
+        If two calls have the same key and different samples, neither sample is found:
+        this happens only if a user sets the random state back within a forward pass.
+
         Args:
-            key: The `key_of` the layer call.
+            key: The ticket of the layer call, and the fingerprint of its graph.
             sample: The sample that the layer used.
         """
         with self._lock:
-            self._samples.pop(key, None)
-            self._samples[key] = sample
+            known = self._samples.pop(key, sample)
+            same = known is not None and known.seed == sample.seed
+            self._samples[key] = sample if same else None
             if len(self._samples) > MAX_CALLS:
                 del self._samples[next(iter(self._samples))]
 
@@ -69,31 +70,19 @@ class Replay:
         return self._samples.get(key)
 
 
-def key_of(state: Tensor, edge_index: Tensor, num_nodes: int) -> Key:
-    """Return the key of a layer call.
+def draw_ticket(device: torch.device) -> int:
+    """Draw a random number from PyTorch's default generator of a device.
 
-    Args:
-        state: State of the random number generator when the layer was called.
-        edge_index: The graph's edges, [2, e].
-        num_nodes: Number of nodes, n.
+    On a GPU, the number is computed from the state of the generator, because reading a
+    number that was drawn on a GPU would synchronise.
     """
+    if device.type != "cuda":
+        return int(torch.randint(2**63 - 1, (), device="cpu"))
+    with _LOCK:
+        state = torch.cuda.get_rng_state(device)
+        torch.rand((), device=device)  # Changes the state for the next ticket.
     digest = hashlib.sha256(state.numpy().tobytes()).digest()
-    return digest, edge_index.shape, num_nodes
-
-
-def random_state(device: torch.device) -> Tensor:
-    """Return the state of PyTorch's default random number generator of a device."""
-    if device.type == "cuda":
-        return torch.cuda.get_rng_state(device)
-    return torch.get_rng_state()
-
-
-def set_random_state(device: torch.device, state: Tensor) -> None:
-    """Set the state of PyTorch's default random number generator of a device."""
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def backward_task() -> int | None:

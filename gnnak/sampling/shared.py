@@ -16,9 +16,7 @@ from gnnak.sampling.replay import (
     MAX_CALLS,
     Replay,
     Sample,
-    key_of,
-    random_state,
-    set_random_state,
+    draw_ticket,
 )
 from gnnak.subgraphs.attached import attached_to, same_extractor
 from gnnak.subgraphs.extractors import Extractor, extract
@@ -33,8 +31,8 @@ class SharedSubgraphs:
     as `get` is called with equal edges. Subgraphs that are random in training are
     sampled once per forward pass. A forward pass is a call of the model, between
     `begin_pass` and `end_pass`. If layers are called outside of the model's call, a new
-    forward pass begins when a layer is called for the second time. Each thread has its
-    own forward passes and its own cache.
+    forward pass begins after a call of the model, and when a layer is called for the
+    second time. Each thread has its own forward passes and its own cache.
 
     Subgraphs that the caller hands to the model as `subgraphs`, or that a `GraphLoader`
     with the same extractor has attached to `edge_index`, are used instead of extracting
@@ -96,19 +94,19 @@ class SharedSubgraphs:
     def begin_pass(self, *_: object) -> None:
         """Begin a forward pass: discard the random sample of the previous pass."""
         self._of_thread.start_pass()
-        self._of_thread.in_model = True
+        self._of_thread.enter_model()
 
     @torch.compiler.disable
     def end_pass(self, *_: object) -> None:
         """End a forward pass."""
-        self._of_thread.in_model = False
+        self._of_thread.leave_model()
         self._of_thread.given = None
 
     def enter(self, layer: object) -> bool:
         """Tell that a layer is called; return whether it is the first of its pass.
 
-        Outside of a call of the model, a layer that was already called in this forward
-        pass begins a new one.
+        Outside of a call of the model, a layer begins a new forward pass if the last
+        pass was a call of the model, or if the layer was already called in this pass.
 
         Args:
             layer: The layer.
@@ -116,7 +114,7 @@ class SharedSubgraphs:
         state = self._of_thread
         if state.is_recomputing:
             return False
-        if id(layer) in state.layers and not state.in_model:
+        if not state.in_model and (state.is_over or id(layer) in state.layers):
             state.start_pass()
         first = not state.layers
         state.layers.add(id(layer))
@@ -226,31 +224,32 @@ class SharedSubgraphs:
     ) -> RootedSubgraphs:
         """Return the random subgraphs of this forward pass; sample if there are none.
 
-        If the default generator is used, remember the sample for a recomputation.
+        A layer of a model samples with a seed of its own, which is remembered for a
+        recomputation. Others, which do not call `enter`, sample with `generator`.
         """
-        before = random_state(edge_index.device)
+        if generator is not None or not self._of_thread.layers:
+            if graph.sampled is None:
+                graph.sampled = self._sample(graph, edge_index, generator)
+            return graph.sampled
+        ticket = draw_ticket(edge_index.device)
         if graph.sampled is None or graph.sample is None:
-            graph.sampled = self._sample(graph, edge_index, generator)
-            after = random_state(edge_index.device)
-            graph.sample = Sample(before, after, graph.sampled)
-        if generator is None:
-            key = key_of(before, edge_index, graph.num_nodes)
-            self._replay.remember(key, graph.sample)
+            graph.sampled = self._sample_of_seed(graph, edge_index, ticket)
+            graph.sample = Sample(ticket, graph.sampled)
+        self._replay.remember((ticket, graph.fingerprint), graph.sample)
         return graph.sampled
 
     def _replayed(self, graph: CachedGraph, edge_index: Tensor) -> RootedSubgraphs:
         """Return the random subgraphs that a layer used, for its recomputation.
 
-        PyTorch has restored the random state that the layer began with. If the layer
-        was the one that sampled, leave the random state as it was after sampling.
+        PyTorch has restored the random state that the layer began with, so the layer
+        draws the same ticket again.
 
         Raises:
             SubgraphError: If PyTorch has not restored the random state, or if too many
                 layers were called since (see `MAX_CALLS`).
         """
-        state, device = self._of_thread, edge_index.device
-        now = random_state(device)
-        sample = self._replay.find(key_of(now, edge_index, graph.num_nodes))
+        ticket = draw_ticket(edge_index.device)
+        sample = self._replay.find((ticket, graph.fingerprint))
         if sample is None:
             raise SubgraphError(
                 "a layer is recomputed in the backward pass, but the random sample of "
@@ -260,16 +259,17 @@ class SharedSubgraphs:
             )
         subgraphs = sample.subgraphs()
         if subgraphs is None:
-            set_random_state(device, sample.before)
-            try:
-                subgraphs = self._sample(graph, edge_index, None)
-            finally:
-                set_random_state(device, now)
+            subgraphs = self._sample_of_seed(graph, edge_index, sample.seed)
             sample.subgraphs = weakref.ref(subgraphs)
-            state.replayed = subgraphs
-        if torch.equal(now, sample.before):
-            set_random_state(device, sample.after)
+            graph.replayed = subgraphs
         return subgraphs
+
+    def _sample_of_seed(
+        self, graph: CachedGraph, edge_index: Tensor, seed: int
+    ) -> RootedSubgraphs:
+        """Return the sample of a seed, which is always the same."""
+        generator = torch.Generator(edge_index.device).manual_seed(seed)
+        return self._sample(graph, edge_index, generator)
 
     def _sample(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None

@@ -6,13 +6,13 @@ from torch_geometric import nn as pyg
 
 from gnnak import uplift
 from tests.gpu import needs_gpu
-from tests.nn.test_whole_model_state import (
-    NODES,
+from tests.nn.test_replayed_samples import (
+    NETS,
     SAMPLERS,
     Checkpointed,
     gradients_of_two_passes,
-    ring,
 )
+from tests.nn.test_whole_model_state import NODES, ring
 
 
 @needs_gpu
@@ -30,10 +30,11 @@ def test_uplift_notices_a_static_buffer_that_is_overwritten(inference):
 
 
 @needs_gpu
+@pytest.mark.parametrize("layers", NETS.values(), ids=NETS)
 @pytest.mark.parametrize("options", SAMPLERS.values(), ids=SAMPLERS)
-def test_checkpointed_layers_replay_the_samples_of_two_passes_on_a_gpu(options):
-    plain = uplift(Checkpointed(), **options).double().cuda()
-    net = uplift(Checkpointed(reentrant=False), **options).double().cuda()
+def test_checkpointed_layers_replay_the_samples_of_two_passes_on_a_gpu(options, layers):
+    plain = uplift(Checkpointed(**layers), **options).double().cuda()
+    net = uplift(Checkpointed(reentrant=False, **layers), **options).double().cuda()
     net.load_state_dict(plain.state_dict())
     given = torch.rand(NODES, 4).double().cuda(), ring().cuda()
     wanted = gradients_of_two_passes(plain, [given, given])

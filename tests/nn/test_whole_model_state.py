@@ -1,17 +1,17 @@
 """An uplifted model never answers for another graph, sample or thread."""
 
 import copy
+import gc
 import threading
+import weakref
 
 import pytest
 import torch
 from hypothesis import given, settings
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 from torch_geometric import nn as pyg
 
 from gnnak import RandomWalks, SubgraphDrop, uplift
-from gnnak.errors import SubgraphError
 from gnnak.nn import UpliftedConv
 from tests.strategies import graphs
 
@@ -182,6 +182,59 @@ def test_uplift_samples_again_for_every_call_of_a_part(name):
     assert len({str(nodes) for nodes in got[2:]}) > 2
 
 
+def test_a_part_that_is_called_after_the_model_gets_its_own_sample():
+    class First(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4)
+
+        def forward(self, x, edge_index):
+            return self.a(x, edge_index)
+
+    net = uplift(First(), RandomWalks(2, 1))
+    got, x, edge_index = sampled_roots(net), torch.rand(NODES, 4), ring()
+    for _ in range(6):
+        net(x, edge_index)
+        net.b(x, edge_index)
+    assert any(got[i] != got[i + 1] for i in range(0, 12, 2))
+
+
+def copying_net() -> nn.Module:
+    """An uplifted model that copies `edge_index` for each of its two layers."""
+
+    class Copying(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = pyg.GCNConv(4, 4), pyg.GCNConv(4, 4)
+
+        def forward(self, x, edge_index):
+            return self.b(self.a(x, edge_index.clone()), edge_index.clone())
+
+    return uplift(Copying(), RandomWalks(2, 1))
+
+
+def test_layers_share_a_sample_if_each_layer_gets_a_copy_of_edge_index():
+    net = copying_net()
+    got, x, edge_index = sampled_roots(net), torch.rand(NODES, 4), ring()
+    for _ in range(6):
+        net(x, edge_index)
+    assert all(got[i] == got[i + 1] for i in range(0, 12, 2))
+    assert len({str(nodes) for nodes in got}) > 1
+
+
+def test_a_model_releases_the_graph_of_freed_copies_after_its_call():
+    net, seen = copying_net(), []
+    for part in (net.a, net.b):
+        part.layer.register_forward_pre_hook(
+            lambda _, arguments: seen.append(weakref.ref(arguments[1]))
+        )
+    with torch.no_grad():
+        net(torch.rand(NODES, 4), ring())
+    gc.collect()
+    assert len(seen) == 2
+    assert all(reference() is None for reference in seen)
+
+
 def test_uplift_samples_once_for_two_uses_of_a_conv_in_one_pass():
     class Tied(nn.Module):
         def __init__(self):
@@ -207,104 +260,6 @@ def test_uplift_samples_again_after_a_pass_that_failed():
     for _ in range(6):
         net.forward(x, edge_index)
     assert len({str(nodes) for nodes in got}) > 1
-
-
-class Checkpointed(nn.Module):
-    """Three convs with dropout; each layer is recomputed in the backward pass."""
-
-    def __init__(self, reentrant: bool | None = None, **options):
-        super().__init__()
-        self.convs = nn.ModuleList([pyg.GATConv(4, 4, dropout=0.3) for _ in range(3)])
-        self.reentrant, self.options = reentrant, options
-
-    def block(self, conv, x, edge_index):
-        return nn.functional.dropout(conv(x, edge_index), 0.2, self.training).tanh()
-
-    def forward(self, x, edge_index):
-        for conv in self.convs:
-            if self.reentrant is None:
-                x = self.block(conv, x, edge_index)
-            else:
-                options = {"use_reentrant": self.reentrant, **self.options}
-                x = checkpoint(self.block, conv, x, edge_index, **options)
-        return x
-
-
-def gradients_of_two_passes(net, inputs) -> torch.Tensor:
-    torch.manual_seed(7)
-    loss = sum((i + 1) * net(*given).sin().sum() for i, given in enumerate(inputs))
-    loss.backward()
-    return torch.cat([p.grad.flatten() for p in net.parameters()])
-
-
-SAMPLERS = {
-    "drop": {"num_hops": 1, "drop": SubgraphDrop("random", 1)},
-    "farthest": {"num_hops": 1, "drop": SubgraphDrop("farthest", 1)},
-    "walks": {"num_hops": RandomWalks(2, 1)},
-    "both": {"num_hops": RandomWalks(4, 2), "drop": SubgraphDrop("random", 1)},
-}
-
-
-@pytest.mark.parametrize("same_graph", [True, False])
-@pytest.mark.parametrize("reentrant", [True, False])
-@pytest.mark.parametrize("options", SAMPLERS.values(), ids=SAMPLERS)
-def test_checkpointed_layers_replay_the_samples_of_two_passes(
-    options, reentrant, same_graph
-):
-    plain = uplift(Checkpointed(), **options).double()
-    net = uplift(Checkpointed(reentrant), **options).double()
-    net.load_state_dict(plain.state_dict())
-    x = torch.rand(NODES, 4).double().requires_grad_()
-    graphs = [ring(1), ring(1)] if same_graph else [ring(1), ring(5)]
-    inputs = [(x, graphs[0]), (x, graphs[0] if same_graph else graphs[1])]
-    wanted = gradients_of_two_passes(plain, inputs)
-    after = torch.get_rng_state()
-    got = gradients_of_two_passes(net, inputs)
-    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
-    assert torch.equal(torch.get_rng_state(), after)
-
-
-@pytest.mark.parametrize("options", SAMPLERS.values(), ids=SAMPLERS)
-def test_a_checkpointed_model_replays_the_samples_of_two_passes(options):
-    plain = uplift(Checkpointed(), **options).double()
-    x = torch.rand(NODES, 4).double()
-    wanted = gradients_of_two_passes(plain, [(x, ring()), (x, ring())])
-    plain.zero_grad()
-
-    class Whole(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = plain
-
-        def forward(self, *given):
-            return checkpoint(self.net, *given, use_reentrant=False)
-
-    got = gradients_of_two_passes(Whole(), [(x, ring()), (x, ring())])
-    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
-
-
-def test_checkpointed_layers_replay_samples_in_another_thread():
-    """On a GPU, the backward pass runs in a thread of its own."""
-    options = SAMPLERS["both"]
-    plain = uplift(Checkpointed(), **options).double()
-    net = uplift(Checkpointed(reentrant=False), **options).double()
-    net.load_state_dict(plain.state_dict())
-    given = torch.rand(NODES, 4).double(), ring()
-    wanted = gradients_of_two_passes(plain, [given, given])
-    torch.manual_seed(7)
-    loss = net(*given).sin().sum() + 2 * net(*given).sin().sum()
-    backward = threading.Thread(target=loss.backward)
-    backward.start()
-    backward.join()
-    got = torch.cat([p.grad.flatten() for p in net.parameters()])
-    torch.testing.assert_close(got, wanted, rtol=1e-12, atol=1e-12)
-
-
-def test_a_sample_that_cannot_be_replayed_is_an_error():
-    net = uplift(Checkpointed(False, preserve_rng_state=False), **SAMPLERS["walks"])
-    loss = net(torch.rand(NODES, 4), ring()).sum()
-    with pytest.raises(SubgraphError, match="with preserve_rng_state=True"):
-        loss.backward()
 
 
 def test_copies_for_data_parallel_run_in_threads_like_the_model():
