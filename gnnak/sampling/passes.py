@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gnnak.sampling.graph_cache import CachedGraph, GraphCache
 from gnnak.sampling.replay import backward_task
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class ThreadState(threading.local):

@@ -51,6 +51,7 @@ class CapturedStep:
     Attributes:
         gave_up: Whether a capture has failed; after that, nothing is captured or
             replayed any more.
+        reason: Why the capture failed; None if none has failed.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class CapturedStep:
     ) -> None:
         self.step, self.recorder, self.release = step, recorder, release
         self.gave_up = False
+        self.reason: str | None = None
         self._largest: _StaticBuffers | None = None
         self._buffers: dict[Shape, _StaticBuffers] = {}
         self._released: set[Shape] = set()
@@ -148,9 +150,9 @@ class CapturedStep:
         """Free all CUDA graphs and buffers, log `error`, and never capture again."""
         self.gave_up = True
         self._release_all()
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        self.reason = (str(error).splitlines() or [type(error).__name__])[0]
         message = "steps are not captured, which is slower: %s"
-        logging.getLogger("gnnak").warning(message, reason)
+        logging.getLogger("gnnak").warning(message, self.reason)
 
 
 class _StaticBuffers:

@@ -81,6 +81,9 @@ class TrainingStep:
             precision.
         capture: Whether steps on a GPU are captured as CUDA graphs.
 
+    Attributes:
+        reason: Why steps are not captured; None if they are or may be.
+
     >>> from torch_geometric.nn import GIN
     >>> model = GIN(4, 8, num_layers=2)
     >>> optimizer = torch.optim.Adam(model.parameters())
@@ -106,6 +109,7 @@ class TrainingStep:
         self.reason: str | None = None
         self._weights = list(model.parameters())
         self._state: tuple = ()
+        self._told: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
 
     @property
@@ -161,12 +165,15 @@ class TrainingStep:
             return self.call(self.model, batch)
         form = padded_form(batch)
         if isinstance(form, str):
+            if not self._captured and self.device.type == "cuda":
+                self._tell(form)
             return self.call(self.model, batch)
         key = (form.build, *sorted(form.item.extra))
         if key not in self._captured and not self._prepare(batch, form, key):
             return self.call(self.model, batch)
         captured = self._captured[key]
         if getattr(captured, "gave_up", False):
+            self.reason = captured.reason  # type: ignore[attr-defined]
             return self.call(self.model, batch)
         return real_rows_of(captured(form.item), form.item)
 
@@ -200,13 +207,19 @@ class TrainingStep:
         else:
             self.reason = find_difference(self.model, plain, padded)
         if self.reason is not None:
-            message = "steps are not captured, which is slower: %s"
-            logging.getLogger("gnnak").warning(message, self.reason)
+            self._tell(self.reason)
             return False
         weights = [weight for weight in self._weights if weight.requires_grad]
         captured = make_captured_model(forward, weights, self.device)
         self._captured[key] = captured
         return True
+
+    def _tell(self, reason: str) -> None:
+        """Log why steps are not captured; each reason once."""
+        if reason not in self._told:
+            self._told.add(reason)
+            message = "steps are not captured, which is slower: %s"
+            logging.getLogger("gnnak").warning(message, reason)
 
     def _notice_changes(self) -> None:
         """Capture anew if weights were replaced or frozen, or modes changed."""

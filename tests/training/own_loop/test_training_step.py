@@ -258,6 +258,7 @@ def test_training_step_gives_up_when_a_capture_fails(monkeypatch, caplog):
     assert "net.py, line 7" in caplog.text
     (captured,) = step._captured.values()
     assert captured.gave_up
+    assert "net.py, line 7" in step.reason
 
 
 def test_training_step_is_not_captured_on_a_cpu():
