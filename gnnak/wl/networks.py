@@ -22,7 +22,7 @@ from gnnak.wl.compare import partition
 from gnnak.wl.embedding import pairs_different, push_apart
 from gnnak.wl.families.registry import Groups, family, pairs_apart
 from gnnak.wl.lab import LabResult
-from gnnak.wl.options import read_options
+from gnnak.wl.options import known_options, read_options
 
 _CENTROID: dict[str, object] = {"centroid": True}
 _PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
@@ -70,7 +70,7 @@ def bound_of(name: str, num_hops: int = 1) -> Bound:
     """
     check_choice("network", name, BOUNDS)
     test, options = BOUNDS[name]
-    if test.startswith("subgraph"):
+    if "num_hops" in known_options(test):
         options = {**options, "num_hops": num_hops}
     read_options(test, **options)
     return Bound(test, options)

@@ -17,7 +17,7 @@ from gnnak.training.records.results import (
     environment,
     six_digits,
 )
-from gnnak.wl.brec import BREC_CONTENDERS, BrecCount, run_brec
+from gnnak.wl.brec import BREC_CONTENDERS, COSTLY, BrecCount, run_brec
 from gnnak.wl.lab import Contender
 from gnnak.wl.options import check_test
 
@@ -28,15 +28,16 @@ def choose_contenders(
     """Return the Weisfeiler-Leman (WL) tests, with options, that the command runs.
 
     Args:
-        tests: Names of tests from the command line; empty = all tests.
+        tests: Names of tests from the command line; empty = all tests except `COSTLY`.
         options: Options of tests from the command line. If there are none, each test
             runs with the options of all its entries in `BREC_CONTENDERS`.
     """
     for test in tests:
         check_test(test)
+    tests = tests or [test for test in WL_TESTS if test not in COSTLY]
     if not options:
-        return [c for c in BREC_CONTENDERS if not tests or c.test in tests]
-    by_test = options_by_test(tests or WL_TESTS, options)
+        return [c for c in BREC_CONTENDERS if c.test in tests]
+    by_test = options_by_test(tests, options)
     return [Contender(test, chosen) for test, chosen in by_test.items()]
 
 
