@@ -18,7 +18,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from gnnak.backend import use_backend
 from gnnak.cli.prediction_files import check_output, open_writer
 from gnnak.graphs.readers.files import write_bytes
-from gnnak.training.predictions import Predictions, predict_parts
+from gnnak.training.predicting import predict_parts
+from gnnak.training.predictions import Predictions
 from gnnak.training.processes.machine import Machine
 from gnnak.training.trained import TrainedModel, load
 

@@ -24,7 +24,8 @@ from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.readers.rows import GraphRows
 from gnnak.nn.features import Categorical
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.predictions import Predictions, predict
+from gnnak.training.predicting import predict
+from gnnak.training.predictions import Predictions
 from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
 from gnnak.training.scaling import Scaler
 
