@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from gnnak.nn import GNNAK, PAPER, PUBLISHED, LayerOptions, uplift
     from gnnak.sampling import SubgraphDrop
     from gnnak.subgraphs import EgoNets, RandomWalks, RootedSubgraphs
+    from gnnak.training.estimator import GNNAKClassifier, GNNAKRegressor
     from gnnak.training.own import train
     from gnnak.training.trained import load
 
@@ -27,6 +28,8 @@ __all__ = [
     "PAPER",
     "PUBLISHED",
     "EgoNets",
+    "GNNAKClassifier",
+    "GNNAKRegressor",
     "GnnakError",
     "LayerOptions",
     "RandomWalks",
@@ -56,6 +59,7 @@ _HOMES = {
     "gnnak.nn": ("GNNAK", "PAPER", "PUBLISHED", "LayerOptions", "uplift"),
     "gnnak.sampling": ("SubgraphDrop",),
     "gnnak.subgraphs": ("EgoNets", "RandomWalks", "RootedSubgraphs"),
+    "gnnak.training.estimator": ("GNNAKClassifier", "GNNAKRegressor"),
     "gnnak.training.own": ("train",),
     "gnnak.training.trained": ("load",),
 }
