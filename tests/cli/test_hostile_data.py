@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch_geometric.data import Data
 
@@ -88,7 +89,7 @@ def test_predict_for_hostile_data_never_fails_for_single_rows(checkpoint, place)
         assert np.isnan(found.values[0, 0]), name
 
 
-def test_a_large_table_is_read_in_parts(checkpoint, place, monkeypatch):
+def test_a_large_table_is_read_in_parts(checkpoint, place):
     (place / "new.csv").write_text("smiles\n" + "C\n" * 4500)
     found = gnnak.load(checkpoint).predict(place / "new.csv")
     assert found.values.shape == (4500, 1)
