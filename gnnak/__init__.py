@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RootedSubgraphs,
         WholeGraphs,
     )
+    from gnnak.training.estimator import GNNAKClassifier, GNNAKRegressor
     from gnnak.training.own import train
     from gnnak.training.own_loop.training_step import TrainingStep
     from gnnak.training.trained import load
@@ -36,6 +37,8 @@ __all__ = [
     "PUBLISHED",
     "Budget",
     "EgoNets",
+    "GNNAKClassifier",
+    "GNNAKRegressor",
     "GnnakError",
     "GraphLoader",
     "LayerOptions",
@@ -77,6 +80,7 @@ _HOMES = {
         "WholeGraphs",
     ),
     "gnnak.training.own_loop.training_step": ("TrainingStep",),
+    "gnnak.training.estimator": ("GNNAKClassifier", "GNNAKRegressor"),
     "gnnak.training.own": ("train",),
     "gnnak.training.trained": ("load",),
 }

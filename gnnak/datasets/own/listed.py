@@ -50,7 +50,9 @@ def graphs_in_list(
         )
 
         def convert(graphs: Sequence[Any]) -> GraphStore:
-            return from_networkx(graphs, nodes or None, edges or None)
+            # Without categories, strings are bad rows: the numbers of strings would
+            # differ between the graphs of training and those of a prediction.
+            return from_networkx(graphs, nodes or None, edges or None, categories={})
     else:
         node_targets = _has_node_targets(list(good.values()))
 

@@ -42,7 +42,7 @@ def from_networkx(
         node_target: Names of the node attributes that become `y`, one row per node.
         categories: For attributes that are strings, all strings in order; a string
             becomes its position. None = all strings of these graphs, alphabetically
-            (see `find_categories`).
+            (see `find_categories`); {} = strings are an error.
 
     Raises:
         GraphError: If an item is not a graph, or an attribute is missing, not a

@@ -1,0 +1,190 @@
+"""Estimators with the methods of scikit-learn: `GNNAKRegressor`, `GNNAKClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from gnnak.errors import GraphError, MissingPackageError, OptionError
+from gnnak.training.own import train
+from gnnak.training.trained import TrainedModel
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise MissingPackageError(
+        "GNNAKRegressor and GNNAKClassifier need scikit-learn; install it with "
+        "pip install 'gnnak[sklearn]'."
+    ) from error
+
+VALIDATION_SHARE = 0.1
+"""Share of the training graphs that choose the best epoch."""
+
+
+class _GNNAKEstimator(BaseEstimator):
+    """What `GNNAKRegressor` and `GNNAKClassifier` have in common.
+
+    Args:
+        model: Name of the model, such as `gin-ak+`.
+        num_layers: Number of layers.
+        channels: Width of the node states.
+        epochs: Largest number of passes over the training graphs.
+        batch_size: Graphs per training step.
+        learning_rate: Learning rate of Adam.
+        seed: Seed of the weights, the batches and the validation graphs.
+        settings: Any other options by name, such as `{"train.clip": 1.0}`.
+
+    Attributes:
+        model_: The trained model.
+        record_: Options, scores and times of the run.
+    """
+
+    _task = ""
+
+    def __init__(
+        self,
+        model: str = "gin-ak+",
+        *,
+        num_layers: int = 3,
+        channels: int = 64,
+        epochs: int = 60,
+        batch_size: int = 32,
+        learning_rate: float = 0.001,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.num_layers = num_layers
+        self.channels = channels
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.seed = seed
+        self.settings = settings
+
+    def _train(self, graphs: Sequence[Any], y: np.ndarray) -> None:
+        """Train the model; a part of the graphs chooses the best epoch."""
+        graphs = _as_list(graphs)
+        if len(graphs) != len(y):
+            raise GraphError(
+                f"there are {len(graphs)} graphs and {len(y)} targets; give one target "
+                "for every graph."
+            )
+        if len(graphs) < 3:
+            raise GraphError(f"there are {len(graphs)} graphs; give at least 3 to fit.")
+        # A run needs test graphs, too: those that choose the best epoch, once more.
+        part = _parts(len(graphs), self.seed)
+        again = np.flatnonzero(part == 1)
+        self.model_, self.record_ = train(
+            graphs + [graphs[index] for index in again],
+            np.concatenate([y, y[again]]),
+            model=self.model,
+            task=self._task,
+            split=[*part.tolist(), *[2] * len(again)],
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            channels=self.channels,
+            num_layers=self.num_layers,
+            seed=self.seed,
+            settings=self.settings,
+            progress=False,
+        )
+
+    def _values(self, graphs: Sequence[Any]) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Return the model's predictions, one row per graph, and their columns."""
+        check_is_fitted(self, "model_")
+        model: TrainedModel = self.model_
+        found = model.predict(_as_list(graphs))
+        if found.bad:
+            raise GraphError(f"row {found.bad[0].number}: {found.bad[0].reason}")
+        return found.values, found.columns
+
+
+class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
+    """A network that predicts one or several numbers per graph.
+
+    It has the methods of scikit-learn's regressors, so it works in `cross_val_score`
+    and `GridSearchCV`. Graphs are a list of SMILES strings, PyG `Data` or networkx
+    graphs. `score` is the coefficient of determination, R².
+
+    >>> GNNAKRegressor(epochs=20).get_params()["epochs"]
+    20
+    """
+
+    _task = "regression"
+
+    def fit(self, graphs: Sequence[Any], y: Any) -> Self:
+        """Train on graphs and their targets.
+
+        Args:
+            graphs: The graphs.
+            y: Targets, [g] or [g, t]; NaN = unknown.
+        """
+        targets = np.asarray(y, dtype=np.float64)
+        self._flat = targets.ndim == 1
+        self._train(graphs, targets)
+        return self
+
+    def predict(self, graphs: Sequence[Any]) -> np.ndarray:
+        """Return predictions in the units of the targets, [g] or [g, t]."""
+        values, _ = self._values(graphs)
+        return values[:, 0] if self._flat else values
+
+
+class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
+    """A network that predicts the class of a graph.
+
+    It has the methods of scikit-learn's classifiers, so it works in `cross_val_score`
+    and `GridSearchCV`. Graphs are a list of SMILES strings, PyG `Data` or networkx
+    graphs; classes are numbers or strings. `score` is the accuracy.
+
+    Attributes:
+        classes_: The classes, sorted.
+    """
+
+    _task = "classification"
+
+    def fit(self, graphs: Sequence[Any], y: Any) -> Self:
+        """Train on graphs and their classes.
+
+        Args:
+            graphs: The graphs.
+            y: The class of each graph, [g].
+        """
+        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise OptionError(
+                f"y has the classes {self.classes_.tolist()}; give at least two."
+            )
+        self._train(graphs, codes)
+        return self
+
+    def predict_proba(self, graphs: Sequence[Any]) -> np.ndarray:
+        """Return the probability of each class, in the order of `classes_`, [g, k]."""
+        values, columns = self._values(graphs)
+        # The columns are named by the numbers of the classes, in alphabetical order.
+        return values[:, np.argsort([int(name) for name in columns])]
+
+    def predict(self, graphs: Sequence[Any]) -> np.ndarray:
+        """Return the most probable class of each graph, [g]."""
+        return self.classes_[self.predict_proba(graphs).argmax(axis=1)]
+
+
+def _as_list(graphs: Sequence[Any]) -> list[Any]:
+    """Return the graphs as a list; strings of an array become Python strings."""
+    if isinstance(graphs, str):
+        raise OptionError("graphs is one string; give a list of graphs or SMILES.")
+    listed = list(graphs)
+    return [str(one) if isinstance(one, np.str_) else one for one in listed]
+
+
+def _parts(count: int, seed: int) -> np.ndarray:
+    """Return the part of each graph: 0 = training, 1 = choice of the best epoch."""
+    held = max(1, round(VALIDATION_SHARE * count))
+    part = np.zeros(count, dtype=np.int64)
+    part[np.random.default_rng(seed).permutation(count)[:held]] = 1
+    return part

@@ -1,0 +1,105 @@
+"""`GNNAKRegressor` and `GNNAKClassifier` behave like estimators of scikit-learn."""
+
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from torch_geometric.data import Data
+from torch_geometric.utils import from_networkx
+
+import gnnak
+from gnnak.errors import GraphError, OptionError
+
+DOCS = Path(__file__).parents[2] / "docs" / "own-data.md"
+SMALL = {"epochs": 2, "num_layers": 1, "channels": 8}
+
+
+def graphs(count: int = 24) -> list[Data]:
+    """Cycles and stars in turn, of growing size; all nodes have the same feature."""
+    made = []
+    for number in range(count):
+        size = 4 + number // 4
+        graph = nx.star_graph(size) if number % 2 else nx.cycle_graph(size)
+        data = from_networkx(graph)
+        made.append(
+            Data(torch.zeros(data.num_nodes, 1, dtype=torch.long), data.edge_index)
+        )
+    return made
+
+
+GRAPHS = graphs()
+SIZES = np.array([data.num_nodes for data in GRAPHS], dtype=float)
+SHAPES = np.array(["star" if number % 2 else "cycle" for number in range(24)])
+
+
+def test_estimators_have_parameters_that_are_cloned():
+    for estimator in (gnnak.GNNAKRegressor(**SMALL), gnnak.GNNAKClassifier(**SMALL)):
+        copied = clone(estimator).set_params(channels=16)
+        assert copied.get_params() == {**estimator.get_params(), "channels": 16}
+    assert is_regressor(gnnak.GNNAKRegressor())
+    assert is_classifier(gnnak.GNNAKClassifier())
+
+
+def test_regressor_fits_predicts_and_scores():
+    net = gnnak.GNNAKRegressor(**SMALL).fit(GRAPHS, SIZES)
+    found = net.predict(GRAPHS[:5])
+    assert found.shape == (5,)
+    np.testing.assert_allclose(found, net.predict(GRAPHS)[:5], rtol=1e-4)
+    assert net.score(GRAPHS, SIZES) <= 1
+    again = clone(net).fit(GRAPHS, SIZES)
+    np.testing.assert_array_equal(again.predict(GRAPHS), net.predict(GRAPHS))
+    two = gnnak.GNNAKRegressor(**SMALL).fit(GRAPHS, np.stack([SIZES, -SIZES], axis=1))
+    assert two.predict(GRAPHS[:3]).shape == (3, 2)
+
+
+@pytest.mark.heavy
+def test_classifier_learns_named_classes():
+    options = {**SMALL, "epochs": 20, "batch_size": 8, "learning_rate": 0.01}
+    net = gnnak.GNNAKClassifier(**options).fit(GRAPHS, SHAPES)
+    assert net.classes_.tolist() == ["cycle", "star"]
+    shares = net.predict_proba(GRAPHS)
+    np.testing.assert_allclose(shares.sum(axis=1), 1, rtol=1e-5)
+    assert (net.predict(GRAPHS) == net.classes_[shares.argmax(axis=1)]).all()
+    assert net.score(GRAPHS, SHAPES) > 0.9
+
+
+def test_classifier_orders_the_columns_of_many_classes():
+    """Names such as "10" come before "2" in the alphabet, but not in `classes_`."""
+    many = [*GRAPHS, *GRAPHS]
+    classes = np.arange(48) % 12
+    net = gnnak.GNNAKClassifier(**SMALL).fit(many, classes)
+    shares, columns = net._values(many[:3])
+    wanted = [shares[:, columns.index(str(number))] for number in range(12)]
+    np.testing.assert_array_equal(net.predict_proba(many[:3]), np.stack(wanted, axis=1))
+
+
+@pytest.mark.heavy
+def test_estimators_work_in_cross_validation_and_grid_search():
+    section = DOCS.read_text("utf-8").split("## With scikit-learn")[1]
+    block = section.split("```python\n")[1].split("```")[0].replace("cv=3", "cv=2")
+    names: dict = {}
+    exec(compile(block, DOCS.name, "exec"), names)
+    assert names["scores"].shape == (2,)
+    search = GridSearchCV(gnnak.GNNAKRegressor(**SMALL), {"channels": [4, 8]}, cv=2)
+    search.fit(GRAPHS, SIZES)
+    assert search.best_params_["channels"] in (4, 8)
+    assert search.predict(GRAPHS[:2]).shape == (2,)
+
+
+def test_wrong_inputs_are_answered_in_a_sentence():
+    net = gnnak.GNNAKRegressor(**SMALL)
+    with pytest.raises(NotFittedError):
+        net.predict(GRAPHS)
+    with pytest.raises(GraphError, match="24 graphs and 23 targets"):
+        net.fit(GRAPHS, SIZES[:23])
+    with pytest.raises(GraphError, match="give at least 3"):
+        net.fit(GRAPHS[:2], SIZES[:2])
+    with pytest.raises(OptionError, match="graphs is one string"):
+        net.fit("CCO", SIZES[:1])
+    with pytest.raises(OptionError, match=r"y has the classes \[1\]; give at least"):
+        gnnak.GNNAKClassifier().fit(GRAPHS, np.ones(24, dtype=int))
