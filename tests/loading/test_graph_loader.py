@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, InMemoryDataset
 from torch_geometric.loader import DataLoader
@@ -87,6 +87,7 @@ def test_graph_loader_equals_the_loader_of_pyg_on_all_corner_cases_together():
     assert_same_batches(graphs, len(graphs))
 
 
+@settings(deadline=None)
 @given(st.lists(any_graphs(6), min_size=1, max_size=5), st.integers(1, 3))
 def test_graph_loader_equals_the_loader_of_pyg_on_any_graphs(drawn, batch_size):
     graphs = [
