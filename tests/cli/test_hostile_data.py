@@ -68,7 +68,7 @@ def hostile_bytes(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_train_on_hostile_data_is_one_line(place, fails):
     contents = {name: text.encode() for name, text in TEXTS.items()}
     contents |= hostile_bytes(place)

@@ -81,7 +81,7 @@ def test_sweep_goes_over_the_folds_of_a_protocol(training):
     assert len(folds) > 1
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     over = ["--over", "model.name=gin,gin-ak+", "--set", "train.epochs=1"]

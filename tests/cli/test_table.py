@@ -115,7 +115,7 @@ def test_summary_counts_the_cells_that_agree(tmp_path):
     assert {c["table"]: c["within"] for c in counts}["encodings"] == 1
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
     arguments = ["simulation", "--run", "--jobs", "2", "--only", "gin / sr25"]
     arguments += ["--seeds", "1", "--accelerator", "cpu", "--set", "train.epochs=1"]

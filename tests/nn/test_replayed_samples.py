@@ -145,7 +145,7 @@ def test_a_replayed_sample_is_freed_with_its_graph_in_any_thread():
     net = uplift(Checkpointed(False, dropout=0.0), **SAMPLERS["walks"]).double()
     edge_index, seen = ring(), []
     loss = net(torch.rand(NODES, 4).double(), edge_index).sum()
-    net.convs[0].shared.forget()
+    net.convs[0].shared.subgraphs.forget()
     net.convs[0].layer.register_forward_pre_hook(
         lambda _, arguments: seen.append(weakref.ref(arguments[1]))
     )

@@ -42,7 +42,7 @@ def uplifted_names(net):
         ({"skip": [pyg.SAGEConv, "encoder.convs.0"]}, {"encoder.convs.1"}),
         ({"only": "encoder", "skip": "encoder.convs.0"}, {"encoder.convs.1"}),
     ],
-    ids=str,
+    ids=lambda value: repr(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_only_and_skip_choose_convs_by_name_and_type(choice, wanted):
     net = uplift(Mixed(), **choice)

@@ -57,7 +57,7 @@ def test_regressor_fits_predicts_and_scores():
     assert two.predict(GRAPHS[:3]).shape == (3, 2)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_classifier_learns_named_classes():
     options = {**SMALL, "epochs": 20, "batch_size": 8, "learning_rate": 0.01}
     net = gnnak.GNNAKClassifier(**options).fit(GRAPHS, SHAPES)
@@ -78,7 +78,7 @@ def test_classifier_orders_the_columns_of_many_classes():
     np.testing.assert_array_equal(net.predict_proba(many[:3]), np.stack(wanted, axis=1))
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_estimators_work_in_cross_validation_and_grid_search():
     section = DOCS.read_text("utf-8").split("## With scikit-learn")[1]
     block = section.split("```python\n")[1].split("```")[0].replace("cv=3", "cv=2")

@@ -14,7 +14,7 @@ numpy.save(sys.argv[2], gnnak.load(sys.argv[1]).predict(SMILES).values)
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_another_process_predicts_the_same_bits(molecule_folder, tmp_path):
     path, out = str(molecule_folder / "best.ckpt"), str(tmp_path / "values.npy")
     command = [sys.executable, "-c", "import torch; torch.set_num_threads(1)" + PROGRAM]

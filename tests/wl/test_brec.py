@@ -63,7 +63,7 @@ def test_run_brec_lists_pairs_that_are_too_large():
     assert row.note.startswith("2-fwl needs about")
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["3-wl", "2-fwl"])
 def test_tests_on_pairs_and_triples_distinguish_all_small_graphs(groups, test):
     assert counts(groups, Contender(test), EASY) == EASY
@@ -74,7 +74,7 @@ def test_1_wl_distinguishes_no_pair(groups):
     assert counts(groups, Contender("1-wl"), groups) == dict.fromkeys(groups, 0)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", FIRST_FOUR, ids=str)
 def test_ceilings_of_regular_graphs_are_the_known_ones(groups, variant):
     one_hop = 48 if variant == ("swl", "vs") else 49

@@ -136,7 +136,7 @@ def assert_hierarchy_on_connected_graphs(max_nodes, num_hops):
     assert_hierarchy(many, **more)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("num_hops", [None, 1, 2])
 def test_hierarchy_holds_on_all_connected_graphs_of_up_to_6_nodes(num_hops):
     assert_hierarchy_on_connected_graphs(6, num_hops)
@@ -148,7 +148,7 @@ def test_hierarchy_holds_on_all_connected_graphs_of_up_to_7_nodes(num_hops):
     assert_hierarchy_on_connected_graphs(7, num_hops)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_egonets_are_at_most_as_powerful_as_whole_graphs():
     many = [g for n in range(1, 6) for g in connected_graphs(n)]
     many += [graph for n in range(6, 12) for graph in cycle_and_two(n)]
@@ -159,13 +159,13 @@ def test_egonets_are_at_most_as_powerful_as_whole_graphs():
             assert finer(whole, egonets)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_swl_distinguishes_all_csl_graphs():
     assert partition("1-wl", csl()) == [0] * 10
     assert partition("swl", csl()) == list(range(10))
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [srg16, srg25, srg26, srg28])
 def test_no_pair_test_distinguishes_strongly_regular_graphs(family):
     for test in ("sswl", "2-lfwl", "2-slfwl"):

@@ -114,7 +114,7 @@ RUN: Schema = CONFIG | {
 COST: Schema = CONFIG | {
     "config.model.name": is_model,
     "config.model.drop.min_coverage": is_number,
-    "config.model.subgraphs.kind": is_text,
+    "config.model.subgraphs.kind": optional(is_text),
     "config.model.subgraphs.num_hops": is_number,
     "device": is_text,
     "fast": is_flag,

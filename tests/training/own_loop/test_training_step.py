@@ -54,7 +54,7 @@ def padded(request, monkeypatch):
 
 @pytest.mark.parametrize("nodes", TASKS.values(), ids=TASKS)
 @pytest.mark.parametrize(
-    "kind", ["plain", pytest.param("uplifted", marks=pytest.mark.heavy)]
+    "kind", ["plain", pytest.param("uplifted", marks=pytest.mark.slow)]
 )
 def test_training_step_equals_the_loop_written_by_hand(kind, nodes, padded):
     model = Gine(nodes=nodes)

@@ -20,7 +20,7 @@ def jobs(*seeds: int) -> list[Job]:
     return [Job(f"seed {seed}", "triangles", config) for seed, config in each]
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_runs_have_the_records_that_gnnak_train_writes(tmp_path):
     places = Places(None, tmp_path / "runs", tmp_path / "results")
     tasks = estimated_tasks(jobs(0, 1, 0), [], places, "abacus", 2)
