@@ -1,5 +1,9 @@
+import pytest
+
 from benchmarks.paper_tables import agreement_summary, paper_tables
 from gnnak.report.paper import load_table, table_names
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_table_is_rendered_whole():

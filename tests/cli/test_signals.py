@@ -185,6 +185,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
 @pytest.mark.parametrize(("which", "number", "told"), LOSSES)
 def test_train_of_two_processes_ends_with_a_sentence_if_one_is_lost(
@@ -195,6 +196,7 @@ def test_train_of_two_processes_ends_with_a_sentence_if_one_is_lost(
     assert [line for line in err.splitlines() if "error" in line] == [sentence]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
 def test_train_goes_on_after_a_worker_was_killed(tmp_path):
     few = (*TRAIN, "--set", "train.epochs=60", "--devices", "2")

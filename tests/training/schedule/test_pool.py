@@ -10,7 +10,7 @@ from gnnak.training.schedule.pool import Pool
 from gnnak.training.schedule.queue import Queue
 from tests.training.schedule.light_jobs import Light, Lines, light_task
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.slow
 
 
 def titles(jobs) -> list[str]:
