@@ -235,7 +235,11 @@ def _device(device: torch.device | str | None) -> torch.device | None:
 
 
 def _check_subgraphs(extractor: object, drop: object) -> None:
-    """Raise `OptionError` unless these are an extractor and a SubgraphDrop, or None."""
+    """Check the arguments `subgraphs` and `drop` of a loader.
+
+    Raises `OptionError` if one of them has the wrong type, or if `drop` is given
+    without `subgraphs`.
+    """
     if extractor is not None and not isinstance(extractor, Extractor):
         raise OptionError(
             f"subgraphs is {extractor!r}; give an extractor, such as gnnak.EgoNets(3)."

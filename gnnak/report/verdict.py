@@ -58,7 +58,7 @@ def parse_number(text: str) -> PaperNumber | None:
 
 
 def compare(cell: Cell, ours: Summary) -> Verdict | None:
-    """Return how our number compares with the paper's number.
+    """Return whether our number is better than, within or worse than the paper's.
 
     "within": the two differ by at most the tolerance of `parse_number`. "better" and
     "worse": they differ by more. Where the paper ran out of memory ("OOM"), any number

@@ -74,7 +74,7 @@ class SampledSubgraphs(RootedSubgraphs):
     the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return, for each node, the factor for sums over sampled subgraphs, [n].
+        """Return the factors that correct sums over sampled subgraphs, one per node, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
         estimates the sum over all subgraphs that contain the node. The factor is the

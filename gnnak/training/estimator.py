@@ -75,7 +75,7 @@ class _GNNAKEstimator(BaseEstimator):
             )
         if len(graphs) < 3:
             raise GraphError(f"there are {len(graphs)} graphs; give at least 3 to fit.")
-        # A run needs test graphs, too: those that choose the best epoch, once more.
+        # A run also needs test graphs: use those that choose the best epoch again.
         part = _parts(len(graphs), self.seed)
         again = np.flatnonzero(part == 1)
         self.model_, self.record_ = train(
@@ -184,7 +184,7 @@ def _as_list(graphs: Sequence[Any]) -> list[Any]:
 
 def _parts(count: int, seed: int) -> np.ndarray:
     """Return the part of each graph: 0 = training, 1 = choice of the best epoch."""
-    held = max(1, round(VALIDATION_SHARE * count))
+    chosen = max(1, round(VALIDATION_SHARE * count))
     part = np.zeros(count, dtype=np.int64)
-    part[np.random.default_rng(seed).permutation(count)[:held]] = 1
+    part[np.random.default_rng(seed).permutation(count)[:chosen]] = 1
     return part

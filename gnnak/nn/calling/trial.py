@@ -66,7 +66,7 @@ class Trial:
         self.failure: Exception | None = None
 
     def run(self, edge_arguments: Mapping[str, bool]) -> Outcome | None:
-        """Call the GNN without edge attributes, then with each edge argument alone.
+        """Call the GNN without edge attributes, then once with each edge argument.
 
         Args:
             edge_arguments: Which of `edge_attr` and `edge_weight` the GNN accepts, as

@@ -119,9 +119,9 @@ class KHopLayer(nn.Module):
 
 
 def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
-    """Build the k-hop GNN (Nikolentzos et al., 2020); run it on `EgoNets`.
+    """Build the k-hop GNN (Nikolentzos et al., 2020).
 
-    The layers are those of `KHopLayer`. In a graph task, node states are summed over
+    Call the network with the k-hop egonets of a batch (`EgoNets`). In a graph task, node states are summed over
     the graph. The k-hop GNN is at most as powerful as the test SWL(VS).
 
     Args:

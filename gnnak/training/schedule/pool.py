@@ -27,7 +27,7 @@ from gnnak.training.schedule.worker import Ended, Ready, work
 TRIES = 2
 """How often a run is started if its worker process is killed."""
 CONTEXT_MB = 700.0
-"""Memory in MB that each worker process takes on a GPU besides its tensors."""
+"""Memory in MB that each worker process takes on a GPU in addition to its tensors."""
 SHARE = 0.9
 """The share of the free memory of a GPU that runs may take, by their estimates."""
 POLL_SECONDS = 0.5
@@ -187,7 +187,7 @@ class Pool:
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
 
     def _replace(self, worker: _Worker) -> _Worker:
-        """Start a new worker for one that died; its run is tried once more."""
+        """Start a new worker for one that died, and queue its run for a second try."""
         worker.process.join(timeout=10)
         code = worker.process.exitcode
         task = worker.task

@@ -53,11 +53,11 @@ def test_a_service_that_cannot_start_is_not_ended(program):
 
 def test_a_service_of_the_user_is_left_alone(program, monkeypatch):
     calls, _ = program
-    monkeypatch.setenv(FOLDERS[0], "/tmp/theirs")
+    monkeypatch.setenv(FOLDERS[0], "theirs")
     with multi_process_service() as started:
         assert not started
     assert not calls.exists()
-    assert os.environ[FOLDERS[0]] == "/tmp/theirs"
+    assert os.environ[FOLDERS[0]] == "theirs"
 
 
 def test_without_the_program_nothing_happens(monkeypatch):
