@@ -74,7 +74,7 @@ class SampledSubgraphs(RootedSubgraphs):
     the sampled roots."""
 
     def scale(self, dtype: torch.dtype) -> Tensor:
-        """Return the factors that correct sums over sampled subgraphs, one per node, [n].
+        """Return one factor per node that corrects sums over sampled subgraphs, [n].
 
         A sum over the sampled subgraphs that contain a node, times this factor,
         estimates the sum over all subgraphs that contain the node. The factor is the

@@ -66,7 +66,7 @@ class KHopLayer(nn.Module):
         self.outermost = functions(1)[0]  # f'_k
         self.inwards = functions(num_hops)  # g_0, ..., g_(k-1)
         self.keep = functions(num_hops - 1)  # p_1, ..., p_(k-1)
-        self.beside = functions(num_hops - 1)  # q_1, ..., q_(k-1)
+        self.within_hop = functions(num_hops - 1)  # q_1, ..., q_(k-1)
         self.norm = BatchNorm(channels)
 
     def forward(
@@ -111,7 +111,7 @@ class KHopLayer(nn.Module):
             a = self.from_nodes[hop](states(hop))
             a = a + summed(self.inwards[hop](b), hop + 1, hop)
             b = self.keep[hop - 1](a)
-            b = b + summed(self.beside[hop - 1](a), hop, hop)
+            b = b + summed(self.within_hop[hop - 1](a), hop, hop)
         a = self.from_nodes[0](states(0)) + summed(self.inwards[0](b), 1, 0)
         a = to_nodes(a, subgraphs, subgraphs.known_num_nodes)
         with on_graph(subgraphs.real):
@@ -121,8 +121,9 @@ class KHopLayer(nn.Module):
 def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
     """Build the k-hop GNN (Nikolentzos et al., 2020).
 
-    Call the network with the k-hop egonets of a batch (`EgoNets`). In a graph task, node states are summed over
-    the graph. The k-hop GNN is at most as powerful as the test SWL(VS).
+    Call the network with the k-hop egonets of a batch (`EgoNets`). In a graph task,
+    node states are summed over the graph. The k-hop GNN is at most as powerful as the
+    test SWL(VS).
 
     Args:
         layers: The layers.

@@ -170,7 +170,7 @@ def khop_layer(layer, world, x):
                 for v in rings[r]
             }
             if r:
-                sent = {v: applied(layer.beside[r - 1], a[v]) for v in a}
+                sent = {v: applied(layer.within_hop[r - 1], a[v]) for v in a}
                 b = {
                     v: applied(layer.keep[r - 1], a[v]) + near(v, rings[r], sent)
                     for v in rings[r]
