@@ -141,10 +141,12 @@ def plan_sweep(
         places: The folders of data and records.
     """
     records = RunRecords.read(places.results)
-    combinations = []
+    combinations, datasets = [], {}
     for chosen, shared in grid(config, values):
         done = {(r["seed"], r.get("fold")) for r in records.exact(shared)}
-        folds = folds_of(shared, find_dataset(shared, places))
+        if shared.data not in datasets:  # loading a data set can take seconds
+            datasets[shared.data] = find_dataset(shared, places)
+        folds = folds_of(shared, datasets[shared.data])
         first = config.train.seed
         runs = [
             change(each, {"train.seed": seed})

@@ -47,6 +47,7 @@ def told(*arguments: str, code: int = 0) -> str:
     return result.stdout
 
 
+@pytest.mark.heavy
 def test_sweep_trains_every_combination_and_seed_once(training):
     arguments = ["triangles", "--over", "model.name=gin,gin-ak+", "--seeds", "2"]
     rows = json.loads(told(*arguments, "--json"))["rows"]
@@ -61,6 +62,7 @@ def test_sweep_trains_every_combination_and_seed_once(training):
     assert len(training) == 4
 
 
+@pytest.mark.heavy
 def test_sweep_shows_a_row_for_a_combination_that_failed(training):
     shown = told("triangles", "--over", "model.name=gin,gcn", code=1)
     assert "0 of 1" in shown

@@ -144,6 +144,7 @@ def test_chromium_opens_the_page_without_console_messages(results, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::gnnak.errors.DamagedFileWarning")
+@pytest.mark.heavy
 def test_report_page_goes_on_after_damage_in_every_file(results):
     whole = report_page(results)
     for path in results.glob("*.jsonl"):
