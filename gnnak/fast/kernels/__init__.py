@@ -51,5 +51,6 @@ def has_fast_kernels(values: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or not has_triton():
         return False
-    on_gpu = values.is_cuda and values.dtype in DTYPES
-    return on_gpu or interprets_triton()
+    if values.is_cuda and values.dtype in DTYPES:
+        return True
+    return interprets_triton()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.layers.convs import can_run, run_conv
+from gnnak.fast.layers.gate_tables import gate_tables
 from gnnak.fast.layers.gated import GatedPool, gated_pools
 from gnnak.fast.layers.gather import SMALL_TABLE
 from gnnak.fast.layers.lift import lift
@@ -100,9 +101,8 @@ def pooled_encodings(
         subgraphs: The rooted subgraphs.
         context_reduce: How the context encoding is pooled.
     """
-    hops, gates = layer.hop_table, {}
-    if hops is not None:
-        gates = {name: gate(hops.weight) for name, gate in layer.gates.items()}
+    hops = layer.hop_table
+    gates = {} if hops is None else gate_tables(layer.gates, hops.weight)
     rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
     pools: dict[Encoding, GatedPool] = {
         "subgraph": GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),
