@@ -12,6 +12,7 @@ from statistics import fmean
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
 from benchmarks.markdown import RESULTS, markdown
+from benchmarks.own_loop_tables import captured, own_loop
 from benchmarks.paper_tables import agreement_summary, paper_tables
 from gnnak.report.paper import load_table
 from gnnak.report.tables import fill_from_folder
@@ -151,6 +152,8 @@ TABLES: dict[str, Callable[[], str]] = {
         wl_speed,
         agreement_summary,
         faults,
+        own_loop,
+        captured,
     )
 } | paper_tables()
 
