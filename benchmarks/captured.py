@@ -24,7 +24,7 @@ from gnnak.datasets import load_dataset
 from gnnak.graphs import to_pyg
 from gnnak.training.records.results import Record, append_record, environment
 
-WIDTH, GRAPHS, BATCH, EPOCHS = 32, 1600, 64, 5
+WIDTH, GRAPHS, BATCH, EPOCHS = 32, 1280, 64, 3
 DEGREES = torch.tensor([0, 40, 60, 30, 5])
 PNA = {"aggregators": ["mean", "max"], "scalers": ["identity"], "deg": DEGREES}
 

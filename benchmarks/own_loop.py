@@ -27,6 +27,7 @@ import gnnak
 from benchmarks.markdown import markdown
 from gnnak.datasets import load_dataset
 from gnnak.graphs import to_pyg
+from gnnak.memory import peak_megabytes, reset_peak
 from gnnak.training.records.results import Record, append_record, environment
 
 PYG = "PyG loader, plain loop"
@@ -123,7 +124,7 @@ def measure_loop(
     gc.collect()  # frees the model and the CUDA graphs of the loop before
     if device == "cuda":
         torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
+    reset_peak(device)
     torch.manual_seed(0)
     model: nn.Module = Gine(options.channels, options.layers)
     subgraphs = gnnak.EgoNets(options.hops) if uplifted else None
@@ -143,9 +144,7 @@ def measure_loop(
     spent, last = seconds(loader, step, options.epochs, device)
     kind = "uplifted" if uplifted else "plain"
     record = {"model": kind, "loop": loop, "seconds": spent, "loss": last}
-    if device == "cuda":
-        record["peak_mb"] = torch.cuda.max_memory_allocated() / 2**20
-    return record
+    return record | {"peak_mb": peak_megabytes(device), "device": device}
 
 
 def measure(options: Namespace, device: str) -> Iterator[Record]:
@@ -154,7 +153,7 @@ def measure(options: Namespace, device: str) -> Iterator[Record]:
     count = min(options.graphs, len(store))
     graphs = to_pyg(store.subset(slice(0, count)))
     first: dict[bool, float] = {}
-    for uplifted in (False, True):
+    for uplifted in (True,) if options.uplifted else (False, True):
         for loop in LOOPS if device == "cuda" else LOOPS[:-1]:
             record = measure_loop(graphs, uplifted, loop, options, device)
             first.setdefault(uplifted, record["seconds"])
@@ -171,6 +170,7 @@ def main() -> None:
     parser.add_argument("--channels", type=int, default=128)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--hops", type=int, default=3)
+    parser.add_argument("--uplifted", action="store_true", help="no plain model")
     parser.add_argument("--out", type=Path, help="file that records are appended to")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -179,7 +179,7 @@ def main() -> None:
     about = {"kind": "own-loop", "environment": environment(device)}
     rows = []
     for record in measure(options, device):
-        memory = f"{record['peak_mb']:.0f} MB" if "peak_mb" in record else "-"
+        memory = f"{record['peak_mb'] or 0:.0f} MB"
         spent, ratio = f"{record['seconds']:.3f} s", f"{record['ratio']:.2f}"
         rows.append([record["model"], record["loop"], spent, ratio, memory])
         print(*rows[-1], sep="  ", flush=True)
