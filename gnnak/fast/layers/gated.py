@@ -42,6 +42,8 @@ def gated_pools(
         The sums, [k, c] each, and the states of the s roots in their own subgraphs,
         [s, c].
     """
+    pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
+    rows = rows.contiguous()
     *sums, centroids = _GatedPools.apply(states, rows, pools, subgraphs, *tables)
     return sums, centroids
 
@@ -60,8 +62,9 @@ class _GatedPools(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         states, kernels = states.contiguous(), kernels_for(states)
         tables = tuple(None if t is None else t.contiguous() for t in tables)
-        centroid = subgraphs.centroid
-        ctx.save_for_backward(states, rows, centroid, subgraphs.subgraph, *tables)
+        centroid = subgraphs.centroid.contiguous()
+        subgraph = subgraphs.subgraph.contiguous()
+        ctx.save_for_backward(states, rows, centroid, subgraph, *tables)
         ctx.pools = pools
         sums = [
             kernels.sum_by(states, pool.groups)
