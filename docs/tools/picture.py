@@ -52,7 +52,7 @@ def plot() -> Figure:
     hops = dict(
         zip(subgraphs.node[own].tolist(), subgraphs.hop[own].tolist(), strict=True)
     )
-    figure = Figure(figsize=(9.6, 3.1), layout="constrained")
+    figure = Figure(figsize=(9.6, 2.5), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _plot(left, graph, {ROOT: 0}, nx.Graph(), "a graph and its node v")
     one_hop = {node: hops[node] for node in star}
