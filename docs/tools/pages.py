@@ -21,7 +21,7 @@ ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Files of the root that are pages of the site, under names in lower case."""
 REPOSITORY_ONLY = re.compile(r"\[([^\]]+)\]\(\.\./[^)#]+(?:#[^)]*)?\)")
 """A link to another file of the root, which the site does not have."""
-NOTEBOOK_LINK = re.compile(r"(\]\([\w./-]*)\.ipynb([)#])")
+NOTEBOOK_LINK = re.compile(r"(\]\([\w./-]*)\.ipynb([)#])(?!\{download)")
 EQUATION = re.compile(
     r'<span class="arithmatex">\\\((?P<inline>.*?)\\\)</span>'
     r'|<div class="arithmatex">\s*\\\[(?P<block>.*?)\\\]\s*</div>',
