@@ -29,6 +29,7 @@ from gnnak.graphs import to_pyg
 
 LOADERS = ("PyG loader, plain loop", "GraphLoader, plain loop")
 STEP = "GraphLoader + TrainingStep"
+BF16 = "GraphLoader + TrainingStep, bf16 autocast"
 
 
 class Gine(nn.Module):
@@ -124,7 +125,7 @@ def measure(options: argparse.Namespace, device: str) -> list[dict[str, Any]]:
                 graphs, size, shuffle=True, device=device, subgraphs=subgraphs
             ),
         }
-        loaders[STEP] = loaders[LOADERS[1]]
+        loaders[STEP] = loaders[BF16] = loaders[LOADERS[1]]
         for name, loader in loaders.items():
             torch.manual_seed(0)
             model: nn.Module = Gine(options.channels, options.layers)
@@ -132,9 +133,10 @@ def measure(options: argparse.Namespace, device: str) -> list[dict[str, Any]]:
                 model = gnnak.uplift(model, num_hops=options.hops)
             model = model.to(device).train()
             step: Any = plain_step(model, device)
-            if name == STEP:
+            if name in (STEP, BF16):
                 optimizer = torch.optim.Adam(model.parameters())
-                step = gnnak.TrainingStep(model, loss, optimizer)
+                autocast = torch.bfloat16 if name == BF16 else None
+                step = gnnak.TrainingStep(model, loss, optimizer, autocast=autocast)
             if device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
             spent, last = seconds(loader, step, options.epochs, device)

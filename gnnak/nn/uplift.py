@@ -255,6 +255,7 @@ class GNNAK(nn.Module):
                 )
         return encodings
 
+    @operation
     def embed(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> Tensor:

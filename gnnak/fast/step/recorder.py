@@ -196,4 +196,5 @@ def synchronisations_recorded() -> Iterator[list[str]]:
         if "called a synchronizing CUDA operation" in str(warning.message):
             places.append(f"{Path(warning.filename).name}, line {warning.lineno}")
         elif "prototype feature" not in str(warning.message):
-            warnings.warn(warning.message, warning.category, stacklevel=3)
+            place = (warning.filename, warning.lineno)
+            warnings.warn_explicit(warning.message, warning.category, *place)

@@ -98,6 +98,7 @@ MODELS = {
 
 
 @needs_gpu
+@pytest.mark.filterwarnings("ignore:The usage of `scatter:UserWarning")
 @pytest.mark.parametrize("uplifted", [False, True], ids=["plain", "uplifted"])
 @pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 def test_models_of_pyg_train_on_the_gpu(build, uplifted):
