@@ -1,5 +1,6 @@
 """Every code block of README.md and docs/ is run, or says why it is not."""
 
+import csv
 import os
 import shlex
 import subprocess
@@ -13,7 +14,7 @@ from gnnak.cli.program import app
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, blocks_of, commands
 
 LANGUAGES = {"python", "sh", "text", "bibtex"}
-SLOW = {"docs/own-data.md", "docs/own-loop.md"}
+SLOW = {"docs/own-data.md", "docs/own-loop.md", "docs/recipes.md"}
 """Pages whose Python code trains for long, or compiles a model."""
 OWN_FILES = {"docs/own-data.md"}
 """Pages whose commands name checkpoints of the reader: only options are checked."""
@@ -110,8 +111,25 @@ def parse(arguments: list[str]) -> None:
 
 
 def _write_example_files(folder: Path) -> None:
-    """Write the tables that docs/own-data.md takes for granted."""
+    """Write the tables that docs/own-data.md takes for granted; link `examples/`."""
     smiles = ["C" * n + end for n in range(1, 8) for end in ("O", "N", "Cl")]
     rows = [f"{one},{len(one)}" for one in smiles]
     (folder / "molecules.csv").write_text("\n".join(["smiles,logp", *rows]) + "\n")
     (folder / "new.csv").write_text("smiles\nCCO\nno molecule\n")
+    (folder / "examples").symlink_to(ROOT / "examples")
+
+
+def test_example_files_have_the_promised_rows():
+    folder = ROOT / "examples"
+    tables = {
+        name: list(csv.DictReader((folder / name).read_text("utf-8").splitlines()))
+        for name in ("molecules.csv", "new.csv", "labels.csv")
+    }
+    assert len(tables["molecules.csv"]) == 500
+    known = {row["smiles"] for row in tables["molecules.csv"]}
+    assert len(known) == 500
+    new = [row["smiles"] for row in tables["new.csv"]]
+    assert len(new) == 200
+    assert not known & set(new)
+    graphs = (folder / "graphs.g6").read_text().splitlines()
+    assert len(graphs) == len(tables["labels.csv"]) == 120
