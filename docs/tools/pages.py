@@ -33,7 +33,11 @@ OUTPUT_FENCE = "````"
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add a page for each notebook and for each file in `ROOT_PAGES`."""
-    colours = HtmlFormatter().get_style_defs(".highlight")
+    light, dark = (
+        HtmlFormatter(style=style).get_style_defs(".highlight")
+        for style in ("default", "github-dark")
+    )
+    colours = f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
     files.append(File.generated(config, "assets/pygments.css", content=colours))
     for name in ROOT_PAGES:
         text = (ROOT / name).read_text("utf-8")
