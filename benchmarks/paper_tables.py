@@ -1,4 +1,4 @@
-"""Render the paper's tables with our numbers, for the README and docs/results.md."""
+"""Render the paper's tables with our numbers, for the pages in docs/."""
 
 from collections.abc import Callable
 from dataclasses import astuple

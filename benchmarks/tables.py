@@ -56,6 +56,31 @@ def bench() -> str:
     return markdown(goals.HEADER, goals.lines(read_records(RESULTS / "bench.jsonl")))
 
 
+def bench_short() -> str:
+    """Render the epochs that the published code was measured on, too."""
+    lines = goals.lines(read_records(RESULTS / "bench.jsonl"))
+    rows = [[title, published, ours] for title, published, _, ours, *_ in lines]
+    rows = [row for row in rows if row[1] and row[2]]
+    return markdown(["one epoch of", "published code", "gnnak"], rows)
+
+
+def cpu() -> str:
+    """Render the processor time of training on one CPU core."""
+    records = latest(read_records(RESULTS / "cpu.jsonl"), "case")
+    plain = records[0]["milliseconds"]
+    rows = [
+        [
+            f"`{r['case']}`",
+            f"{r['milliseconds']:.1f} ms",
+            f"{r['milliseconds'] / plain:.0f} x",
+            f"{r['milliseconds'] * 10 / 60:.1f} min",
+        ]
+        for r in records
+    ]
+    header = ["network", "per molecule", f"of `{records[0]['case']}`"]
+    return markdown([*header, "epoch of 10 000 molecules"], rows)
+
+
 def kernels() -> str:
     """Render the slowest kernels of a training step of GIN-AK+ on a GPU."""
     records = read_records(RESULTS / "bench.jsonl")
@@ -141,6 +166,8 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         extraction,
         bench,
+        bench_short,
+        cpu,
         kernels,
         agreement,
         drop_short,
