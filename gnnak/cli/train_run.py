@@ -20,9 +20,9 @@ from gnnak.models.factory import normal_name, parse_name
 from gnnak.models.own_base import find_class, is_own_name, module_of
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
+from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places
-from gnnak.training.own import own_config
 from gnnak.training.records.results import Record
 
 CONFIG_SUFFIXES = (".yaml", ".yml")

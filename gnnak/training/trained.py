@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -22,15 +23,14 @@ from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.graphs.readers.rows import GraphRows
-from gnnak.nn.features import Categorical
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.hub import upload
 from gnnak.training.predicting import predict
 from gnnak.training.predictions import Predictions
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
+from gnnak.training.pretrained import find, find_local
+from gnnak.training.records.checkpoint import Checkpoint
+from gnnak.training.records.folder import save_folder
 from gnnak.training.scaling import Scaler
-
-CONSTANT = Categorical((1,))
-"""Description of the node features of graphs without features."""
 
 
 class TrainedModel(nn.Module):
@@ -146,6 +146,36 @@ class TrainedModel(nn.Module):
         """Write a checkpoint, which `gnnak.load` reads."""
         self.checkpoint.save(Path(path))
 
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder with `model.safetensors`, `config.json` and a model card.
+
+        `gnnak.from_pretrained` reads the folder, and so does `gnnak predict`.
+        """
+        save_folder(self.checkpoint, Path(folder))
+
+    def push_to_hub(self, name: str, private: bool = False) -> str:
+        """Upload the files of `save_pretrained` to the Hugging Face hub.
+
+        Needs the package huggingface_hub, and a login (`hf auth login`).
+
+        Args:
+            name: `owner/name` on the hub.
+            private: Whether a new repository is private.
+
+        Returns:
+            The address of the repository.
+        """
+        with TemporaryDirectory() as folder:
+            save_folder(self.checkpoint, Path(folder), name)
+            return upload(Path(folder), name, private)
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike[str], revision: str | None = None
+    ) -> TrainedModel:
+        """Read a trained model; see `gnnak.from_pretrained`."""
+        return cls(find(path, revision))
+
     def rows_of_smiles(self, smiles: Sequence[str]) -> GraphRows:
         """Convert SMILES strings to graphs with the features of the training data.
 
@@ -194,19 +224,42 @@ class TrainedModel(nn.Module):
 
 
 def load(path: str | os.PathLike[str]) -> TrainedModel:
-    """Read a checkpoint (`best.ckpt` of a run), without executing code in the file.
+    """Read a trained model from this machine, without executing code in its files.
 
     Args:
-        path: The checkpoint.
+        path: A checkpoint (`best.ckpt` of a run), a folder of `save_pretrained`, or the
+            name of a network that is installed with gnnak.
 
     Returns:
         The trained model, on the CPU and in evaluation mode.
 
     Raises:
         FileFormatError: If there is no such file.
-        CheckpointError: If the file is damaged or is no checkpoint of this version.
+        CheckpointError: If a file is damaged or was not written by this version.
     """
-    return TrainedModel(load_checkpoint(Path(path)))
+    return TrainedModel(find_local(path))
+
+
+def from_pretrained(
+    path: str | os.PathLike[str], revision: str | None = None
+) -> TrainedModel:
+    """Read a trained model as `load` does, or download it from the Hugging Face hub.
+
+    Downloads need the package huggingface_hub, which is imported only for them.
+
+    Args:
+        path: As for `load`, or `owner/name` on the hub.
+        revision: Branch, tag or commit on the hub; None = the newest.
+
+    Returns:
+        The trained model, on the CPU and in evaluation mode.
+
+    Raises:
+        FileFormatError: If there is no such file, or the download fails.
+        CheckpointError: If a file is damaged or was not written by this version.
+        MissingPackageError: If the hub is needed, but huggingface_hub is missing.
+    """
+    return TrainedModel.from_pretrained(path, revision)
 
 
 def _without_targets(item: Any) -> Any:
