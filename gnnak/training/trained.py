@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,20 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gnnak.datasets.own.features import (
-    fit_features,
-    molecule_features,
-    with_node_features,
-)
-from gnnak.datasets.own.listed import graphs_in_list
-from gnnak.datasets.own.molecules import molecules_in_list
-from gnnak.datasets.own.read import Reading, as_items
+from gnnak.datasets.own.features import fit_features
+from gnnak.datasets.own.featurizers import find_featurizer
+from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import GraphError, OptionError
-from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.graphs.readers.rows import GraphRows
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.hub import upload
+from gnnak.training.new_graphs import as_batch
 from gnnak.training.predicting import predict
 from gnnak.training.predictions import Predictions
 from gnnak.training.pretrained import find, find_local
@@ -71,7 +63,8 @@ class TrainedModel(nn.Module):
     def reading(self) -> Reading:
         """The columns and attributes that new data are read with."""
         own = self.config.data.own
-        return Reading(own.smiles, own.node_attr, own.edge_attr)
+        featurizer = find_featurizer(self.info) or "ogb"
+        return Reading(own.smiles, own.node_attr, own.edge_attr, None, featurizer)
 
     def forward(
         self,
@@ -100,7 +93,7 @@ class TrainedModel(nn.Module):
             GraphError: If a graph is malformed, or its features differ from training.
         """
         if not isinstance(graphs, Tensor):
-            graphs = self._as_batch(graphs)
+            graphs = as_batch(graphs, self.reading, self.info)
             edge_index, edge_attr = graphs.edge_index, graphs.edge_attr
             batch, num_graphs = graphs.batch, graphs.num_graphs
             graphs = graphs.x
@@ -176,42 +169,6 @@ class TrainedModel(nn.Module):
         """Read a trained model; see `gnnak.from_pretrained`."""
         return cls(find(path, revision))
 
-    def rows_of_smiles(self, smiles: Sequence[str]) -> GraphRows:
-        """Convert SMILES strings to graphs with the features of the training data.
-
-        Raises:
-            OptionError: If the network was not trained on molecules of this kind.
-        """
-        if not self.takes_smiles:
-            raise OptionError(
-                f"this network was trained on {self.info.name} with other features "
-                "than those of SMILES strings; give graphs."
-            )
-        return molecules_in_list(smiles)
-
-    @property
-    def takes_smiles(self) -> bool:
-        """Whether the features are those that `gnnak.graphs.from_smiles` makes."""
-        features = self.info.node_features, self.info.edge_features
-        return features == molecule_features()
-
-    def _as_batch(self, graphs: Any) -> GraphBatch:
-        """Convert any graphs to a batch; raise `GraphError` if one is bad."""
-        if isinstance(graphs, GraphBatch):
-            return graphs
-        if isinstance(graphs, GraphStore):
-            return with_node_features(graphs).union()
-        given = [graphs] if isinstance(graphs, str) else as_items(graphs)
-        items = [_without_targets(item) for item in given]
-        if items and isinstance(items[0], str):
-            rows = self.rows_of_smiles(items)
-        else:
-            own = self.config.data.own
-            rows = graphs_in_list(items, own.node_attr, own.edge_attr)
-        if rows.bad:
-            raise GraphError(f"{rows.bad[0]}; correct this graph.")
-        return with_node_features(rows.store).union()
-
     def __repr__(self) -> str:
         info = self.info
         names = ", ".join(info.targets[:3]) + (", ..." if len(info.targets) > 3 else "")
@@ -260,11 +217,3 @@ def from_pretrained(
         MissingPackageError: If the hub is needed, but huggingface_hub is missing.
     """
     return TrainedModel.from_pretrained(path, revision)
-
-
-def _without_targets(item: Any) -> Any:
-    """Return a PyG graph without `y`, which a prediction does not need."""
-    if hasattr(item, "edge_index") and getattr(item, "y", None) is not None:
-        item = item.clone()
-        item.y = None
-    return item

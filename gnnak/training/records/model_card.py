@@ -8,6 +8,7 @@ from importlib.metadata import version
 import yaml
 
 from gnnak import __version__
+from gnnak.datasets.own.featurizers import find_featurizer
 from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.records.command import train_command
 
@@ -58,7 +59,7 @@ def _what(checkpoint: Checkpoint) -> str:
     return (
         f"- Task: {info.task}, {count} per {owner}{listed}\n"
         f"- Input: graphs with node features {info.node_features}, edge features "
-        f"{edges}{' (made from SMILES strings)' if info.featurizer else ''}\n"
+        f"{edges}{' (made from SMILES strings)' if find_featurizer(info) else ''}\n"
         f"- Weights: {size:,}"
     )
 
@@ -74,7 +75,7 @@ def _scores(checkpoint: Checkpoint) -> str:
 
 def _use(checkpoint: Checkpoint, name: str) -> str:
     suffix, given = (
-        ("csv", '["CCO"]') if checkpoint.info.featurizer else ("npz", '"new.npz"')
+        ("csv", '["CCO"]') if find_featurizer(checkpoint.info) else ("npz", '"new.npz"')
     )
     return (
         "```python\nimport gnnak\n\n"
