@@ -66,6 +66,11 @@ def atom_name(atom: Any, is_centre: bool) -> str:
     SMILES string needs brackets: for charged atoms (`N H1 +`), for stereocentres with a
     hydrogen atom (`C H1`, from `[C@H]`), and for phosphorus of unusual valence.
 
+    These rules were checked with the graphs of ZINC-12K. Molecules built from 1500
+    graphs by the names of their types are valid, and their SMILES strings give the same
+    types again for all but one. Types 21 to 27 do not occur in ZINC-12K, so the rules
+    for them, among others that for phosphorus, follow from the names alone.
+
     Args:
         atom: The rdkit atom.
         is_centre: Whether the atom is a tetrahedral stereocentre.
