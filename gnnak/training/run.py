@@ -13,6 +13,7 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 
 from gnnak.datasets.own.featurizers import find_featurizer
+from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Dataset
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder, write_bytes
@@ -23,7 +24,7 @@ from gnnak.training.callbacks.signals import RestoreSignals
 from gnnak.training.callbacks.timing import Clock, Timing
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import GraphTask
-from gnnak.training.prepared import prepare
+from gnnak.training.prepared import prepare, warn_of_memory
 from gnnak.training.processes.locks import reserved
 from gnnak.training.processes.machine import (
     Machine,
@@ -94,6 +95,7 @@ def run_reserved(
     _check_parts(config, parts, machine)
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
+    warn_of_memory(task, dataset.store.subset(parts.train), machine)
     history = RunHistory(folder, clock, config.train.early_stop, data_hash)
     callbacks: list[Callback] = [Timing(clock), history]
     if config.train.recalibrate:
@@ -114,7 +116,11 @@ def run_reserved(
                 # All categories of ZINC's test graphs occur in its training graphs, so
                 # its scores do not change.
                 fill_unseen(task.network, dataset.store, parts.train)
-            trainer.test(task, data, verbose=False)
+            if parts.test.numel():
+                trainer.test(task, data, verbose=False)
+            else:
+                task.scores["test"] = math.nan
+                task.undefined["test"] = "there are no test graphs"
     record = _finish(config, dataset, trainer, task, history, degrees)
     record["seconds"]["start"] = six_digits(start)
     return record | {"fast": machine.fast, "captured": captured, "jobs": machine.jobs}
@@ -185,9 +191,11 @@ def _finish(
 def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
     """Raise `TrainingError` if the data set has too few graphs for a run.
 
-    Validation and test need one graph each, training two graphs per process.
+    Validation needs one graph, training two graphs per process. The user's own data may
+    have no test graphs.
     """
-    for part in ("validation", "test"):
+    is_own = config.data.own != OwnData(graphs=config.data.own.graphs)
+    for part in ("validation",) if is_own else ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(
                 f"{config.data.name} has no {part} graphs; give a data set with some."

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
+from gnnak.datasets import memory_advice
 
 pytestmark = pytest.mark.usefixtures("no_files")
 
@@ -35,6 +36,13 @@ def test_extract_takes_walks_and_follows_the_seed():
     assert first == again
     assert first["subgraphs"].startswith("RandomWalks(length=4, repeats=5")
     assert first["node_copies"]["mean"] < 41 * 21
+
+
+def test_extract_warns_if_memory_is_too_small(monkeypatch):
+    monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 2**20)
+    result = CliRunner().invoke(app, ["extract", "sr25", "--num-hops", "1"])
+    assert result.exit_code == 0
+    assert "warning: a training step on 128 graphs needs about" in result.stderr
 
 
 def test_help_has_examples():
