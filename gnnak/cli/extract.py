@@ -94,7 +94,7 @@ def extract(
         dataset = load(entry)
     sizes = measure(dataset, extractor, sample, seed)
     shown = {
-        "dataset": name,
+        "dataset": entry.name,
         "subgraphs": str(extractor),
         "graphs": len(dataset.store),
         **summary(sizes, batch_size, num_layers, channels),

@@ -48,8 +48,8 @@ def find_config(
         rest = {key: v for key, v in options.items() if key != "data.fold"}
         config = own_config(path, seed, rest, fold)
         return config.data.name, config
-    name = data.lower() if data.lower() in experiment_names() else data
-    experiment = load_experiment(name)
+    experiment = load_experiment(data)
+    name = experiment.name
     targets = given.pop("targets", ())
     if len(targets) > 1:
         raise OptionError(

@@ -62,3 +62,8 @@ def test_help_has_examples():
 )
 def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):
     assert sentence in fails("extract", *arguments)
+
+
+def test_extract_takes_names_in_any_case():
+    told = json.loads(run("CSL", "--num-hops", "1", "--sample", "3", "--json"))
+    assert told["dataset"] == "csl"
