@@ -13,9 +13,7 @@ from lightning.pytorch import Callback, Trainer
 from rich.console import Console
 
 from gnnak.datasets.own.featurizers import find_featurizer
-from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Dataset
-from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder, write_bytes
 from gnnak.training.callbacks.history import RunHistory
 from gnnak.training.callbacks.progress import ProgressLines
@@ -34,7 +32,7 @@ from gnnak.training.processes.machine import (
 )
 from gnnak.training.processes.monitor import watched
 from gnnak.training.processes.stopping import stoppable
-from gnnak.training.protocols import Parts, choose_parts
+from gnnak.training.protocols import check_parts, choose_parts
 from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.records.fingerprint import fingerprint
 from gnnak.training.records.last_checkpoint import last_checkpoint
@@ -92,7 +90,7 @@ def run_reserved(
     data_hash = fingerprint(dataset)
     last = last_checkpoint(folder, resume, config.data.name, data_hash)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
-    _check_parts(config, parts, machine)
+    check_parts(dataset.info, parts, machine.devices * machine.num_nodes)
     clock = Clock()
     task, data, captured, degrees = prepare(config, dataset, parts, machine, clock)
     warn_of_memory(task, dataset.store.subset(parts.train), machine)
@@ -186,26 +184,6 @@ def _finish(
         }
         | environment(trainer.strategy.root_device)
     )
-
-
-def _check_parts(config: RunConfig, parts: Parts, machine: Machine) -> None:
-    """Raise `TrainingError` if the data set has too few graphs for a run.
-
-    Validation needs one graph, training two graphs per process. The user's own data may
-    have no test graphs.
-    """
-    is_own = config.data.own != OwnData(graphs=config.data.own.graphs)
-    for part in ("validation",) if is_own else ("validation", "test"):
-        if not getattr(parts, part).numel():
-            raise TrainingError(
-                f"{config.data.name} has no {part} graphs; give a data set with some."
-            )
-    graphs, processes = parts.train.numel(), machine.devices * machine.num_nodes
-    if graphs < 2 * processes:
-        raise TrainingError(
-            f"{config.data.name} has {graphs} graphs to train on, fewer than two for "
-            f"each of {processes} processes; use more graphs or fewer processes."
-        )
 
 
 def _as_yaml(config: RunConfig) -> bytes:

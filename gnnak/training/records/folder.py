@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from gnnak.errors import CheckpointError
+from gnnak.errors import CheckpointError, FileFormatError, GnnakError
 from gnnak.graphs.readers.files import make_folder, read_bytes, write_bytes
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.checkpoint import (
@@ -46,18 +46,28 @@ def is_folder(path: Path) -> bool:
 def save_folder(
     checkpoint: Checkpoint, folder: Path, name: str | None = None, intro: str = ""
 ) -> None:
-    """Write a trained network to a folder; existing files are replaced.
+    """Write a trained network to a folder; an older network there is replaced.
 
-    The paths of the training data are stored without their folders.
+    The paths of the training data are stored without their folders, and rows of the
+    data that were left out are not stored.
 
     Args:
         checkpoint: The network.
         folder: The folder; it is created if it does not exist.
         name: What the model card tells the reader to load; None = name of the folder.
         intro: A paragraph for the model card.
+
+    Raises:
+        FileFormatError: If the folder has other files of these names, such as the
+            README.md of a project, or cannot be written.
     """
     make_folder(folder)
-    checkpoint = replace(checkpoint, config=_without_folders(checkpoint.config))
+    _check_replaceable(folder)
+    checkpoint = replace(
+        checkpoint,
+        config=_without_folders(checkpoint.config),
+        info=replace(checkpoint.info, skipped=()),
+    )
     # Each tensor is copied: safetensors refuses tensors that share memory.
     tensors = {key: w.detach().cpu().clone() for key, w in checkpoint.weights.items()}
     weights = save({k: w.contiguous() for k, w in tensors.items()}, {"format": "pt"})
@@ -97,6 +107,21 @@ def load_folder(folder: Path) -> Checkpoint:
         )
     weights = _read_weights(folder / WEIGHTS, content.get("weights"))
     return checkpoint_from(content | {"weights": weights}, path)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Raise `FileFormatError` if a folder has files that gnnak has not written."""
+    for name in (CARD, CONFIG):
+        if not (folder / name).exists():
+            continue
+        try:
+            is_ours = _read_config(folder / CONFIG).get("format") == FORMAT
+        except GnnakError:
+            is_ours = False
+        if not is_ours:
+            raise FileFormatError(
+                f"the folder {folder} has another {name}; give a new folder."
+            )
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import yaml
 
 from gnnak import __version__
+from gnnak.datasets.describe import describe_features
 from gnnak.datasets.own.featurizers import find_featurizer
 from gnnak.training.records.checkpoint import Checkpoint
 from gnnak.training.records.command import train_command
@@ -55,12 +56,13 @@ def _what(checkpoint: Checkpoint) -> str:
     listed = f": {', '.join(names[:20])}" if names else ""
     listed += ", ..." if len(names) > 20 else ""
     count = f"{info.num_outputs} output{'s' if info.num_outputs > 1 else ''}"
-    edges = info.edge_features or "none"
+    nodes = describe_features(info.node_features)
+    edges = describe_features(info.edge_features) or "none"
+    smiles = "; or SMILES strings" if find_featurizer(info) else ""
     return (
         f"- Task: {info.task}, {count} per {owner}{listed}\n"
-        f"- Input: graphs with node features {info.node_features}, edge features "
-        f"{edges}{' (made from SMILES strings)' if find_featurizer(info) else ''}\n"
-        f"- Weights: {size:,}"
+        f"- Input: graphs with node features {nodes}, edge features {edges}{smiles}\n"
+        f"- Weights: {size:,} numbers"
     )
 
 

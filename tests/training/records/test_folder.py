@@ -208,3 +208,22 @@ def test_folder_that_is_not_a_dict_is_a_sentence(folder):
         (folder / "config.json").write_text(text)
         with pytest.raises(CheckpointError, match=r"not JSON|was not written by gnnak"):
             load_folder(folder)
+
+
+@pytest.mark.parametrize("name", ["README.md", "config.json"])
+def test_save_folder_does_not_replace_files_of_others(name, checkpoint, tmp_path):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(FileFormatError, match=f"has another {name}; give a new folder"):
+        save_folder(checkpoint, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_save_folder_replaces_an_older_network(checkpoint, folder):
+    save_folder(replace(checkpoint, scores={"test": 1.0}), folder)
+    assert load_folder(folder).scores == {"test": 1.0}
+
+
+def test_save_folder_stores_no_rows_that_were_left_out(checkpoint, tmp_path):
+    info = replace(checkpoint.info, skipped=("row 3: 'secret' is not a molecule",))
+    save_folder(replace(checkpoint, info=info), tmp_path)
+    assert "secret" not in (tmp_path / "config.json").read_text()
