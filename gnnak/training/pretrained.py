@@ -37,9 +37,15 @@ def find_local(path: FilePath) -> Checkpoint:
     where = Path(path)
     if is_folder(where):
         return load_folder(where)
-    name = os.fspath(path).lower()
-    if name in shipped_names() and not where.is_file():
+    name, shipped = os.fspath(path).lower(), shipped_names()
+    if name in shipped and not where.is_file():
         return load_folder(SHIPPED / name)
+    if shipped and not where.exists():
+        raise FileFormatError(
+            f"there is no file {where}; give a checkpoint, a folder of "
+            "save_pretrained, or a network that is installed with gnnak: "
+            f"{', '.join(shipped)}."
+        )
     if where.is_dir():
         inside = where / "best.ckpt"
         if inside.is_file():

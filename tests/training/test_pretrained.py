@@ -55,6 +55,8 @@ def test_shipped_network_is_found_by_name_in_any_case(folder, tmp_path, monkeypa
     assert pretrained.shipped_names() == ["amber"]
     for read in (gnnak.load, gnnak.from_pretrained):
         assert repr(read("Amber")) == repr(gnnak.load(folder))
+    with pytest.raises(FileFormatError, match=r"there is no file ember; .*: amber"):
+        gnnak.load("ember")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "amber").write_text("weights")
     with pytest.raises(CheckpointError, match="amber is damaged"):
