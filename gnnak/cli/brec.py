@@ -74,11 +74,13 @@ def brec(
     with stoppable_at_once():
         from gnnak.cli.brec_run import count, table
         from gnnak.datasets.brec import load_brec
+        from gnnak.models.factory import normal_name
         from gnnak.training.brec.trial import TrialOptions
         from gnnak.training.records.results import append_record, check_appendable
 
+    name = normal_name(model)
     options = TrialOptions(
-        model, num_hops, num_layers, base_layers, channels, lr, epochs
+        name, num_hops, num_layers, base_layers, channels, lr, epochs
     )
     pairs = load_brec(data_dir)
     pairs = {name: pairs[name] for name in group or pairs}

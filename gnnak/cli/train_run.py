@@ -20,9 +20,9 @@ from gnnak.models.factory import normal_name, parse_name
 from gnnak.models.own_base import find_class, is_own_name, module_of
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
+from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places
-from gnnak.training.own import own_config
 from gnnak.training.records.results import Record
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -48,8 +48,8 @@ def find_config(
         rest = {key: v for key, v in options.items() if key != "data.fold"}
         config = own_config(path, seed, rest, fold)
         return config.data.name, config
-    name = data.lower() if data.lower() in experiment_names() else data
-    experiment = load_experiment(name)
+    experiment = load_experiment(data)
+    name = experiment.name
     targets = given.pop("targets", ())
     if len(targets) > 1:
         raise OptionError(

@@ -68,13 +68,15 @@ def load_experiment(name: str) -> Experiment:
     """Read the YAML file of an experiment.
 
     Args:
-        name: One of `experiment_names`, or the path of a YAML file.
+        name: One of `experiment_names`, in any case, or the path of a YAML file.
 
     Raises:
         OptionError: If there is no experiment of this name, or if the file has an
             unknown option or an invalid value.
         FileFormatError: If the content of the file is not a YAML mapping.
     """
+    if name.lower() in experiment_names():
+        name = name.lower()
     path = CONFIGS / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
