@@ -101,9 +101,8 @@ def bench(
         from gnnak.training.records.results import check_appendable
         from gnnak.training.run import run_title
 
-    named = {} if model is None else {"model.name": model}
-    config = load_experiment(experiment).config
-    config = change(config, named | parse_settings(settings or []))
+    config = load_experiment(experiment).config_for(model)
+    config = change(config, parse_settings(settings or []))
     machine = Machine(
         accelerator,  # type: ignore[arg-type]
         recompute=recompute,
