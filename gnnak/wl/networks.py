@@ -78,7 +78,7 @@ class Bound:
 def has_bound(name: str) -> bool:
     """Return whether a WL test is known that bounds the network `name`."""
     form = parse_name(name)
-    return name in BOUNDS or (form.member is not None and form.base != "ppgn")
+    return name in BOUNDS or (form.member is not None and not form.has_node_pairs)
 
 
 def bound_of(name: str, num_hops: int | None = 1, marked: bool = True) -> Bound:

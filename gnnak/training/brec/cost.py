@@ -29,7 +29,7 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
     copies = PER_NODE_COPY * subgraphs.num_copies
     edges = PER_EDGE_COPY * subgraphs.num_edge_copies
     pairs = 0
-    if parse_name(options.model).base == "ppgn":
+    if parse_name(options.model).has_node_pairs:
         sizes = counts_of(subgraphs.subgraph, subgraphs.num_subgraphs)
         pairs = PER_NODE_PAIR * int(sizes.square().sum())
     return 4 * options.channels * options.base_layers * (copies + edges + pairs)

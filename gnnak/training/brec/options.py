@@ -110,7 +110,7 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
     if form.member is not None:
         options = {"subgraphs": form.kind, "base_layers": 1}
         options |= PUBLISHED.get(form.member, {})
-    elif form.base == "ppgn" and form.uplifted:
+    elif form.uplifted and form.has_node_pairs:
         options = {"num_hops": 2, "num_layers": 2}
     changed = {name: value for name, value in given.items() if value is not None}
     return TrialOptions(model, **options | changed)
