@@ -123,7 +123,7 @@ def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
 
     Call the network with the k-hop egonets of a batch (`EgoNets`). In a graph task,
     node states are summed over the graph. The k-hop GNN is at most as powerful as the
-    test SWL(VS).
+    test PSWL(VS), and with one layer as SWL(VS).
 
     Args:
         layers: The layers.
