@@ -115,7 +115,13 @@ def _notes(record: Record) -> list[str]:
             "not counted."
         )
     if record["ceiling"] is not None:
-        lines.append(f"Ceiling: exact count of {record['ceiling']['test']}.")
+        bound = record["ceiling"]
+        lines.append(f"Ceiling: exact count of {bound['test']}.")
+        if bound["not_run"]:
+            lines.append(
+                f"The ceiling lacks {bound['not_run']} pairs, whose graphs are too "
+                "large for this test."
+            )
     counts = ", ".join(f"{name} {count}" for name, count in record["published"].items())
     lines.append(f"Published, of 400 pairs: {counts}.")
     return lines
