@@ -11,6 +11,7 @@ from statistics import fmean
 
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
+from benchmarks.family import family_costs
 from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop_tables import captured, own_loop
 from benchmarks.paper_tables import agreement_summary, paper_tables
@@ -165,6 +166,7 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         extraction,
+        family_costs,
         bench,
         bench_short,
         cpu,

@@ -102,9 +102,10 @@ def bench(
         from gnnak.training.records.results import check_appendable
         from gnnak.training.run import run_title
 
-    named = {} if model is None else {"model.name": normal_name(model)}
-    config = load_experiment(experiment).config
-    config = change(config, named | parse_settings(settings or []))
+    config = load_experiment(experiment).config_for(
+        None if model is None else normal_name(model)
+    )
+    config = change(config, parse_settings(settings or []))
     machine = Machine(
         accelerator,  # type: ignore[arg-type]
         recompute=recompute,

@@ -85,7 +85,8 @@ def sweep(
         from gnnak.training.processes.machine import Machine
 
     found = load_experiment(experiment)
-    config = change(found.config, parse_settings(settings or []))
+    options = parse_settings(settings or [])
+    config = change(found.config_for(options.get("model.name")), options)
     schedule = Schedule(
         Places(data_dir, runs, results),
         Machine(

@@ -65,7 +65,8 @@ def find_config(
             f"{', '.join(sorted(given))} can only be set for your own data; {name} is "
             "a data set of gnnak."
         )
-    return experiment.name, change(experiment.config, options)
+    config = experiment.config_for(options.get("model.name"))
+    return experiment.name, change(config, options)
 
 
 def find_model(name: str) -> str:
@@ -100,6 +101,7 @@ def print_scores(
         return
     metric = records[0]["metric"]
     table = Table("run", f"validation {metric}", f"test {metric}", "epoch", "s/epoch")
+    table.add_column("weights", justify="right")
     for record in records:
         fold = "" if record["fold"] is None else f", fold {record['fold']}"
         scores, seconds = record["scores"], record["seconds"]
@@ -109,6 +111,7 @@ def print_scores(
             _shown(scores["test"]),
             f"{record['best_epoch'] + 1} of {record['epochs']}",
             f"{_per_epoch(seconds):.2f}",
+            f"{record['parameters']:,}",
         )
     Console().print(table)
     for reason in {r["undefined"]["test"]: 0 for r in records if "undefined" in r}:
