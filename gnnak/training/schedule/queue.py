@@ -46,7 +46,10 @@ class Task:
 
 
 class Queue:
-    """The tasks that wait for a worker, longest first.
+    """The tasks that wait for a worker.
+
+    The longest task starts first, so that no long task is left for the end. But if
+    there is no time for all tasks, the shortest starts first, so that most get done.
 
     A task starts if it is expected to end in time and its memory is free. Tasks of
     unknown length come first and always count as ending in time: otherwise they would
@@ -55,7 +58,9 @@ class Queue:
     Args:
         tasks: The tasks.
         megabytes: Memory of the device in MB; None = memory is not limited.
-        long: Whether to start also tasks that are not expected to end in time.
+        long: Whether to start also tasks that are not expected to end in time; the
+            longest task then always starts first.
+        workers: Number of tasks that run in parallel.
     """
 
     def __init__(
@@ -63,9 +68,10 @@ class Queue:
         tasks: Iterable[Task],
         megabytes: float | None = None,
         long: bool = False,
+        workers: int = 1,
     ) -> None:
         self.waiting = sorted(tasks, key=_longest_first)
-        self.megabytes, self.long = megabytes, long
+        self.megabytes, self.long, self.workers = megabytes, long, workers
 
     def add(self, task: Task) -> None:
         """Add a task, for example one that is tried again."""
@@ -79,9 +85,13 @@ class Queue:
             seconds: Seconds until the schedule ends.
 
         Returns:
-            The longest task that fits; None if no waiting task may start now.
+            The longest task that fits, or the shortest if there is no time for all;
+            None if no waiting task may start now.
         """
-        for task in self.waiting:
+        needed = sum(task.seconds for task in self.waiting if task.estimate is not None)
+        hurry = not self.long and needed > seconds * self.workers
+        order = sorted(self.waiting, key=_shortest_first) if hurry else self.waiting
+        for task in order:
             if self._is_in_time(task, seconds) and self._has_room(task, running):
                 self.waiting.remove(task)
                 return task
@@ -122,3 +132,7 @@ def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
 
 def _longest_first(task: Task) -> tuple[bool, float]:
     return task.alone, -task.seconds
+
+
+def _shortest_first(task: Task) -> tuple[bool, bool, float]:
+    return task.alone, task.estimate is not None, task.seconds

@@ -58,7 +58,8 @@ def run_schedule(
 ) -> Result:
     """Do runs with several worker processes, and append the record of each run.
 
-    The longest runs start first. A run starts only if it is expected to end in time,
+    The longest runs start first or, if there is no time for all runs, the shortest. A
+    run starts only if it is expected to end in time,
     and if its memory is expected to be free. On an NVIDIA GPU, kernels of the workers
     run in parallel if its multi-process service (MPS) is installed.
 
@@ -86,7 +87,7 @@ def run_schedule(
     shared = machine.is_gpu and workers > 1
     service = multi_process_service() if shared else nullcontext(False)
     with service, ScheduleView(console, len(tasks), workers, epochs) as view:
-        queue = Queue(tasks, long=long)
+        queue = Queue(tasks, long=long, workers=workers)
         return Pool(queue, workers, train, places.runs, view, seconds).run()
 
 

@@ -28,6 +28,11 @@ def test_take_skips_tasks_that_would_not_end_in_time():
     assert [each.seconds for each in queue.waiting] == [100]
 
 
+def test_take_returns_the_shortest_task_first_if_there_is_no_time_for_all():
+    queue = Queue([task(9), task(5), task(None), task(7)], workers=2)
+    assert [queue.take([], 10).seconds for _ in range(4)] == [math.inf, 5, 9, 7]
+
+
 def test_take_starts_long_tasks_if_wanted():
     assert Queue([task(100)], long=True).take([], 30).seconds == 100
 
