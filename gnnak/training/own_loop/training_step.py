@@ -222,6 +222,8 @@ class TrainingStep:
         if self.reason is not None:
             self._tell(self.reason)
             return False
+        self._list_parts()
+        self._state = self._state_now()
         weights = [weight for weight in self._weights if weight.requires_grad]
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
@@ -240,13 +242,37 @@ class TrainingStep:
         """Capture anew if weights were replaced or frozen, or modes changed."""
         if not self._captured:
             # Listing the modules takes long, so it is done only before a capture.
-            self._modules = list(self.model.modules())
-        weights = [(each.data_ptr(), each.requires_grad) for each in self._weights]
-        modes = [module.training for module in self._modules]
-        state = (weights, modes, torch.is_autocast_enabled(self.device.type))
+            self._list_parts()
+        state = self._state_now()
         if state != self._state:
             self._state, self.reason = state, None
             self._captured.clear()
+
+    def _list_parts(self) -> None:
+        """List the modules and weights of the model; tell if weights are new.
+
+        A model may build weights in its first call, as an uplifted conv does that
+        declares no input width.
+        """
+        self._modules = list(self.model.modules())
+        before, self._weights = self._weights, list(self.model.parameters())
+        known = {id(weight) for weight in before}
+        for group in self.optimizer.param_groups:
+            known |= {id(weight) for weight in group["params"]}
+        new = [weight for weight in self._weights if id(weight) not in known]
+        if new:
+            logging.getLogger("gnnak").warning(
+                "the model built %d weights in its first call, which the optimizer "
+                "does not train; call the model once under torch.no_grad() before "
+                "you build the optimizer",
+                len(new),
+            )
+
+    def _state_now(self) -> tuple:
+        """Return all that a capture depends on."""
+        weights = [(each.data_ptr(), each.requires_grad) for each in self._weights]
+        modes = [module.training for module in self._modules]
+        return weights, modes, torch.is_autocast_enabled(self.device.type)
 
     def __repr__(self) -> str:
         parts = [type(self.model).__name__, type(self.optimizer).__name__]

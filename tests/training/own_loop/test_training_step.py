@@ -3,7 +3,13 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
-from torch_geometric.nn import GCN, GIN, PairNorm, global_mean_pool
+from torch_geometric.nn import (
+    GCN,
+    GIN,
+    LGConv,
+    PairNorm,
+    global_mean_pool,
+)
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from gnnak.backend import use_backend
@@ -253,6 +259,27 @@ def test_training_step_gives_up_when_a_capture_fails(monkeypatch, caplog):
     (captured,) = step._captured.values()
     assert captured.gave_up
     assert "net.py, line 7" in step.reason
+
+
+class Lazy(nn.Module):
+    """A model around a conv that declares no input width."""
+
+    def __init__(self):
+        super().__init__()
+        self.gnn, self.head = LGConv(), nn.Linear(4, 1)
+
+    def forward(self, x, edge_index, batch):
+        return self.head(global_mean_pool(self.gnn(x, edge_index), batch)).flatten()
+
+
+def test_weights_that_the_first_call_builds_are_captured_and_told(padded, caplog):
+    model = uplift(Lazy().double(), num_hops=1)
+    loader = GraphLoader(molecules(24), 3, pad=True, subgraphs=EgoNets(1))
+    _, step = by_step(model, loader)
+    assert "in its first call, which the optimizer does not train" in caplog.text
+    if padded:
+        (captured,) = step._captured.values()
+        assert {*captured.weights} == {*model.parameters()}
 
 
 def test_training_step_is_not_captured_on_a_cpu():
