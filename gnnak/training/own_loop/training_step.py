@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
@@ -112,7 +113,7 @@ class TrainingStep:
         self.clip, self.call, self.autocast = clip, call or call_model, autocast
         self.capture = capture
         self.reason: str | None = None
-        self._weights = list(model.parameters())
+        self._weights = _built_weights(model)
         self._state: tuple = ()
         self._modules: list[nn.Module] = []
         self._told: set[str] = set()
@@ -122,7 +123,7 @@ class TrainingStep:
     @property
     def device(self) -> torch.device:
         """The device of the model's weights."""
-        return self._weights[0].device
+        return next(self.model.parameters()).device
 
     def __call__(self, batch: Batch) -> Tensor:
         """Train on one batch.
@@ -255,7 +256,7 @@ class TrainingStep:
         declares no input width.
         """
         self._modules = list(self.model.modules())
-        before, self._weights = self._weights, list(self.model.parameters())
+        before, self._weights = self._weights, _built_weights(self.model)
         known = {id(weight) for weight in before}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}
@@ -281,6 +282,12 @@ class TrainingStep:
         if self.reason is not None:
             parts.append(f"not captured: {self.reason}")
         return f"TrainingStep({', '.join(parts)})"
+
+
+def _built_weights(model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of a model, without those that its first call will build."""
+    weights = model.parameters()
+    return [each for each in weights if not isinstance(each, UninitializedParameter)]
 
 
 def _check_options(
