@@ -20,7 +20,12 @@ from gnnak.nn.failures import first_weight
 from gnnak.nn.options import LayerOptions
 from gnnak.nn.shared_inputs import SharedInputs
 from gnnak.nn.uplift import GNNAK
-from gnnak.nn.uplifted_conv import UpliftedConv, check_devices, check_graph
+from gnnak.nn.uplifted_conv import (
+    UpliftedConv,
+    check_devices,
+    check_graph,
+    num_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class LazyUpliftedConv(nn.Module):
         """Build the layer for the width of the node states, then call the layer."""
         x, edges, _ = self.binding.bind(args, options)
         check_graph(x, edges, self.binding.name, self.name)
-        edge_index, _ = self.shared.edges.read(edges)
+        edge_index, _ = self.shared.edges.read(edges, num_rows(x))
         check_devices(x, edge_index)
         width = x.size(1) if x.dim() == 2 else 0
         check_states(x, width)

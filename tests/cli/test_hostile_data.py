@@ -78,6 +78,7 @@ def test_train_on_hostile_data_is_one_line(place, fails):
         assert "Traceback" not in told, name
         assert len(told) < 700, name
     assert not Path("runs").exists()
+    assert not Path("results").exists()
 
 
 def test_predict_for_hostile_data_never_fails_for_single_rows(checkpoint, place):

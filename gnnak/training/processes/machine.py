@@ -168,7 +168,8 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
         return TensorBoardLogger(folder, name="", version="tensorboard")
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            "logging for TensorBoard needs a package: pip install 'gnnak[tensorboard]'."
+            "logging for TensorBoard needs tensorboard; install it with pip install "
+            "tensorboard."
         ) from error
 
 
