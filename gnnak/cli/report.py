@@ -33,8 +33,8 @@ def report(
 ) -> None:
     """Write one HTML page with all results.
 
-    The page shows our numbers next to the paper's, learning curves, time and
-    memory of an epoch, and pictures.
+    The page begins with your own runs: scores, learning curves, time and memory.
+    The paper's tables with our numbers and other measurements follow.
 
     Styles and pictures are inline: the page loads no other file.
     """
