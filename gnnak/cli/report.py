@@ -40,7 +40,8 @@ def report(
     """
     if not results.is_dir():
         raise OptionError(
-            f"--results is {results}, where there is no folder; give one with records."
+            f"--results is {results}, where there is no folder; give one with records, "
+            "or train first, as in: gnnak train molecules.csv --target logp"
         )
     if out.suffix not in (".html", ".htm"):
         raise OptionError(f"--out is {out}; end it in .html.")

@@ -73,7 +73,7 @@ def _figures(task: Task) -> list[str]:
         if setting.newest.get("curves", {}).get("validation")
     }
     left = len(task.settings) - len(shown)
-    more = f" {_count(left, 'setting')} with worse scores left out." if left else ""
+    more = f" {_count(left, 'more setting')} left out." if left else ""
     figures = []
     if curves:
         label = f"validation {task.metric}"
