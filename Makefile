@@ -2,13 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 # Real data sets for tests and benchmarks, where they lie beside the project.
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
 # Tests that Triton's interpreter runs.
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
 	tests/fast/sampling/test_greedy.py tests/fast/test_padding.py
 
-.PHONY: help setup demo test quick lint types unit slow faults gpu oldest bench tables format clean
+.PHONY: help setup demo test quick lint types unit slow faults gpu oldest bench tables docs notebooks format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -60,10 +61,22 @@ bench: $(READY)  ## run the benchmarks and write their records to results/
 	$(BIN)/python -m benchmarks.extraction --record
 	$(BIN)/python -m benchmarks.subgraph_drop --record
 	$(BIN)/python -m benchmarks.wl --record
+	$(BIN)/python -m benchmarks.cpu --record
+	$(BIN)/python -m benchmarks.family --graphs 256 --epochs 1 --record
 	$(MAKE) tables
 
 tables: $(READY)  ## render the tables of README and docs from results/
 	$(BIN)/python -m benchmarks.tables
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $(DOCS_READY)
+
+docs: $(DOCS_READY)  ## build the documentation in build/docs
+	$(BIN)/mkdocs build --strict
+
+notebooks: $(READY)  ## execute the tutorials and rewrite their outputs
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.tools.notebooks
 
 format: $(READY)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

@@ -1,4 +1,4 @@
-"""Render the Markdown tables about SubgraphDrop in the README and docs/.
+"""Render the Markdown tables about SubgraphDrop of docs/.
 
 SubgraphDrop samples subgraphs until every node is in at least R of them; R is the
 redundancy. The tables show how many subgraphs are sampled, how much time and memory a

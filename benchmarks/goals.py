@@ -1,4 +1,4 @@
-"""The README's table of time and memory of a training epoch.
+"""The table of time and memory of a training epoch, on the page `docs/speed.md`.
 
 It compares the published code (the code of the paper's authors), our goals, and our
 JSON records. The published code was measured on one NVIDIA H200 (16 CPU cores, float32)

@@ -10,10 +10,10 @@ It uses a GPU if there is one.
 """
 
 import argparse
-import json
-import platform
+import gc
 import time
-from collections.abc import Callable, Iterable
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,18 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINEConv, global_add_pool
 
 import gnnak
+from benchmarks.markdown import markdown
 from gnnak.datasets import load_dataset
 from gnnak.graphs import to_pyg
+from gnnak.memory import peak_megabytes, reset_peak
+from gnnak.training.records.results import Record, append_record, environment
 
-LOADERS = ("PyG loader, plain loop", "GraphLoader, plain loop")
+PYG = "PyG loader, plain loop"
 STEP = "GraphLoader + TrainingStep"
+BF16 = "GraphLoader + TrainingStep, bf16 autocast"
+LOOPS = (PYG, "GraphLoader, plain loop", STEP, BF16)
+UNTIMED = 2
+"""Number of epochs before those that are timed: kernels are compiled and captured."""
 
 
 class Gine(nn.Module):
@@ -90,7 +97,7 @@ def plain_step(model: nn.Module, device: str) -> Callable[[Data], Tensor]:
 def seconds(
     loader: Iterable[Data], step: Callable[[Data], Tensor], epochs: int, device: str
 ) -> tuple[float, float]:
-    """Return the time of the fastest epoch, after one that is not timed, and the loss.
+    """Return the time of the fastest epoch, after two that are not timed, and the loss.
 
     Args:
         loader: Yields the batches of an epoch.
@@ -100,61 +107,58 @@ def seconds(
     """
     times = []
     value = torch.zeros(())
-    for _ in range(1 + epochs):
+    for _ in range(UNTIMED + epochs):
         began = time.perf_counter()
         for batch in loader:
             value = step(batch)
         if device == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
-    return min(times[1:]), float(value)
+    return min(times[UNTIMED:]), float(value)
 
 
-def measure(options: argparse.Namespace, device: str) -> list[dict[str, Any]]:
-    """Measure all loops, and return one record for each of them."""
+def measure_loop(
+    graphs: list[Data], uplifted: bool, loop: str, options: Namespace, device: str
+) -> Record:
+    """Measure one loop, and return its record."""
+    gc.collect()  # frees the model and the CUDA graphs of the loop before
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    reset_peak(device)
+    torch.manual_seed(0)
+    model: nn.Module = Gine(options.channels, options.layers)
+    subgraphs = gnnak.EgoNets(options.hops) if uplifted else None
+    if subgraphs is not None:
+        model = gnnak.uplift(model, subgraphs)
+    model = model.to(device).train()
+    loader: Any = DataLoader(graphs, options.batch_size, shuffle=True)  # type: ignore[arg-type]
+    if loop != PYG:
+        loader = gnnak.GraphLoader(
+            graphs, options.batch_size, True, device=device, subgraphs=subgraphs
+        )
+    step: Any = plain_step(model, device)
+    if loop in (STEP, BF16):
+        optimizer = torch.optim.Adam(model.parameters())
+        autocast = torch.bfloat16 if loop == BF16 else None
+        step = gnnak.TrainingStep(model, loss, optimizer, autocast=autocast)
+    spent, last = seconds(loader, step, options.epochs, device)
+    kind = "uplifted" if uplifted else "plain"
+    record = {"model": kind, "loop": loop, "seconds": spent, "loss": last}
+    return record | {"peak_mb": peak_megabytes(device), "device": device}
+
+
+def measure(options: Namespace, device: str) -> Iterator[Record]:
+    """Measure all loops, and yield one record for each of them."""
     store = load_dataset("zinc").store
     count = min(options.graphs, len(store))
     graphs = to_pyg(store.subset(slice(0, count)))
-    size, records = options.batch_size, []
-    for kind in ("plain", "uplifted"):
-        subgraphs = gnnak.EgoNets(options.hops) if kind == "uplifted" else None
-        loaders: dict[str, Any] = {
-            LOADERS[0]: DataLoader(graphs, size, shuffle=True),
-            LOADERS[1]: gnnak.GraphLoader(
-                graphs, size, shuffle=True, device=device, subgraphs=subgraphs
-            ),
-        }
-        loaders[STEP] = loaders[LOADERS[1]]
-        for name, loader in loaders.items():
-            torch.manual_seed(0)
-            model: nn.Module = Gine(options.channels, options.layers)
-            if kind == "uplifted":
-                model = gnnak.uplift(model, num_hops=options.hops)
-            model = model.to(device).train()
-            step: Any = plain_step(model, device)
-            if name == STEP:
-                optimizer = torch.optim.Adam(model.parameters())
-                step = gnnak.TrainingStep(model, loss, optimizer)
-            if device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
-            spent, last = seconds(loader, step, options.epochs, device)
-            record = {"model": kind, "loop": name, "seconds": spent, "loss": last}
-            if device == "cuda":
-                record["peak_mb"] = torch.cuda.max_memory_allocated() / 2**20
-            records.append(record)
-            print(f"{kind:9} {name:28} {spent:8.3f} s an epoch", flush=True)
-    return records
-
-
-def table(records: list[dict[str, Any]]) -> str:
-    """Return a Markdown table of the records, with times relative to PyG's loader."""
-    lines = ["| model | loop | s an epoch | ratio |", "|---|---|---|---|"]
-    first = {r["model"]: r["seconds"] for r in records if r["loop"] == LOADERS[0]}
-    for r in records:
-        ratio = r["seconds"] / first[r["model"]]
-        cells = (r["model"], r["loop"], f"{r['seconds']:.3f}", f"{ratio:.2f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    first: dict[bool, float] = {}
+    for uplifted in (True,) if options.uplifted else (False, True):
+        for loop in LOOPS if device == "cuda" else LOOPS[:-1]:
+            record = measure_loop(graphs, uplifted, loop, options, device)
+            first.setdefault(uplifted, record["seconds"])
+            record["ratio"] = record["seconds"] / first[uplifted]
+            yield record
 
 
 def main() -> None:
@@ -166,19 +170,22 @@ def main() -> None:
     parser.add_argument("--channels", type=int, default=128)
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--hops", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--uplifted", action="store_true", help="no plain model")
+    parser.add_argument("--out", type=Path, help="file that records are appended to")
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
-    records = measure(options, device)
-    print(table(records))
-    if options.out is not None:
-        name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
-        settings = {k: v for k, v in vars(options).items() if k != "out"}
-        about = {"kind": "own-loop", "device": name, "torch": torch.__version__}
-        with options.out.open("a") as file:
-            for record in records:
-                file.write(json.dumps(about | settings | record) + "\n")
+    settings = {k: v for k, v in vars(options).items() if k != "out"}
+    about = {"kind": "own-loop", "environment": environment(device)}
+    rows = []
+    for record in measure(options, device):
+        memory = f"{record['peak_mb'] or 0:.0f} MB"
+        spent, ratio = f"{record['seconds']:.3f} s", f"{record['ratio']:.2f}"
+        rows.append([record["model"], record["loop"], spent, ratio, memory])
+        print(*rows[-1], sep="  ", flush=True)
+        if options.out is not None:
+            append_record(options.out, about | settings | record)
+    print(markdown(["model", "loop", "an epoch", "ratio", "memory"], rows))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Render the paper's tables with our numbers, for the README and docs/results.md."""
+"""Render the paper's tables with our numbers, for the pages in docs/."""
 
 from collections.abc import Callable
 from dataclasses import astuple
@@ -17,17 +17,22 @@ BLOCKS = {
     "ppgn-sr25": (3, 3),
 }
 """Numbers of columns of the parts into which wide tables are split, by table."""
+NARROW = {"simulation": (2, 2, 4, 2, 3), "real-world": (2, 3)}
+"""The same for the README, whose tables are at most 100 characters wide."""
 
 
 def paper_tables() -> dict[str, Callable[[], str]]:
     """Return a function that renders each of the paper's tables.
 
-    The name of the function for the table real-world is paper_real_world.
+    The name of the function for the table real-world is paper_real_world; it is
+    narrow_real_world for the tables of the README.
     """
+    names = [name for name in table_names() if name != "datasets"]
+    blocks = {"paper": {name: BLOCKS.get(name) for name in names}, "narrow": NARROW}
     return {
-        f"paper_{name.replace('-', '_')}": partial(_paper_table, name)
-        for name in table_names()
-        if name != "datasets"
+        f"{kind}_{name.replace('-', '_')}": partial(_paper_table, name, widths)
+        for kind, tables in blocks.items()
+        for name, widths in tables.items()
     }
 
 
@@ -49,11 +54,16 @@ def _percent(counts: Counts) -> str:
     return "" if counts.share is None else f"{counts.share:.0%}"
 
 
-def _paper_table(name: str) -> str:
-    """Render one table, in several parts if it is wide, and the remarks below it."""
+def _paper_table(name: str, widths: tuple[int, ...] | None) -> str:
+    """Render one table in parts, and the remarks below it.
+
+    Args:
+        name: Name of the table.
+        widths: Number of columns of each part; None = all columns in one part.
+    """
     filled = fill_from_folder(load_table(name), RESULTS)
     parts, first = [], 1
-    for width in BLOCKS.get(name, (len(filled.table.columns),)):
+    for width in widths or (len(filled.table.columns),):
         chosen = slice(first, first + width)
         first += width
         rows = [row for row in filled.body if any(row[chosen])]

@@ -11,7 +11,9 @@ from statistics import fmean
 
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
+from benchmarks.family import family_costs
 from benchmarks.markdown import RESULTS, markdown
+from benchmarks.own_loop_tables import captured, own_loop
 from benchmarks.paper_tables import agreement_summary, paper_tables
 from gnnak.report.paper import load_table
 from gnnak.report.tables import fill_from_folder
@@ -53,6 +55,31 @@ def extraction() -> str:
 def bench() -> str:
     """Render time and memory of an epoch on a GPU: published code, goals, our code."""
     return markdown(goals.HEADER, goals.lines(read_records(RESULTS / "bench.jsonl")))
+
+
+def bench_short() -> str:
+    """Render the epochs that the published code was measured on, too."""
+    lines = goals.lines(read_records(RESULTS / "bench.jsonl"))
+    rows = [[title, published, ours] for title, published, _, ours, *_ in lines]
+    rows = [row for row in rows if row[1] and row[2]]
+    return markdown(["one epoch of", "published code", "gnnak"], rows)
+
+
+def cpu() -> str:
+    """Render the processor time of training on one CPU core."""
+    records = latest(read_records(RESULTS / "cpu.jsonl"), "case")
+    plain = records[0]["milliseconds"]
+    rows = [
+        [
+            f"`{r['case']}`",
+            f"{r['milliseconds']:.1f} ms",
+            f"{r['milliseconds'] / plain:.0f} x",
+            f"{r['milliseconds'] * 10 / 60:.1f} min",
+        ]
+        for r in records
+    ]
+    header = ["network", "per molecule", f"of `{records[0]['case']}`"]
+    return markdown([*header, "epoch of 10 000 molecules"], rows)
 
 
 def kernels() -> str:
@@ -139,7 +166,10 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         extraction,
+        family_costs,
         bench,
+        bench_short,
+        cpu,
         kernels,
         agreement,
         drop_short,
@@ -151,6 +181,8 @@ TABLES: dict[str, Callable[[], str]] = {
         wl_speed,
         agreement_summary,
         faults,
+        own_loop,
+        captured,
     )
 } | paper_tables()
 

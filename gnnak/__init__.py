@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gnnak.training.estimator import GNNAKClassifier, GNNAKRegressor
     from gnnak.training.own import train
     from gnnak.training.own_loop.training_step import TrainingStep
-    from gnnak.training.trained import load
+    from gnnak.training.trained import from_pretrained, load
 
 __version__ = "0.1.0"
 
@@ -48,6 +48,7 @@ __all__ = [
     "SubgraphDrop",
     "TrainingStep",
     "WholeGraphs",
+    "from_pretrained",
     "load",
     "train",
     "uplift",
@@ -85,7 +86,7 @@ _HOMES = {
     "gnnak.training.own_loop.training_step": ("TrainingStep",),
     "gnnak.training.estimator": ("GNNAKClassifier", "GNNAKRegressor"),
     "gnnak.training.own": ("train",),
-    "gnnak.training.trained": ("load",),
+    "gnnak.training.trained": ("from_pretrained", "load"),
 }
 
 

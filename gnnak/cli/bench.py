@@ -94,6 +94,7 @@ def bench(
         raise OptionError("--compare measures both paths once; drop --plain or --grow.")
     with stoppable_at_once():
         from gnnak.cli.bench_run import costs_table, footer, kernels_table, measure
+        from gnnak.models.factory import normal_name
         from gnnak.training.config.experiment import load_experiment
         from gnnak.training.launch import Places
         from gnnak.training.measure.bench import BenchOptions
@@ -101,9 +102,10 @@ def bench(
         from gnnak.training.records.results import check_appendable
         from gnnak.training.run import run_title
 
-    named = {} if model is None else {"model.name": model}
-    config = load_experiment(experiment).config
-    config = change(config, named | parse_settings(settings or []))
+    config = load_experiment(experiment).config_for(
+        None if model is None else normal_name(model)
+    )
+    config = change(config, parse_settings(settings or []))
     machine = Machine(
         accelerator,  # type: ignore[arg-type]
         recompute=recompute,

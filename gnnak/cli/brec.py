@@ -19,6 +19,8 @@ Examples:
 
     gnnak brec --model gin-ak+ --group basic --group regular --seed 100 --seed 200
 
+    gnnak brec --model sswl+-gin --jobs 8
+
     gnnak brec --model ppgn --group basic --no-ceiling --json
 """
 RESULTS = "brec.jsonl"
@@ -35,14 +37,24 @@ def brec(
         list[int] | None,
         typer.Option(help="Seed; may be repeated.", show_default="100"),
     ] = None,
-    num_hops: Annotated[int, typer.Option(help="Radius of the egonets.")] = 6,
-    num_layers: Annotated[int, typer.Option(help="Number of layers.")] = 4,
+    subgraphs: Annotated[
+        str | None, typer.Option(help="egonets, whole, deletion or masked-egonets.")
+    ] = None,
+    num_hops: Annotated[int | None, typer.Option(help="Radius of the egonets.")] = None,
+    num_layers: Annotated[int | None, typer.Option(help="Number of layers.")] = None,
     base_layers: Annotated[
-        int, typer.Option(help="Layers of the base GNN in each layer.")
-    ] = 2,
-    channels: Annotated[int, typer.Option(help="Width of the node states.")] = 32,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
-    epochs: Annotated[int, typer.Option(help="Largest number of epochs.")] = 20,
+        int | None, typer.Option(help="Layers of the base GNN in each layer.")
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="Width of the node states.")
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Largest number of epochs.", show_default="20")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Number of pairs in parallel on the device.")
+    ] = 1,
     ceiling: Annotated[
         bool,
         typer.Option(
@@ -65,25 +77,37 @@ def brec(
     A paired test then compares the embeddings, in two variants: as in BREC's released
     code, and with the factor 32 that belongs to its threshold.
 
-    A stopped run continues where it stopped if it is started again with the same
-    options. The record is appended to brec.jsonl in the results folder.
+    Options of the network that are not given are those of the BREC paper for the
+    network. A stopped run continues where it stopped if it is started again with the
+    same options. The record is appended to brec.jsonl in the results folder.
     """
     for name in group or ():
         check_choice("--group", name, BREC_GROUPS)
     check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
+        from gnnak.cli.brec_ceiling import count_ceiling
         from gnnak.cli.brec_run import count, table
         from gnnak.datasets.brec import load_brec
-        from gnnak.training.brec.trial import TrialOptions
+        from gnnak.models.factory import normal_name
+        from gnnak.training.brec.options import trial_options
         from gnnak.training.records.results import append_record, check_appendable
 
-    options = TrialOptions(
-        model, num_hops, num_layers, base_layers, channels, lr, epochs
+    options = trial_options(
+        normal_name(model),
+        subgraphs=subgraphs,
+        num_hops=num_hops,
+        num_layers=num_layers,
+        base_layers=base_layers,
+        channels=channels,
+        lr=lr,
+        epochs=epochs,
     )
     pairs = load_brec(data_dir)
     pairs = {name: pairs[name] for name in group or pairs}
     check_appendable(results / RESULTS)
-    record = count(pairs, options, seed or [100], accelerator, runs, ceiling)
+    known = results / "wl_brec.jsonl"
+    bound = count_ceiling(pairs, options, known) if ceiling else None
+    record = count(pairs, options, seed or [100], accelerator, runs, bound, jobs)
     append_record(results / RESULTS, record)
     if as_json:
         typer.echo(json.dumps(record))

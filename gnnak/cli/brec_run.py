@@ -1,23 +1,26 @@
 """The work of `gnnak brec`: train on all pairs, count the ceiling, build the table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from time import perf_counter
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from gnnak.datasets.brec import Pair
 from gnnak.errors import OptionError
-from gnnak.models.factory import parse_name
 from gnnak.training.brec import run
-from gnnak.training.brec.trial import TrialOptions
-from gnnak.training.records.results import Record, environment
-from gnnak.wl.brec import run_brec
-from gnnak.wl.lab import Contender
-from gnnak.wl.networks import BOUNDS, bound_of
+from gnnak.training.brec.options import TrialOptions
+from gnnak.training.records.results import Record, environment, six_digits
 
 
 def count(
@@ -26,7 +29,8 @@ def count(
     seeds: Sequence[int],
     accelerator: str,
     folder: Path,
-    ceiling: bool,
+    ceiling: Record | None = None,
+    jobs: int = 1,
 ) -> Record:
     """Run BREC with a progress bar and return its record.
 
@@ -36,34 +40,36 @@ def count(
         seeds: The seeds.
         accelerator: `auto`, `cpu` or `gpu`.
         folder: Where the results of finished pairs are stored.
-        ceiling: Whether to count also the pairs that the Weisfeiler-Leman (WL) test
-            that bounds the network distinguishes.
+        ceiling: The result of `count_ceiling`; None = there is none.
+        jobs: Number of pairs in parallel.
     """
-    parse_name(options.model)
     device = _device(accelerator)
     progress_file = run.Progress.of(folder, options)
-    columns = (TextColumn("{task.description:32}"), BarColumn(), TimeElapsedColumn())
-    number = sum(len(pairs) for pairs in groups.values())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True) as bar:
-        total = len(seeds) * number
+    columns = (
+        TextColumn("{task.description:32}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    total = len(seeds) * sum(len(pairs) for pairs in groups.values())
+    started = perf_counter()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(options.model, total=total)
 
         def advance(group: str, seed: int) -> None:
             bar.update(task, advance=1, description=f"seed {seed}, {group}")
 
-        found = run.run_pairs(groups, options, seeds, device, progress_file, advance)
-        bound = None
-        if ceiling and options.model in BOUNDS:
-            test = bar.add_task("ceiling", total=number)
-            bound = _ceiling(groups, options, lambda pairs: bar.advance(test, pairs))
+        given = (groups, options, seeds, device, progress_file, advance)
+        found = run.run_pairs(*given, jobs=jobs)
     record: Record = {
         "kind": "brec",
         "options": asdict(options),
         "seeds": run.summary(found),
+        "seconds": six_digits(perf_counter() - started),
+        "jobs": jobs,
     }
-    record |= {"ceiling": bound, "published": run.PUBLISHED} | environment(device)
-    return record | {"notes": _notes(record, ceiling)}
+    record |= {"ceiling": ceiling, "published": run.PUBLISHED} | environment(device)
+    return record | {"notes": _notes(record)}
 
 
 def _device(accelerator: str) -> torch.device:
@@ -71,20 +77,6 @@ def _device(accelerator: str) -> torch.device:
         raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
     gpu = accelerator != "cpu" and torch.cuda.is_available()
     return torch.device("cuda" if gpu else "cpu")
-
-
-def _ceiling(
-    groups: Mapping[str, Sequence[Pair]],
-    options: TrialOptions,
-    advance: Callable[[int], None],
-) -> Record:
-    """Count the pairs that the WL test that bounds the network distinguishes."""
-    bound = bound_of(options.model, options.num_hops)
-    contender = Contender(bound.test, bound.options)
-    rows = list(run_brec(groups, [contender], progress=advance))
-    counts = {row.group: row.apart for row in rows}
-    missing = sum(len(row.not_run) for row in rows)
-    return {"test": contender.label, "apart": counts, "not_run": missing}
 
 
 def table(record: Record) -> Table:
@@ -111,7 +103,7 @@ def table(record: Record) -> Table:
     return built
 
 
-def _notes(record: Record, ceiling: bool) -> list[str]:
+def _notes(record: Record) -> list[str]:
     """Return sentences about singular covariances, reliability and published counts."""
     lines = []
     for seed, by_group in record["seeds"].items():
@@ -123,9 +115,13 @@ def _notes(record: Record, ceiling: bool) -> list[str]:
             "not counted."
         )
     if record["ceiling"] is not None:
-        lines.append(f"Ceiling: exact count of {record['ceiling']['test']}.")
-    elif ceiling:
-        lines.append("No ceiling: no WL test is known to bound this network.")
+        bound = record["ceiling"]
+        lines.append(f"Ceiling: exact count of {bound['test']}.")
+        if bound["not_run"]:
+            lines.append(
+                f"The ceiling lacks {bound['not_run']} pairs, whose graphs are too "
+                "large for this test."
+            )
     counts = ", ".join(f"{name} {count}" for name, count in record["published"].items())
     lines.append(f"Published, of 400 pairs: {counts}.")
     return lines

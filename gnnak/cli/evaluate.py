@@ -47,15 +47,15 @@ def evaluate(
         from gnnak.graphs.readers.graph_file import PARTS
         from gnnak.training.evaluate import evaluate as score_checkpoint
         from gnnak.training.launch import Places, find_dataset
+        from gnnak.training.pretrained import find_local
         from gnnak.training.processes.machine import Machine
-        from gnnak.training.records.checkpoint import load_checkpoint
         from gnnak.training.run import run_title
 
     check_choice("part", part, PARTS)
     for module in modules or []:
         import_own(module)
     machine = Machine(accelerator, max_copies=max_copies, fast=not plain)  # type: ignore[arg-type]
-    found = load_checkpoint(checkpoint)
+    found = find_local(checkpoint)
     dataset = find_dataset(found.config, Places(data_dir))
     score = score_checkpoint(found, dataset, part, machine, other_data)  # type: ignore[arg-type]
     recorded, metric = found.scores.get(part), dataset.info.metric

@@ -94,7 +94,7 @@ def extract(
         dataset = load(entry)
     sizes = measure(dataset, extractor, sample, seed)
     shown = {
-        "dataset": name,
+        "dataset": entry.name,
         "subgraphs": str(extractor),
         "graphs": len(dataset.store),
         **summary(sizes, batch_size, num_layers, channels),
@@ -103,6 +103,7 @@ def extract(
         typer.echo(json.dumps(shown))
     else:
         _print(shown)
+    _warn(shown)
 
 
 def _print(shown: dict[str, object]) -> None:
@@ -127,3 +128,16 @@ def _print(shown: dict[str, object]) -> None:
         f"takes about {gib:.2f} GiB.",
         soft_wrap=True,
     )
+
+
+def _warn(shown: dict[str, object]) -> None:
+    """Warn if a training step needs more memory than the GPU or the CPU has."""
+    import torch
+
+    from gnnak.datasets.memory_advice import memory_advice
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    needed, batch_size = shown["training_bytes"], shown["batch_size"]
+    advice = memory_advice(needed, batch_size, device)  # type: ignore[arg-type]
+    if advice is not None:
+        typer.echo(f"warning: {advice}", err=True)

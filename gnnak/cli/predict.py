@@ -17,6 +17,8 @@ Examples:
     gnnak predict seed0.ckpt seed1.ckpt seed2.ckpt new.csv -o out.csv
 
     gnnak predict best.ckpt graphs.g6 -o out.jsonl --embeddings states.npz
+
+    gnnak predict my_model/ new.csv -o out.csv
 """
 
 
@@ -24,10 +26,10 @@ def predict(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="CHECKPOINT... DATA",
-            help="One or more checkpoints, then the data: a CSV, npz, graph6, JSON, "
-            "PyG or edge list file, or a folder of graphs. Predictions of several "
-            "checkpoints are averaged.",
+            metavar="MODEL... DATA",
+            help="One or more models (checkpoints, or folders of save_pretrained), "
+            "then the data: a CSV, npz, graph6, JSON, PyG or edge list file, or a "
+            "folder of graphs. Predictions of several models are averaged.",
         ),
     ],
     output: Annotated[

@@ -21,9 +21,9 @@ from gnnak.models.factory import normal_name, parse_name
 from gnnak.models.own_base import find_class, is_own_name, module_of
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
+from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import Places
-from gnnak.training.own import own_config
 from gnnak.training.records.results import Record
 
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -49,8 +49,8 @@ def find_config(
         rest = {key: v for key, v in options.items() if key != "data.fold"}
         config = own_config(path, seed, rest, fold)
         return config.data.name, config
-    name = data.lower() if data.lower() in experiment_names() else data
-    experiment = load_experiment(name)
+    experiment = load_experiment(data)
+    name = experiment.name
     targets = given.pop("targets", ())
     if len(targets) > 1:
         raise OptionError(
@@ -66,7 +66,8 @@ def find_config(
             f"{', '.join(sorted(given))} can only be set for your own data; {name} is "
             "a data set of gnnak."
         )
-    return experiment.name, change(experiment.config, options)
+    config = experiment.config_for(options.get("model.name"))
+    return experiment.name, change(config, options)
 
 
 def find_model(name: str) -> str:
@@ -101,6 +102,7 @@ def print_scores(
         return
     metric = records[0]["metric"]
     table = Table("run", f"validation {metric}", f"test {metric}", "epoch", "s/epoch")
+    table.add_column("weights", justify="right")
     for record in records:
         fold = "" if record["fold"] is None else f", fold {record['fold']}"
         scores, seconds = record["scores"], record["seconds"]
@@ -110,6 +112,7 @@ def print_scores(
             _shown(scores["test"]),
             f"{record['best_epoch'] + 1} of {record['epochs']}",
             f"{_per_epoch(seconds):.2f}",
+            f"{record['parameters']:,}",
         )
     Console().print(table)
     for reason in {r["undefined"]["test"]: 0 for r in records if "undefined" in r}:

@@ -83,8 +83,8 @@ class DatasetInfo:
     scaling: Scaling | None = None
     """How regression targets are normalised in training; None = not at all."""
     featurizer: str | None = None
-    """How molecules become graphs: `ogb`, the features of the Open Graph Benchmark.
-    None if the graphs are not molecules."""
+    """How SMILES strings of own data become graphs: `ogb`, the features of the Open
+    Graph Benchmark. None if the data are not SMILES strings."""
     skipped: tuple[str, ...] = ()
     """The rows of own data that were left out, with the reasons; of more than 100 only
     the first ones."""

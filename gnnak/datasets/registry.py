@@ -76,10 +76,15 @@ def dataset_names() -> tuple[str, ...]:
 
 
 def find_entry(name: str) -> Entry:
-    """Return the registry entry of a data set.
+    """Return the registry entry of a data set; the name may be in any case.
 
     Raises:
         OptionError: If the name is unknown; the message suggests the closest name.
+
+    >>> find_entry("ZINC").name
+    'zinc'
     """
+    if name.lower() in DATASETS:
+        return DATASETS[name.lower()]
     check_known("data set", name, DATASETS)
     return DATASETS[name]

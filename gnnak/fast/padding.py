@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from gnnak.fast.kernels.gpu.tiles import cdiv
 from gnnak.loading.padding import Span
 
 BLOCK = 1024
@@ -32,7 +33,7 @@ def pad_rows(
     value = value.contiguous()
     out = value.new_empty(first.numel(), size, *value.shape[1:])
     width = prod(value.shape[1:])
-    grid = (first.numel(), triton.cdiv(max(size * width, 1), BLOCK))
+    grid = (first.numel(), cdiv(max(size * width, 1), BLOCK))
     _pad_rows[grid](value, first, count, out, size, width, padding, BLOCK)
     return out
 
@@ -60,7 +61,7 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
     batches = rows.first.numel()
     out = values[0].new_empty(batches, len(values) * rows.most)
     for number, value in enumerate(values):
-        _pad_numbers[(batches, triton.cdiv(rows.most, BLOCK))](
+        _pad_numbers[(batches, cdiv(rows.most, BLOCK))](
             value.contiguous(),
             rows.first,
             rows.count,
@@ -97,7 +98,7 @@ def pad_pointers(
         The row pointer of each batch, [b, size + 1].
     """
     out = value.new_empty(first.numel(), size + 1)
-    grid = (first.numel(), triton.cdiv(size + 1, BLOCK))
+    grid = (first.numel(), cdiv(size + 1, BLOCK))
     _pad_pointers[grid](value, first, end, rows_first, out, size + 1, BLOCK)
     return out
 

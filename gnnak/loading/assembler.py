@@ -106,8 +106,7 @@ class Assembler:
         for item, graphs in zip(items, batches, strict=True):
             extra = item.extra | self.graphs.attributes.others(graphs)
             item = replace(item, extra=extra, positions=graphs.tolist())
-            form = next(padded, None) if len(graphs) == self.batch_size else None
-            found.append(Assembled(item, form))
+            found.append(Assembled(item, next(padded, None)))
         return found
 
     def _items(
@@ -133,10 +132,16 @@ class Assembler:
         return window, split(window, groups=on_gpu and subgraphs is not None)
 
     def _padded(self, window: Window | None) -> Generator[Item, None, None]:
-        """Return an iterator over the padded forms of the full batches of a window."""
+        """Return an iterator over the padded forms of the batches of a window.
+
+        A last, smaller batch is padded to a shape of full batches. One of a single
+        graph is not padded: there, the BatchNorms of PyTorch raise an error.
+        """
         items: list[Item] = []
         if window is not None and self.shapes is not None:
-            full = window.counts("graphs").count(self.batch_size or 0)
-            if full:
-                items = split_padded(window, self.shapes.of(window, full, full))
+            sizes = window.counts("graphs")
+            full = sizes.count(self.batch_size or 0)
+            until = len(sizes) - (full < len(sizes) and sizes[-1] < 2)
+            if until and (full or self.shapes.largest):
+                items = split_padded(window, self.shapes.of(window, until, full))
         return (item for item in items)

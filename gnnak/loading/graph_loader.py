@@ -96,7 +96,7 @@ class GraphLoader:
         assembler = Assembler(fields, source, size, self.padded)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
-        self._make = BatchMaker(fields, subgraphs)
+        self._make = BatchMaker(fields, subgraphs, assembler.shapes)
         self._start = partial(_windows, assembler, order, seed)
         self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
         weakref.finalize(self, self._prefetcher.close)

@@ -13,6 +13,7 @@ from gnnak.graphs.ragged import pointers
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.assembler import Assembled
 from gnnak.loading.items import Item
+from gnnak.loading.shapes import Shapes
 from gnnak.subgraphs.attached import attach
 from gnnak.subgraphs.extractors import Extractor
 
@@ -34,6 +35,9 @@ class PaddedForm:
     fields: dict[str, tuple[Any, int, str | None]]
     """The fields of the PyG batch by name: the value, how often a tensor had been
     written to, and what the field has one row for, such as "nodes"."""
+    pad_to_largest: Callable[[], None]
+    """Makes the loader pad its next few batches to the largest shape. A step is
+    captured for this shape first, since captures for other shapes share its memory."""
 
 
 class BatchMaker:
@@ -42,20 +46,24 @@ class BatchMaker:
     Args:
         graphs: All graphs, from which the items were assembled.
         extractor: What extracted the rooted subgraphs of items; None = items have none.
+        shapes: The shapes that items are padded to; None = items are not padded.
     """
 
-    def __init__(self, graphs: FieldStore, extractor: Extractor | None) -> None:
-        self.graphs, self.extractor = graphs, extractor
+    def __init__(
+        self, graphs: FieldStore, extractor: Extractor | None, shapes: Shapes | None
+    ) -> None:
+        self.graphs, self.extractor, self.shapes = graphs, extractor, shapes
 
     def __call__(self, assembled: Assembled) -> Batch:
         """Return a PyG batch; it refers to its padded form, if there is one."""
         batch = self.build(assembled.item)
-        if assembled.padded is not None:
+        if assembled.padded is not None and self.shapes is not None:
             fields = {
                 name: (value, _version(value), self._axis(name))
                 for name, value in batch._store.items()
             }
-            form = PaddedForm(assembled.padded, self.build, fields)
+            largest = self.shapes.pad_to_largest
+            form = PaddedForm(assembled.padded, self.build, fields, largest)
             batch.__dict__[FORM] = form
         return batch
 

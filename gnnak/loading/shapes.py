@@ -126,6 +126,11 @@ class Shapes:
             found.append(next(fitting, self.largest))
         return found
 
+    def pad_to_largest(self) -> None:
+        """Pad the next few batches to the largest shape, if there is one."""
+        if self.largest is not None:
+            self._only_largest = ENOUGH_BATCHES
+
     def _choose_smaller(
         self, seen: dict[str, list[int]], counts: Mapping[str, list[int]]
     ) -> None:

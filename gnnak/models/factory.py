@@ -56,6 +56,11 @@ class ModelForm:
         return self.base in BASES and BASES[self.base].needs_degrees
 
     @property
+    def has_node_pairs(self) -> bool:
+        """Whether the base GNN computes states of all pairs of nodes, as PPGN does."""
+        return self.base in BASES and BASES[self.base].has_depth
+
+    @property
     def unsampled_name(self) -> str:
         """The name of the model without the suffix `-s` (SubgraphDrop)."""
         if self.member is not None:

@@ -12,7 +12,7 @@ class Conv(nn.Module):
     The layers of the subgraph GNNs in `gnnak.nn.family` are built from such convs.
 
     Args:
-        gnn: Any module that maps (x, edge_index[, edge_attr or edge_weight][, batch])
+        gnn: Any module that maps `(x, edge_index[, edge_attr or edge_weight][, batch])`
             to node states of the same width as x.
         channels: Width of the node states.
         edge_encoder: Maps raw edge attributes to edge states, called as

@@ -173,6 +173,42 @@ def normalised_real_rows(
     return NormalisedRows(scaled, mean, unbiased, several)
 
 
+@operation
+def norm_real_rows(
+    x: Tensor,
+    count: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    """Apply a batch norm in training to rows of which the last are padding.
+
+    Args:
+        x: The rows, [n, c]; the first `count` are real, the others padding.
+        count: Number of real rows, as a 0-dim tensor.
+        running_mean: Running mean, [c], which is updated in place; or None.
+        running_var: Running variance, [c], which is updated in place; or None.
+        weight: Factor of each column, [c]; None = 1.
+        bias: Offset of each column, [c]; None = 0.
+        momentum: Share of the batch in the new running statistics.
+        eps: Added to the variance.
+
+    Returns:
+        The normalised rows, [n, c]. Padding rows have no meaning.
+    """
+    found = normalised_real_rows(x, count, eps)
+    with torch.no_grad():
+        pairs = ((running_mean, found.mean), (running_var, found.variance))
+        for running, now in pairs:
+            if running is not None:
+                running.lerp_(now.to(running.dtype), momentum)
+    rows = found.rows if weight is None else found.rows * weight
+    return (rows if bias is None else rows + bias).to(x.dtype)
+
+
 class NormReluDropout(nn.Sequential):
     """BatchNorm, ReLU and dropout, applied to a conv's output before the residual sum.
 

@@ -1,6 +1,7 @@
 """Gather rows by index, and sum or average rows that share an index."""
 
 from torch import Tensor
+from torch.nn import functional as F
 
 from gnnak.backend import operation
 from gnnak.typing import Reduce
@@ -21,6 +22,23 @@ def lookup(table: Tensor, index: Tensor) -> Tensor:
         The gathered rows, [m, c].
     """
     return table.index_select(0, index)
+
+
+@operation
+def embed_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Look up embeddings, as `torch.nn.functional.embedding` does.
+
+    A backend can replace this function by one with a faster backward pass for small
+    tables.
+
+    Args:
+        table: The embeddings, one row for each of k categories, [k, c].
+        index: The categories to look up, of any shape [...].
+
+    Returns:
+        The embeddings, [..., c].
+    """
+    return F.embedding(index, table)
 
 
 def segment_reduce(values: Tensor, index: Tensor, size: int, reduce: Reduce) -> Tensor:

@@ -63,8 +63,8 @@ class GNNAK(nn.Module):
     `hop_channels=0, encodings=("centroid", "subgraph")`.
 
     Args:
-        gnn: The base GNN: any module that maps (x, edge_index[, edge_attr or
-            edge_weight][, batch]) to node states. Its input width must be
+        gnn: The base GNN: any module that maps `(x, edge_index[, edge_attr or
+            edge_weight][, batch])` to node states. Its input width must be
             `in_channels + hop_channels`; with `hop="add"` or `hop_channels=0` it must
             be `in_channels`. If its output width is not `out_channels`, a Linear
             follows. It may take further arguments, such as `edge_type`, `pos` or
@@ -256,6 +256,7 @@ class GNNAK(nn.Module):
                 )
         return encodings
 
+    @operation
     def embed(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> Tensor:

@@ -1,14 +1,15 @@
 """Extract the k-hop egonets of all nodes of a batch in one call."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
-from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
+from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.induce import with_edges
+from gnnak.subgraphs.radius import WithRadius
 from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
@@ -86,32 +87,12 @@ def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> 
 
 
 @dataclass(frozen=True)
-class EgoNets:
+class EgoNets(WithRadius):
     """Extract the k-hop egonet of every node; a callable class around `egonets`.
 
     >>> EgoNets(num_hops=2)(torch.tensor([[0, 1], [1, 0]]), 2)
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=4, device='cpu')
     """
-
-    num_hops: int
-    """Radius k: an egonet contains the nodes at most k hops away from its root."""
-    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies together (nodes and edges,
-    counted in each egonet). A call that would extract more raises `SizeError`. None =
-    as many as fit into the free memory of the device."""
-
-    random = False
-    """Always False: extraction is deterministic, so egonets can be cached across
-    epochs."""
-
-    def __post_init__(self) -> None:
-        check_count("num_hops", self.num_hops)
-        check_limit(self.copy_limit)
-
-    @property
-    def max_hops(self) -> int:
-        """The largest possible distance from a node of an egonet to its root."""
-        return self.num_hops
 
     def __call__(
         self,

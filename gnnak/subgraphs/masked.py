@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from gnnak.subgraphs.copy_limit import check_limit
+from gnnak.subgraphs.radius import WithRadius
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.whole import whole_graphs
-from gnnak.typing import check_count
 
 
 def node_deletions(
@@ -116,7 +116,7 @@ class NodeDeletion:
 
 
 @dataclass(frozen=True)
-class MaskedEgoNets:
+class MaskedEgoNets(WithRadius):
     """Return the k-hop egonet of every node, with all other nodes isolated.
 
     A callable class around `masked_egonets`. `EgoNets` gives the same egonets without
@@ -126,25 +126,8 @@ class MaskedEgoNets:
     RootedSubgraphs(subgraphs=2, node_copies=4, edge_copies=0, device='cpu')
     """
 
-    num_hops: int
-    """Radius k: an egonet contains the nodes at most k hops away from its root."""
-    copy_limit: int | None = field(default=None, kw_only=True, repr=False)
-    """The largest number of node copies and edge copies of the whole graphs together;
-    None = as many as fit into the free memory of the device."""
-
-    random = False
-    """Always False: the subgraphs can be cached across epochs."""
     reads_batch = True
     """Always True: the extractor must know which nodes are in one graph."""
-
-    def __post_init__(self) -> None:
-        check_count("num_hops", self.num_hops)
-        check_limit(self.copy_limit)
-
-    @property
-    def max_hops(self) -> int:
-        """The largest possible distance from a node of an egonet to its root."""
-        return self.num_hops
 
     def __call__(
         self,

@@ -75,15 +75,12 @@ class _GNNAKEstimator(BaseEstimator):
             )
         if len(graphs) < 3:
             raise GraphError(f"there are {len(graphs)} graphs; give at least 3 to fit.")
-        # A run also needs test graphs: use those that choose the best epoch again.
-        part = _parts(len(graphs), self.seed)
-        again = np.flatnonzero(part == 1)
         self.model_, self.record_ = train(
-            graphs + [graphs[index] for index in again],
-            np.concatenate([y, y[again]]),
+            graphs,
+            y,
             model=self.model,
             task=self._task,
-            split=[*part.tolist(), *[2] * len(again)],
+            split=_parts(len(graphs), self.seed).tolist(),
             epochs=self.epochs,
             batch_size=self.batch_size,
             learning_rate=self.learning_rate,

@@ -46,7 +46,8 @@ def evaluate(
 
     Raises:
         CheckpointError: If the network was trained for other features or another task
-            than those of `dataset`, or on other data although `other_data` is False.
+            than those of `dataset`, or on other data although `other_data` is False; or
+            if the part has no graphs.
     """
     config, info = checkpoint.config, dataset.info
     _check_alike(checkpoint, dataset)
@@ -54,6 +55,8 @@ def evaluate(
         _check_same(checkpoint, dataset)
     parts = choose_parts(dataset, config.data.protocol, config.data.fold)
     wanted = getattr(parts, part)
+    if not wanted.numel():
+        raise CheckpointError(f"{info.name} has no {part} graphs; give another part.")
     machine, network = machine or Machine(), checkpoint.network()
     network.save_memory(max_copies=machine.max_copies)
     info = replace(info, scaling=checkpoint.info.scaling)

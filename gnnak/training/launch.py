@@ -97,6 +97,12 @@ def tell_data(dataset: Dataset, console: Console) -> None:
         f"{targets}{classes}, metric {info.metric}",
         markup=False,
     )
+    if dataset.split is not None:
+        counts = dataset.split.bincount(minlength=3).tolist()
+        names = ("training", "validation", "test")
+        sizes = [f"{n or 'no'} {name}" for n, name in zip(counts, names, strict=True)]
+        untested = "" if counts[2] else "; the network is not tested"
+        console.print(f"  {', '.join(sizes)} {kind}{untested}", markup=False)
     for row in info.skipped:
         console.print(f"  left out {row}", markup=False)
 

@@ -27,6 +27,7 @@ from gnnak.training.config.run_config import RunConfig
 from gnnak.training.losses import make_loss
 from gnnak.training.metrics import make_metric, why_undefined
 from gnnak.training.optimizer import make_optimizer, make_ready, set_rate
+from gnnak.training.rates import learning_rate
 from gnnak.training.scaling import Scaler
 from gnnak.training.step import Step, make_captured, make_step
 
@@ -35,7 +36,8 @@ class GraphTask(LightningModule):
     """The Lightning module of a run: network, loss, optimiser and metric.
 
     The random numbers of an epoch depend only on the seed of the run, the number of the
-    epoch and the rank of the process; the learning rate depends only on the epoch. A
+    epoch and the rank of the process. The learning rate depends only on the number of
+    the epoch and, for some schedules, on the validation scores of all epochs before. A
     resumed run therefore continues as if it had never stopped.
 
     Args:
@@ -48,6 +50,10 @@ class GraphTask(LightningModule):
             captured as CUDA graphs and replayed.
         backend: Chooses fused kernels or plain PyTorch for the network; None = the
             default backend.
+
+    Attributes:
+        curve: The validation scores of all finished epochs. `RunHistory` sets this
+            attribute, so that the list also has the epochs before a run was resumed.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class GraphTask(LightningModule):
             self.metric.set_dtype(torch.double)
         self.scaler = None if info.scaling is None else Scaler(info.scaling)
         self.scores: dict[str, float] = {}
+        self.curve: list[float] = []
         self.undefined: dict[str, str] = {}
         self.losses: list[Tensor] = []
         self.generator: torch.Generator | None = None
@@ -103,9 +110,13 @@ class GraphTask(LightningModule):
         seed = epoch_seed(train.seed, epoch, self.global_rank)
         torch.manual_seed(seed)
         self.generator = torch.Generator(self.device).manual_seed(seed)
-        rate = train.learning_rate * 0.5 ** (epoch // train.step)
-        set_rate(self.trainer.optimizers[0], rate)
+        set_rate(self.trainer.optimizers[0], self.learning_rate(epoch))
         self.losses = []
+
+    def learning_rate(self, epoch: int) -> float:
+        """Return the learning rate after `epoch` finished epochs."""
+        lower = self.info.lower_is_better
+        return learning_rate(self.config.train, epoch, self.curve, lower)
 
     def training_step(self, item: Item, _: int) -> Tensor | None:
         """Train on one batch.

@@ -13,28 +13,15 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from gnnak.datasets.own import OwnData, OwnDataset, load_own
-from gnnak.datasets.own.load import data_name
-from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import normal_name
-from gnnak.training.config.options import change
+from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.launch import tell_data
 from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
 from gnnak.training.trained import TrainedModel, load
-
-DEFAULTS: dict[str, Any] = {
-    "model.num_layers": 3,
-    "model.channels": 64,
-    "train.epochs": 60,
-    "train.early_stop": 20,
-    "train.batch_size": 32,
-    "train.step": 15,
-}
-"""Options for own data that differ from those of `RunConfig`: a smaller network, which
-trains in minutes on a CPU with some hundred molecules."""
 
 
 class Trained(NamedTuple):
@@ -176,26 +163,6 @@ def train_found(
     (folder / "last.ckpt").unlink(missing_ok=True)
     record = {"experiment": config.data.name} | record
     return Trained(load(folder / "best.ckpt"), record)
-
-
-def own_config(
-    own: OwnData, seed: int, options: Mapping[str, Any], fold: int | None = None
-) -> RunConfig:
-    """Return the options of a run on own data.
-
-    Args:
-        own: Files, columns, task, metric and split.
-        seed: Seed of the split, the weights and the batches.
-        options: Options that differ from the defaults, by name.
-        fold: Number of the cross-validation fold; None = no or all folds.
-    """
-    config = change(RunConfig(), DEFAULTS | {"train.seed": seed, "data.seed": seed})
-    config = change(config, options)
-    protocol: Protocol = "split" if own.folds is None else "held-out"
-    data = replace(
-        config.data, name=data_name(own.path), own=own, protocol=protocol, fold=fold
-    )
-    return replace(config, data=data)
 
 
 def with_found(config: RunConfig, found: OwnDataset) -> RunConfig:

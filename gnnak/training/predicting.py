@@ -13,10 +13,11 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.own.features import with_node_features
+from gnnak.datasets.own.featurizers import need_featurizer
 from gnnak.datasets.own.molecules import molecule_chunks
 from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import CheckpointError, OptionError, SizeError
+from gnnak.errors import CheckpointError, SizeError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
@@ -46,10 +47,6 @@ class Predictor(Protocol):
     @property
     def reading(self) -> Reading:
         """The columns and attributes that new data are read with."""
-
-    @property
-    def takes_smiles(self) -> bool:
-        """Whether the features are those that `gnnak.graphs.from_smiles` makes."""
 
     def __call__(self, graphs: Any) -> Tensor:
         """Return targets in their own units, or logits."""
@@ -113,23 +110,16 @@ def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphR
     """Yield the rows of a table in parts; all other data at once."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
     if is_path and Path(graphs).suffix.lower() in TABLE_SUFFIXES:
-        _check_smiles(model)
-        yield from molecule_chunks(graphs, smiles or reading.smiles)
+        featurizer = need_featurizer(model.info)
+        column = smiles or reading.smiles
+        yield from molecule_chunks(graphs, column, featurizer=featurizer)
         return
     rows = as_rows(graphs, reading)
     if is_path and not rows.num_rows:
         check_any(rows)
     if rows.molecules is not None:
-        _check_smiles(model)
+        need_featurizer(model.info)
     yield replace(rows, store=replace(rows.store, y=None, node_targets=False))
-
-
-def _check_smiles(model: Predictor) -> None:
-    if not model.takes_smiles:
-        raise OptionError(
-            f"this network was trained on {model.info.name} with other features than "
-            "those of SMILES strings; give graphs."
-        )
 
 
 def _outputs(

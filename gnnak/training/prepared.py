@@ -1,10 +1,13 @@
 """Build the Lightning modules of a run or a benchmark: network and batches."""
 
+import warnings
 from typing import NamedTuple
 
 import torch
 
+from gnnak.datasets.memory_advice import memory_advice, sampled_sizes
 from gnnak.datasets.record import Dataset
+from gnnak.graphs import GraphStore
 from gnnak.models.factory import parse_name
 from gnnak.training.callbacks.timing import Clock
 from gnnak.training.config.run_config import RunConfig
@@ -55,6 +58,34 @@ def prepare(
         dataset, parts, config.train, clock, task.extractor, network.drop, captured
     )
     return Prepared(task, data, captured, degrees)
+
+
+def warn_of_memory(task: GraphTask, store: GraphStore, machine: Machine) -> None:
+    """Warn if a training step would take more memory than is free.
+
+    The estimate is for plain PyTorch, so fused kernels on a GPU are not checked, and
+    neither are training steps that sample subgraphs, recompute or are split.
+
+    Args:
+        task: The Lightning module.
+        store: The training graphs.
+        machine: Devices and processes.
+    """
+    model, network = task.config.model, task.network
+    saves = machine.recompute or machine.max_copies is not None
+    fused = machine.is_gpu and machine.fast
+    if task.extractor is None or network.drop is not None or saves or fused:
+        return
+    sizes = sampled_sizes(store, task.extractor)
+    if sizes is None:
+        return
+    batch_size = min(task.config.train.batch_size, len(store))
+    needed = sizes.training_bytes(
+        batch_size, model.num_layers, model.channels, model.hop_channels
+    )
+    advice = memory_advice(needed, batch_size, machine.device)
+    if advice is not None:
+        warnings.warn(advice, stacklevel=2)
 
 
 def is_captured(

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gnnak.datasets.record import Dataset, Protocol
-from gnnak.errors import OptionError
+from gnnak.datasets.record import Dataset, DatasetInfo, Protocol
+from gnnak.errors import OptionError, TrainingError
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +95,25 @@ def choose_parts(
     if fold is None:
         raise OptionError(f"{info.name} has {folds} folds; say which with data.fold.")
     return _of_fold(dataset, protocol, fold)
+
+
+def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
+    """Raise `TrainingError` if a data set has too few graphs for a run.
+
+    Validation needs one graph, training two graphs per process. The user's own data may
+    have no test graphs.
+    """
+    for part in ("validation",) if info.own_data else ("validation", "test"):
+        if not getattr(parts, part).numel():
+            raise TrainingError(
+                f"{info.name} has no {part} graphs; give a data set with some."
+            )
+    graphs = parts.train.numel()
+    if graphs < 2 * processes:
+        raise TrainingError(
+            f"{info.name} has {graphs} graphs to train on, fewer than two for each of "
+            f"{processes} processes; use more graphs or fewer processes."
+        )
 
 
 def _of_fold(dataset: Dataset, protocol: Protocol, fold: int) -> Parts:

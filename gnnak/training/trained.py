@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gnnak.datasets.own.features import (
-    fit_features,
-    molecule_features,
-    with_node_features,
-)
-from gnnak.datasets.own.listed import graphs_in_list
-from gnnak.datasets.own.molecules import molecules_in_list
-from gnnak.datasets.own.read import Reading, as_items
+from gnnak.datasets.own.features import fit_features
+from gnnak.datasets.own.featurizers import find_featurizer
+from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import GraphError, OptionError
-from gnnak.graphs import GraphBatch, GraphStore
-from gnnak.graphs.readers.rows import GraphRows
-from gnnak.nn.features import Categorical
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.hub import upload
+from gnnak.training.new_graphs import as_batch
 from gnnak.training.predicting import predict
 from gnnak.training.predictions import Predictions
-from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
+from gnnak.training.pretrained import find, find_local
+from gnnak.training.records.checkpoint import Checkpoint
+from gnnak.training.records.folder import save_folder
 from gnnak.training.scaling import Scaler
-
-CONSTANT = Categorical((1,))
-"""Description of the node features of graphs without features."""
 
 
 class TrainedModel(nn.Module):
@@ -71,7 +63,8 @@ class TrainedModel(nn.Module):
     def reading(self) -> Reading:
         """The columns and attributes that new data are read with."""
         own = self.config.data.own
-        return Reading(own.smiles, own.node_attr, own.edge_attr)
+        featurizer = find_featurizer(self.info) or "ogb"
+        return Reading(own.smiles, own.node_attr, own.edge_attr, None, featurizer)
 
     def forward(
         self,
@@ -100,7 +93,7 @@ class TrainedModel(nn.Module):
             GraphError: If a graph is malformed, or its features differ from training.
         """
         if not isinstance(graphs, Tensor):
-            graphs = self._as_batch(graphs)
+            graphs = as_batch(graphs, self.reading, self.info)
             edge_index, edge_attr = graphs.edge_index, graphs.edge_attr
             batch, num_graphs = graphs.batch, graphs.num_graphs
             graphs = graphs.x
@@ -146,41 +139,35 @@ class TrainedModel(nn.Module):
         """Write a checkpoint, which `gnnak.load` reads."""
         self.checkpoint.save(Path(path))
 
-    def rows_of_smiles(self, smiles: Sequence[str]) -> GraphRows:
-        """Convert SMILES strings to graphs with the features of the training data.
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write a folder with `model.safetensors`, `config.json` and a model card.
 
-        Raises:
-            OptionError: If the network was not trained on molecules of this kind.
+        `gnnak.from_pretrained` reads the folder, and so does `gnnak predict`.
         """
-        if not self.takes_smiles:
-            raise OptionError(
-                f"this network was trained on {self.info.name} with other features "
-                "than those of SMILES strings; give graphs."
-            )
-        return molecules_in_list(smiles)
+        save_folder(self.checkpoint, Path(folder))
 
-    @property
-    def takes_smiles(self) -> bool:
-        """Whether the features are those that `gnnak.graphs.from_smiles` makes."""
-        features = self.info.node_features, self.info.edge_features
-        return features == molecule_features()
+    def push_to_hub(self, name: str, private: bool = False) -> str:
+        """Upload the files of `save_pretrained` to the Hugging Face hub.
 
-    def _as_batch(self, graphs: Any) -> GraphBatch:
-        """Convert any graphs to a batch; raise `GraphError` if one is bad."""
-        if isinstance(graphs, GraphBatch):
-            return graphs
-        if isinstance(graphs, GraphStore):
-            return with_node_features(graphs).union()
-        given = [graphs] if isinstance(graphs, str) else as_items(graphs)
-        items = [_without_targets(item) for item in given]
-        if items and isinstance(items[0], str):
-            rows = self.rows_of_smiles(items)
-        else:
-            own = self.config.data.own
-            rows = graphs_in_list(items, own.node_attr, own.edge_attr)
-        if rows.bad:
-            raise GraphError(f"{rows.bad[0]}; correct this graph.")
-        return with_node_features(rows.store).union()
+        Needs the package huggingface_hub, and a login (`hf auth login`).
+
+        Args:
+            name: `owner/name` on the hub.
+            private: Whether a new repository is private.
+
+        Returns:
+            The address of the repository.
+        """
+        with TemporaryDirectory() as folder:
+            save_folder(self.checkpoint, Path(folder), name)
+            return upload(Path(folder), name, private)
+
+    @classmethod
+    def from_pretrained(
+        cls, path: str | os.PathLike[str], revision: str | None = None
+    ) -> TrainedModel:
+        """Read a trained model; see `gnnak.from_pretrained`."""
+        return cls(find(path, revision))
 
     def __repr__(self) -> str:
         info = self.info
@@ -194,24 +181,39 @@ class TrainedModel(nn.Module):
 
 
 def load(path: str | os.PathLike[str]) -> TrainedModel:
-    """Read a checkpoint (`best.ckpt` of a run), without executing code in the file.
+    """Read a trained model from this machine, without executing code in its files.
 
     Args:
-        path: The checkpoint.
+        path: A checkpoint (`best.ckpt` of a run), a folder of `save_pretrained`, or the
+            name of a network that is installed with gnnak.
 
     Returns:
         The trained model, on the CPU and in evaluation mode.
 
     Raises:
         FileFormatError: If there is no such file.
-        CheckpointError: If the file is damaged or is no checkpoint of this version.
+        CheckpointError: If a file is damaged or was not written by this version.
     """
-    return TrainedModel(load_checkpoint(Path(path)))
+    return TrainedModel(find_local(path))
 
 
-def _without_targets(item: Any) -> Any:
-    """Return a PyG graph without `y`, which a prediction does not need."""
-    if hasattr(item, "edge_index") and getattr(item, "y", None) is not None:
-        item = item.clone()
-        item.y = None
-    return item
+def from_pretrained(
+    path: str | os.PathLike[str], revision: str | None = None
+) -> TrainedModel:
+    """Read a trained model as `load` does, or download it from the Hugging Face hub.
+
+    Downloads need the package huggingface_hub, which is imported only for them.
+
+    Args:
+        path: As for `load`, or `owner/name` on the hub.
+        revision: Branch, tag or commit on the hub; None = the newest.
+
+    Returns:
+        The trained model, on the CPU and in evaluation mode.
+
+    Raises:
+        FileFormatError: If there is no such file, or the download fails.
+        CheckpointError: If a file is damaged or was not written by this version.
+        MissingPackageError: If the hub is needed, but huggingface_hub is missing.
+    """
+    return TrainedModel.from_pretrained(path, revision)

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from gnnak.errors import GraphError
 from gnnak.graphs.named import Graph
-from gnnak.models.factory import ModelOptions, build_model
+from gnnak.models.factory import build_model, parse_name
+from gnnak.models.options import FamilyOptions, ModelOptions
 from gnnak.nn.features import Categorical
-from gnnak.subgraphs import EgoNets
+from gnnak.subgraphs import EgoNets, WholeGraphs
 from gnnak.typing import Encoding, check_choice
 from gnnak.wl.compare import partition
 from gnnak.wl.embedding import pairs_different, push_apart
@@ -36,7 +37,25 @@ BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
     "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
 }
 """Maps each network to a WL test, with options, that distinguishes all pairs of graphs
-that the network can distinguish."""
+that the network can distinguish. Other subgraph GNNs are in `MEMBER_BOUNDS`."""
+
+MEMBER_BOUNDS: dict[str, str] = {
+    "khop": "pswl",
+    "ego": "gswl",
+    "id": "swl",
+    "id-fast": "pswl",
+    "nested": "swl",
+    "ds": "swl",
+    "dss": "gswl",
+    "sun": "gswl",
+    "sswl": "sswl",
+    "sswl+": "sswl",
+}
+"""Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
+WL test that bounds it, with every base GNN that is bounded by 1-WL. Zhang et al. (2023)
+prove all but three; the bounds of k-hop GNN, Ego-GNN and ID-GNN-Fast are our argument.
+A k-hop GNN of one layer is bounded by "swl", too. The bound of Nested GNN holds without
+the encoding "resistance"."""
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 """The networks that `gnnak wl lab` runs, unless `--no-networks` is given."""
@@ -58,17 +77,37 @@ class Bound:
     """Maps names of fields of `Options` to values; other fields have their default."""
 
 
-def bound_of(name: str, num_hops: int = 1) -> Bound:
+def has_bound(name: str) -> bool:
+    """Return whether a WL test is known that bounds the network `name`."""
+    form = parse_name(name)
+    return name in BOUNDS or (form.member is not None and not form.has_node_pairs)
+
+
+def bound_of(name: str, num_hops: int | None = 1, marked: bool = True) -> Bound:
     """Return a WL test that distinguishes all pairs of graphs that a network can.
 
     Args:
-        name: Name of the network, one of `BOUNDS`.
-        num_hops: Radius of the egonets, for networks with the suffix -ak or -ak+.
+        name: Name of the network: one of `BOUNDS`, or a subgraph GNN of
+            `MEMBER_BOUNDS` with any base GNN but PPGN.
+        num_hops: Radius of the egonets, for networks with rooted subgraphs; None =
+            whole graphs, only for subgraph GNNs of `MEMBER_BOUNDS`.
+        marked: Whether the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root
+            from other nodes, by an encoding of (root, node).
 
     >>> bound_of("gin-ak", num_hops=2)
     Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
+    >>> bound_of("sswl+-gin", num_hops=None)
+    Bound(test='sswl', options={'num_hops': None})
     """
-    check_choice("network", name, BOUNDS)
+    _check_bound(name)
+    member = parse_name(name).member
+    if member is not None:
+        if member in ("id-fast", "ego"):
+            num_hops = None if member == "id-fast" else 1
+        options: dict[str, object] = {"num_hops": num_hops}
+        if not marked and member in ("nested", "ds", "dss", "sun", "sswl", "sswl+"):
+            options["root_mark"] = False
+        return Bound(MEMBER_BOUNDS[member], options)
     test, options = BOUNDS[name]
     if "num_hops" in known_options(test):
         options = {**options, "num_hops": num_hops}
@@ -76,14 +115,24 @@ def bound_of(name: str, num_hops: int = 1) -> Bound:
     return Bound(test, options)
 
 
+def _check_bound(name: str) -> None:
+    """Raise `OptionError` if no WL test is known that bounds the network `name`."""
+    if not has_bound(name):
+        members = (f"{member}-gin" for member in MEMBER_BOUNDS)
+        check_choice("network", name, (*BOUNDS, *members))
+
+
 class PlainEmbedder(nn.Module):
     """A network from `build_model` without its prediction head, to embed graphs.
 
-    The weights are random, in float64, and the network is in evaluation mode.
+    The weights are random, in float64, and the network is in evaluation mode. Subgraph
+    GNNs other than GNN-AK pool states by sums, because means forget the numbers of
+    nodes, and Nested GNN encodes distances, not resistances.
 
     Args:
-        name: Name of the network, one of `BOUNDS`.
-        num_hops: Radius of the egonets, for networks with the suffix -ak or -ak+.
+        name: Name of the network, one with a bound (see `has_bound`).
+        num_hops: Radius of the egonets, for networks on rooted subgraphs; None = whole
+            graphs.
         num_layers: Number of layers.
         base_layers: Number of layers of the base GNN inside each GNN-AK layer.
         channels: Number of hidden channels, and of channels of the embeddings.
@@ -95,7 +144,7 @@ class PlainEmbedder(nn.Module):
     def __init__(
         self,
         name: str,
-        num_hops: int = 1,
+        num_hops: int | None = 1,
         num_layers: int = 4,
         base_layers: int = 2,
         channels: int = 16,
@@ -103,13 +152,15 @@ class PlainEmbedder(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        check_choice("network", name, BOUNDS)
+        _check_bound(name)
+        nested = parse_name(name).member == "nested"
         options = ModelOptions(
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
-            subgraphs=EgoNets(num_hops),
+            subgraphs=WholeGraphs() if num_hops is None else EgoNets(num_hops),
             encodings=encodings,
+            family=FamilyOptions(("distance",) if nested else None, reduce="sum"),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
+from gnnak.datasets import memory_advice
 
 pytestmark = pytest.mark.usefixtures("no_files")
 
@@ -37,6 +38,13 @@ def test_extract_takes_walks_and_follows_the_seed():
     assert first["node_copies"]["mean"] < 41 * 21
 
 
+def test_extract_warns_if_memory_is_too_small(monkeypatch):
+    monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 2**20)
+    result = CliRunner().invoke(app, ["extract", "sr25", "--num-hops", "1"])
+    assert result.exit_code == 0
+    assert "warning: a training step on 128 graphs needs about" in result.stderr
+
+
 def test_help_has_examples():
     assert "gnnak extract zinc --num-hops 3" in run("--help")
 
@@ -54,3 +62,8 @@ def test_help_has_examples():
 )
 def test_a_wrong_input_is_one_line_and_exit_code_2(arguments, sentence, fails):
     assert sentence in fails("extract", *arguments)
+
+
+def test_extract_takes_names_in_any_case():
+    told = json.loads(run("CSL", "--num-hops", "1", "--sample", "3", "--json"))
+    assert told["dataset"] == "csl"

@@ -90,3 +90,21 @@ def test_predict_wrong_input_is_one_line(checkpoint, new, fails, arguments, mess
     given = [checkpoint if word == "CKPT" else word for word in arguments]
     assert message in fails("predict", *given)
     assert not Path("out.csv").exists()
+
+
+def test_predict_takes_pretrained_folders_alone_and_in_ensembles(checkpoint, new):
+    gnnak.load(checkpoint).save_pretrained("net")
+    assert predict("net", new).stdout == predict(checkpoint, new).stdout
+    _, first = predict("net", checkpoint, new).stdout.splitlines()[:2]
+    assert first.split(",")[3] == "0.0"
+
+
+def test_predict_with_a_damaged_folder_is_one_line(checkpoint, new, fails):
+    gnnak.load(checkpoint).save_pretrained("net")
+    weights = Path("net/model.safetensors")
+    weights.write_bytes(b"\x80\x04." + weights.read_bytes()[3:])
+    assert "checksum is wrong; copy the folder again" in fails("predict", "net", new)
+    weights.unlink()
+    assert "there is no file net/model.safetensors" in fails("predict", "net", new)
+    Path("net/config.json").unlink()
+    assert "no config.json and no best.ckpt" in fails("predict", "net", new)

@@ -2,7 +2,9 @@
 
 import torch
 
+from gnnak.fast.step.model import CapturedModel
 from gnnak.fast.step.recorder import GraphRecorder, Recorder, Work
+from gnnak.fast.step.update import CapturedUpdate
 
 
 class CallRecorder:
@@ -16,6 +18,16 @@ class CallRecorder:
 
     def release(self) -> None:
         pass
+
+
+def maker_with(recorder: Recorder):
+    """A replacement of `make_captured_model` that captures with a recorder."""
+
+    def make(forward, weights, device, update, optimizer):
+        captured = CapturedUpdate(update, optimizer, recorder, device)
+        return CapturedModel(forward, recorder, weights, captured)
+
+    return make
 
 
 def make_recorder(device: torch.device) -> Recorder:

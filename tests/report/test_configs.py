@@ -3,7 +3,10 @@ from dataclasses import fields, is_dataclass
 import pytest
 import yaml
 
+from gnnak import WholeGraphs
 from gnnak.datasets import dataset_names
+from gnnak.models.factory import build_model
+from gnnak.nn.features import Categorical
 from gnnak.training.config.experiment import CONFIGS, experiment_names, load_experiment
 from gnnak.training.config.run_config import RunConfig
 
@@ -29,12 +32,15 @@ def test_there_is_one_experiment_a_data_set():
 @pytest.mark.parametrize("name", DATASETS)
 def test_an_experiment_says_what_differs_from_the_defaults_and_nothing_else(name):
     options = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text("utf-8"))
-    runs = options.pop("runs", 1)
+    runs, members = options.pop("runs", 1), options.pop("members", {})
     experiment = load_experiment(name)
     assert (experiment.name, experiment.runs) == (name, runs)
     assert experiment.config.data.name == name
     for key, value, default in leaves(options, RunConfig()):
         assert key == "data.name" or value != default, key
+    for own in members.values():
+        for key, value, default in leaves(own, experiment.config):
+            assert value != default, key
 
 
 def numbers(name):
@@ -90,3 +96,39 @@ def test_experiments_have_the_published_options_that_are_no_numbers():
         *(3, 5),
         *(2, 1),
     )
+
+
+def published(name, model):
+    config = load_experiment(name).config_for(model)
+    model, train = config.model, config.train
+    return (
+        *(model.num_layers, model.channels, train.batch_size, train.epochs),
+        *(train.schedule, train.patience, train.stop_rate),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "expected"),
+    [
+        ("zinc", "gin-ak+", (6, 128, 128, 310, "step", 20, None)),
+        ("zinc", "ds-gin", (6, 128, 128, 400, "plateau", 20, 1e-5)),
+        ("zinc", "dss-gin", (6, 128, 128, 400, "plateau", 20, 1e-5)),
+        ("zinc", "sun-gin", (6, 64, 128, 400, "plateau", 40, 1e-5)),
+        ("zinc", "sswl-gin", (6, 96, 128, 400, "plateau", 20, None)),
+        ("zinc", "sswl+-gin", (6, 96, 128, 400, "plateau", 20, None)),
+        ("counting", "sswl+-gin", (6, 96, 512, 600, "cosine", 20, None)),
+    ],
+)
+def test_members_have_the_published_numbers(name, model, expected):
+    assert published(name, model) == expected
+
+
+def test_sswl_plus_on_zinc_has_fewer_than_400_thousand_weights():
+    config = load_experiment("zinc").config_for("sswl+-gin")
+    zinc = (Categorical((28,)), Categorical((4,)), 1)
+    network = build_model(config.model.name, *zinc, config.model)
+    weights = sum(weight.numel() for weight in network.parameters())
+    assert 380_000 < weights < 400_000
+    assert network.shared.extractor == WholeGraphs()
+    assert config.train.learning_rate == 1e-3
+    assert config.model.family.max_distance == 5

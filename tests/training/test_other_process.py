@@ -8,15 +8,23 @@ import gnnak
 from tests.training.molecules import SMILES
 
 PROGRAM = """
-import sys, numpy, gnnak
+import sys, torch
+torch.set_num_threads(1)
+import numpy, gnnak
 from tests.training.molecules import SMILES
-numpy.save(sys.argv[2], gnnak.load(sys.argv[1]).predict(SMILES).values)
+for path in sys.argv[2:]:
+    numpy.save(path + ".npy", gnnak.from_pretrained(path).predict(SMILES).values)
+assert "huggingface_hub" not in sys.modules
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_another_process_predicts_the_same_bits(molecule_folder, tmp_path):
-    path, out = str(molecule_folder / "best.ckpt"), str(tmp_path / "values.npy")
-    command = [sys.executable, "-c", "import torch; torch.set_num_threads(1)" + PROGRAM]
-    subprocess.run([*command, path, out], check=True, timeout=120)
-    assert np.array_equal(np.load(out), gnnak.load(path).predict(SMILES).values)
+    model = gnnak.load(molecule_folder / "best.ckpt")
+    paths = [str(tmp_path / "one.ckpt"), str(tmp_path / "folder")]
+    model.save(paths[0])
+    model.save_pretrained(paths[1])
+    command = [sys.executable, "-c", PROGRAM, "-", *paths]
+    subprocess.run(command, check=True, timeout=120)
+    for path in paths:
+        assert np.array_equal(np.load(path + ".npy"), model.predict(SMILES).values)

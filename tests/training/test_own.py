@@ -6,12 +6,13 @@ import pytest
 import torch
 
 import gnnak
+from gnnak.datasets import memory_advice
 from gnnak.datasets.own.options import OwnData
-from gnnak.errors import GnnakError
+from gnnak.errors import GnnakError, TrainingError
 from gnnak.graphs import from_networkx, to_pyg
 from gnnak.training.config.options import change
+from gnnak.training.config.own_defaults import own_config
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.own import own_config
 from tests.training.molecules import SMALL, SMILES, carbons
 
 
@@ -92,3 +93,27 @@ def test_train_on_one_fold():
     assert (record["fold"], record["protocol"]) == (1, "held-out")
     with pytest.raises(GnnakError, match="give fold"):
         gnnak.train(data, y, folds=3, **SMALL)
+
+
+def test_train_without_test_graphs_says_so(tmp_path, capsys):
+    split = [0] * (len(SMILES) - 6) + [1] * 6
+    options = SMALL | {"progress": True}
+    y = carbons(SMILES)
+    model, record = gnnak.train(SMILES, y, split=split, folder=tmp_path, **options)
+    assert record["scores"]["test"] is None
+    assert record["undefined"] == {"test": "there are no test graphs"}
+    assert model.checkpoint.scores["test"] is None
+    told = " ".join(capsys.readouterr().err.split())
+    assert "30 training, 6 validation, no test molecules; the network is not" in told
+
+
+def test_train_without_validation_graphs_is_a_sentence():
+    split = [0] * (len(SMILES) - 6) + [2] * 6
+    with pytest.raises(TrainingError, match="graphs has no validation graphs"):
+        gnnak.train(SMILES, carbons(SMILES), split=split, **SMALL)
+
+
+def test_train_warns_before_memory_runs_out(monkeypatch):
+    monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 1000)
+    with pytest.warns(UserWarning, match="a training step on 29 graphs needs about"):
+        gnnak.train(SMILES, carbons(SMILES), **SMALL)

@@ -57,7 +57,7 @@ def test_predict_splits_batches_that_do_not_fit(models, monkeypatch):
 def test_predict_parts_of_a_table_number_rows_over_the_whole_file(
     models, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(molecule_chunks, "__defaults__", (None, 2))
+    monkeypatch.setattr(molecule_chunks, "__defaults__", (None, 2, "ogb"))
     (tmp_path / "m.csv").write_text("id,smiles\na,C\nb,C(\nc,\nd,CC\ne,O,x\n")
     done = []
     parts = list(predict_parts(models[:1], tmp_path / "m.csv", progress=done.append))

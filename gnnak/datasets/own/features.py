@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.assemble import MAX_CATEGORIES
+from gnnak.datasets.own.featurizers import FEATURIZERS
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.smiles import ATOM_FEATURES, BOND_FEATURES
 from gnnak.nn.features import Categorical, Continuous, Features, describe
 
 
@@ -25,22 +25,17 @@ def describe_features(
 
     Args:
         store: The graphs of the user.
-        featurizer: `ogb` for molecules, whose features have known sizes; None = the
-            sizes are those of the data, and one more category, "other".
+        featurizer: Name of the featurizer of molecules, whose features have known
+            sizes; None = the sizes are those of the data, and one more category,
+            "other".
 
     Raises:
         GraphError: If features are not finite, or categories are negative or too large.
     """
     if featurizer is not None:
-        return molecule_features()
+        return FEATURIZERS[featurizer].nodes, FEATURIZERS[featurizer].edges
     nodes = _described("x", store.x)
     return nodes or Categorical((1,)), _described("edge_attr", store.edge_attr)
-
-
-def molecule_features() -> tuple[Categorical, Categorical]:
-    """Return the descriptions of atoms and bonds, with all known categories."""
-    atoms = Categorical(tuple(size for _, size, _ in ATOM_FEATURES))
-    return atoms, Categorical(tuple(size for _, size, _ in BOND_FEATURES))
 
 
 def with_node_features(store: GraphStore) -> GraphStore:

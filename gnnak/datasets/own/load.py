@@ -111,24 +111,24 @@ def _read(
         rows = with_node_targets(own, found, y)
         rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
         return rows, targets, tuple(map(str, rows.bad)), split
-    if own.path is None or not own.validation or not own.test:
+    if own.path is None or not own.validation:
         raise OptionError(
-            "split 'files' needs three files; give the training graphs as the data, "
-            "and --validation and --test."
+            "split 'files' needs files; give the training graphs as the data, "
+            "--validation, and --test unless there are no test graphs."
         )
     if own.labels is not None:
         raise OptionError(
             "a table of labels cannot be combined with split 'files'; put the targets "
             "into the files."
         )
-    parts = [as_rows(f, _reading(own)) for f in (own.path, own.validation, own.test)]
-    return _joined(own, parts)
+    files = [own.path, own.validation, *([own.test] if own.test else [])]
+    return _joined(own, [as_rows(file, _reading(own)) for file in files])
 
 
 def _joined(
     own: OwnData, parts: list[GraphRows]
 ) -> tuple[GraphRows, Targets, tuple[str, ...], Tensor]:
-    """Concatenate training, validation and test graphs of three files."""
+    """Concatenate training, validation and, if given, test graphs of several files."""
     names = set(parts[0].columns)
     for part in parts[1:]:
         if set(part.columns) != names:
@@ -160,7 +160,8 @@ def _joined(
     )
     rows = with_node_targets(own, rows, None)
     rows, targets = _without_bad(own, rows, find_targets(own, rows, None))
-    code = torch.arange(3).repeat_interleave(torch.tensor([p.num_rows for p in parts]))
+    counts = torch.tensor([part.num_rows for part in parts])
+    code = torch.arange(len(parts)).repeat_interleave(counts)
     return rows, targets, tuple(map(str, rows.bad)), code[rows.position]
 
 

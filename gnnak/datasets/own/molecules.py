@@ -8,11 +8,12 @@ from pathlib import Path
 
 import torch
 
+from gnnak.datasets.own.featurizers import FEATURIZERS
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import FilePath, read_bytes
 from gnnak.graphs.readers.rows import BadRow, GraphRows
-from gnnak.graphs.readers.smiles import from_molecules, parse_smiles
+from gnnak.graphs.readers.smiles import parse_smiles
 from gnnak.graphs.readers.table import check_columns, open_table
 
 CHUNK = 2_000
@@ -22,15 +23,19 @@ SMILES_NAMES = ("smiles", "smi", "structure", "mol", "molecule")
 
 
 def molecules_in_list(
-    smiles: Sequence[object], source: str = "the list of SMILES"
+    smiles: Sequence[object],
+    source: str = "the list of SMILES",
+    featurizer: str = "ogb",
 ) -> GraphRows:
     """Convert SMILES strings to graphs; strings that are no molecules are bad rows.
 
     Args:
         smiles: One SMILES string per row.
         source: Words for the data in error messages.
+        featurizer: Name of the featurizer, which chooses the features.
     """
-    texts, stores = list(smiles), [from_molecules([])]
+    convert = FEATURIZERS[featurizer].convert
+    texts, stores = list(smiles), [convert([])]
     position, bad = [], []
     for first in range(0, len(texts), CHUNK):
         good = []
@@ -41,7 +46,7 @@ def molecules_in_list(
             else:
                 position.append(row)
                 good.append(molecule)
-        stores.append(from_molecules(good))
+        stores.append(convert(good))
     return GraphRows(
         GraphStore.concatenate(stores),
         torch.tensor(position, dtype=torch.long),
@@ -53,7 +58,10 @@ def molecules_in_list(
 
 
 def molecule_chunks(
-    path: FilePath, smiles: str | None = None, size: int = CHUNK
+    path: FilePath,
+    smiles: str | None = None,
+    size: int = CHUNK,
+    featurizer: str = "ogb",
 ) -> Iterator[GraphRows]:
     """Read a table of molecules in parts, so that memory does not grow with the table.
 
@@ -61,6 +69,7 @@ def molecule_chunks(
         path: A CSV or TSV file with a header.
         smiles: The column with SMILES strings; None = see `SMILES_NAMES`.
         size: Number of rows of a part.
+        featurizer: Name of the featurizer, which chooses the features.
 
     Yields:
         The rows of the parts in order. Rows are numbered over the whole file in `bad`,
@@ -75,7 +84,8 @@ def molecule_chunks(
         place = table.names.index(column)
         first = 0
         while rows := list(islice(table.rows, size)):
-            part = molecules_in_list([row.cells[place] for row in rows], str(path))
+            texts = [row.cells[place] for row in rows]
+            part = molecules_in_list(texts, str(path), featurizer)
             reasons = {row.number: row.reason for row in part.bad}
             reasons |= {r.number - first: r.problem for r in rows if r.problem}
             bad = [BadRow(n + first, reasons[n]) for n in sorted(reasons)]
@@ -154,8 +164,12 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
     )
 
 
-def read_smi(path: FilePath) -> GraphRows:
+def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:
     """Read a `.smi` file: one SMILES string per line, names after it are ignored.
+
+    Args:
+        path: The file.
+        featurizer: Name of the featurizer, which chooses the features.
 
     Raises:
         FileFormatError: If the file is missing or is not text.
@@ -165,4 +179,4 @@ def read_smi(path: FilePath) -> GraphRows:
     except UnicodeDecodeError as error:
         raise FileFormatError(f"{path} is not UTF-8 text; give SMILES.") from error
     lines = [line.split() for line in text.splitlines() if line.strip()]
-    return molecules_in_list([words[0] for words in lines], str(path))
+    return molecules_in_list([words[0] for words in lines], str(path), featurizer)

@@ -36,6 +36,8 @@ class Reading:
     """Edge attributes of networkx graphs that are the features; empty = `edge_attr`."""
     limit: int | None = None
     """Largest number of rows; None = all rows."""
+    featurizer: str = "ogb"
+    """Name of the featurizer for SMILES strings, which chooses the features."""
 
 
 def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
@@ -64,7 +66,8 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
         return _limited(_from_file(data, "the graphs"), reading.limit)
     items = as_items(data)
     if items and isinstance(items[0], str):
-        return _limited(molecules_in_list(items), reading.limit)
+        rows = molecules_in_list(items, featurizer=reading.featurizer)
+        return _limited(rows, reading.limit)
     rows = graphs_in_list(items, reading.node_attr, reading.edge_attr, "the graphs")
     return _limited(rows, reading.limit)
 
@@ -110,6 +113,14 @@ def _read_listed(path: Path, reading: Reading) -> GraphRows:
     """Read a file of PyG or networkx graphs."""
     items = LISTS[path.suffix.lower()](path)
     return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
+
+
+def _read_smi(path: Path, reading: Reading) -> GraphRows:
+    return read_smi(path, reading.featurizer)
+
+
+def _read_npz(path: Path, _: Reading) -> GraphRows:
+    return _from_file(read_npz(path), str(path))
 
 
 def _read_graph6(path: Path, _: Reading) -> GraphRows:
@@ -194,9 +205,10 @@ LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
 }
 """Readers of files with PyG or networkx graphs, by suffix."""
 READERS: dict[str, Callable[[Path, Reading], GraphRows]] = {
-    ".smi": lambda path, _: read_smi(path),
-    ".npz": lambda path, _: _from_file(read_npz(path), str(path)),
+    ".smi": _read_smi,
+    ".npz": _read_npz,
     ".g6": _read_graph6,
     ".graph6": _read_graph6,
-} | dict.fromkeys(LISTS, _read_listed)
+    **dict.fromkeys(LISTS, _read_listed),
+}
 """Readers of files by suffix."""

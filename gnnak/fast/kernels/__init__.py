@@ -14,6 +14,9 @@ from torch import Tensor
 from gnnak.fast.kernels import plain
 from gnnak.optional import has_triton, interprets_triton
 
+DTYPES = (torch.float, torch.half, torch.bfloat16)
+"""The dtypes of tensors that the Triton kernels read on a GPU."""
+
 
 def kernels_for(values: Tensor) -> ModuleType:
     """Return the package of kernels for the device and dtype of `values`.
@@ -29,14 +32,25 @@ def kernels_for(values: Tensor) -> ModuleType:
     return plain
 
 
+def kernels_of_backward(values: Tensor) -> ModuleType:
+    """Return the package of kernels for a backward pass.
+
+    If the gradients are to be differentiated again (`create_graph=True`), this is the
+    PyTorch reference, which autograd can differentiate; else `kernels_for(values)`.
+    """
+    return plain if torch.is_grad_enabled() else kernels_for(values)
+
+
 def has_fast_kernels(values: Tensor) -> bool:
     """Whether the Triton kernels can run on `values`.
 
     True if Triton is installed, `torch.compile` is not tracing the calling code, and
-    `values` is a float32 tensor on a CUDA device. With Triton's interpreter
-    (`TRITON_INTERPRET=1`, for tests), tensors of any device and dtype are supported.
+    `values` is a float32, float16 or bfloat16 tensor on a CUDA device. With Triton's
+    interpreter (`TRITON_INTERPRET=1`, for tests), tensors of any device and dtype are
+    supported. Some fused layers need full precision; see `LayerOperations`.
     """
     if torch.compiler.is_compiling() or not has_triton():
         return False
-    on_gpu = values.is_cuda and values.dtype == torch.float
-    return on_gpu or interprets_triton()
+    if values.is_cuda and values.dtype in DTYPES:
+        return True
+    return interprets_triton()

@@ -126,6 +126,18 @@ class CentroidRows(NamedTuple):
     """[m]: for each row, the index of the rooted subgraph that it belongs to."""
 
 
+class GatedGrad(NamedTuple):
+    """The gradient of sums over groups of rows that are multiplied by gates."""
+
+    grad: Tensor
+    """[k, c]: the gradient of the sum of each of k groups; contiguous."""
+    table: Tensor | None
+    """[t, c]: the gates, which are looked up for each row; None = rows are summed as
+    they are. The table is contiguous."""
+    key: Tensor
+    """[m]: for each row, the group that it belongs to."""
+
+
 class NormConstants(NamedTuple):
     """A batch norm with known statistics, as the affine function `scale * h + shift`.
 

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import embedding
 
-from gnnak.fast.kernels import kernels_for
+from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.subgraphs.groups import Groups
 
 SMALL_TABLE = 128
@@ -64,6 +65,22 @@ def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
     return _Lookup.apply(table, index)
 
 
+def embedded_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Return `torch.nn.functional.embedding(index, table)`, for a small table.
+
+    As in PyTorch, a category that is out of range is an error. The backward pass sorts
+    no indices.
+
+    Args:
+        table: A matrix with at most `SMALL_TABLE` rows, [k, c].
+        index: The row numbers to look up, of any shape [...].
+
+    Returns:
+        The rows of the table, [..., c].
+    """
+    return _Embedding.apply(table, index)
+
+
 class _Gather(torch.autograd.Function):
     """Autograd function of `gather_rows`; the backward pass is `sum_rows`.
 
@@ -94,6 +111,23 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return _Gather.apply(grad, ctx.index, ctx.groups), None, None
+
+
+class _Embedding(torch.autograd.Function):
+    """Autograd function of `embedded_rows`."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.size = table.size(0)
+        return embedding(index, table)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (index,) = ctx.saved_tensors
+        rows = grad.reshape(-1, grad.size(-1)).contiguous()
+        index = index.reshape(-1).contiguous()
+        return kernels_of_backward(rows).table_sum(rows, index, ctx.size), None
 
 
 class _Lookup(torch.autograd.Function):

@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 from torch_geometric.nn import GCNConv
 
-from gnnak.fast.kernels import kernels_for
+from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.norm import offset_grad
 from gnnak.fast.layers.rows import (
@@ -25,7 +24,9 @@ from gnnak.fast.layers.rows import (
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
-def fits_gcn(conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs) -> bool:
+def fits_gcn(
+    conv: GCNConv, e: EdgeStates | None, subgraphs: RootedSubgraphs | None = None
+) -> bool:
     """Return whether `run_gcn` computes the same result as `conv`.
 
     This is the case if `conv` has the default options of `GCNConv`, and if there are no
@@ -97,12 +98,12 @@ class _Gcn(torch.autograd.Function):
         return kernels.gcn_sum(h, scale, bias, edges.source, edges.by_target)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         scale, matrix, bias, *saved = ctx.saved_tensors
         target, groups = ctx.edges.target, ctx.edges.by_source
         grad = grad.contiguous()
-        grad_h = kernels_for(grad).gcn_sum(grad, scale, None, target, groups)
+        kernels = kernels_of_backward(grad)
+        grad_h = kernels.gcn_sum(grad, scale, None, target, groups)
         grad_matrix = grad_h.t() @ saved_or_recomputed(saved, ctx.recompute)
         grad_bias = offset_grad(grad, bias, ctx.norm_follows)
         return grad_h @ matrix, grad_matrix, grad_bias, None, None, None

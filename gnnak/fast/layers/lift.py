@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from gnnak.fast.kernels import kernels_for
+from gnnak.fast.kernels import kernels_of_backward
 from gnnak.fast.kernels.records import Edges
-from gnnak.fast.layers.rows import CachedRecompute, Recompute, Rows
+from gnnak.fast.layers.rows import CachedRecompute, Recompute, Rows, with_unit_stride
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -34,7 +33,11 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 
 
 def lift(
-    x: Tensor, table: Tensor | None, rows: Tensor, subgraphs: RootedSubgraphs
+    x: Tensor,
+    table: Tensor | None,
+    rows: Tensor,
+    subgraphs: RootedSubgraphs,
+    add: bool = False,
 ) -> Rows:
     """Return the input states of all node copies (a node as it occurs in one subgraph).
 
@@ -48,13 +51,19 @@ def lift(
             append nothing to the node states.
         rows: For each of the m node copies, its row of `table`, [m].
         subgraphs: The rooted subgraphs.
+        add: Whether the embedding is added to the state, and not concatenated.
 
     Returns:
-        The states of the node copies, [m, c + h].
+        The states of the node copies, [m, c + h]; [m, c] if `add`.
     """
     node = subgraphs.node
-    cached = CachedRecompute(lambda x, table: kernels_for(x).lift(x, table, node, rows))
-    values = _Lift.apply(x, table, node, rows, subgraphs.by("node"), cached)
+
+    def gather(x: Tensor, table: Tensor | None) -> Tensor:
+        # In a forward pass, autograd is off inside of `_Lift`.
+        return kernels_of_backward(x).lift(x, table, node, rows, add)
+
+    cached = CachedRecompute(gather)
+    values = _Lift.apply(x, table, rows, subgraphs.by("node"), cached, add)
     # Only the backward pass of `_Lift` clears the cache, so cache only if it will run.
     cached.caches = values.requires_grad
     return Rows(values, recompute=Recompute(cached, (x, table)))
@@ -68,24 +77,24 @@ class _Lift(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         table: Tensor | None,
-        node: Tensor,
         rows: Tensor,
         by_node: Groups,
         cached: CachedRecompute,
+        add: bool,
     ) -> Tensor:
         ctx.save_for_backward(rows)
         ctx.by_node, ctx.width, ctx.cached = by_node, x.size(1), cached
+        ctx.begin = 0 if add else x.size(1)
         ctx.size = None if table is None else table.size(0)
-        return kernels_for(x).lift(x, table, node, rows)
+        return cached.function(x, table)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (rows,) = ctx.saved_tensors
         ctx.cached.release()
-        kernels = kernels_for(grad)
+        kernels, grad = kernels_of_backward(grad), with_unit_stride(grad)
         grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node)
         grad_table = None
         if ctx.size is not None:
-            grad_table = kernels.table_sum(grad[:, ctx.width :], rows, ctx.size)
+            grad_table = kernels.table_sum(grad[:, ctx.begin :], rows, ctx.size)
         return grad_x, grad_table, None, None, None, None

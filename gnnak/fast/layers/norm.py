@@ -6,7 +6,7 @@ matrices have one row per node of each rooted subgraph.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,34 @@ from gnnak.fast.layers.rows import (
 from gnnak.nn.norm import BatchNorm
 
 
-def norm_rows(norm: BatchNorm, h: Tensor) -> Tensor:
+class GivenNorm(NamedTuple):
+    """The tensors and options of a batch norm in training, for `norm_rows`."""
+
+    weight: Tensor
+    """[c]: the factor of each column."""
+    bias: Tensor
+    """[c]: the offset of each column."""
+    running_mean: Tensor
+    """[c]: the running mean, which is updated in place."""
+    running_var: Tensor
+    """[c]: the running variance, which is updated in place."""
+    momentum: float
+    """Share of the batch in the new running statistics."""
+    eps: float
+    """Added to the variance."""
+    real: Tensor
+    """Number of rows that are not padding, a scalar."""
+    training: bool = True
+    """Whether to normalise with the statistics of the batch: always."""
+    num_batches_tracked: None = None
+    """The module that owns the norm counts the batches itself."""
+
+    def real_rows(self) -> Tensor:
+        """Return the number of rows that are not padding."""
+        return self.real
+
+
+def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
     """Return `norm(h)`, [m, c], computed by a fused kernel; h is a matrix [m, c]."""
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
@@ -133,7 +160,7 @@ class _NormAct(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         residual: Tensor | None,
-        norm: BatchNorm,
+        norm: BatchNorm | GivenNorm,
         relu: bool,
         moments: Moments | None,
     ) -> Tensor:

@@ -13,13 +13,26 @@ from gnnak.fast.kernels.records import EdgeStates
 from gnnak.fast.layers.affine import affine_states
 from gnnak.fast.layers.encoder import can_recompute, recomputed_encoding
 from gnnak.fast.layers.fill import fused_fill
-from gnnak.fast.layers.gather import SMALL_TABLE, gather_rows, lookup_rows, sum_rows
+from gnnak.fast.layers.gather import (
+    SMALL_TABLE,
+    embedded_rows,
+    gather_rows,
+    lookup_rows,
+    sum_rows,
+)
+from gnnak.fast.layers.general import (
+    can_fuse_conv,
+    can_fuse_pools,
+    fused_embedding,
+    pooled_encodings,
+)
 from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
-from gnnak.fast.layers.norm import norm_relu_add, norm_rows
+from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
 from gnnak.fast.layers.rows import Rows
 from gnnak.fast.layers.weights import batched_weight_products
 from gnnak.models.network import Network
+from gnnak.nn.calling import Inputs
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import BatchNorm, NormReluDropout
 from gnnak.nn.padding import on_copies
@@ -36,11 +49,15 @@ class LayerOperations:
 
     Args:
         serves: Takes an input tensor and returns whether the fast implementation may be
-            used for this tensor.
+            used for this tensor. Fused norms and the fused layers of networks by name
+            also need full precision.
     """
 
     def __init__(self, serves: Callable[[Tensor], bool]) -> None:
         self._serves = serves
+
+    def _serves_full(self, x: Tensor) -> bool:
+        return x.dtype.itemsize >= 4 and self._serves(x)
 
     # Gathers and pools, used with any base GNN.
 
@@ -48,6 +65,11 @@ class LayerOperations:
         if table.size(0) > SMALL_TABLE or not self._serves(table):
             return NotImplemented
         return lookup_rows(table, index)
+
+    def embed_rows(self, table: Tensor, index: Tensor) -> Tensor:
+        if table.size(0) > SMALL_TABLE or not self._serves(table):
+            return NotImplemented
+        return embedded_rows(table, index)
 
     def lift(self, x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
         if not self._serves(x) or subgraphs.num_nodes is None:
@@ -86,9 +108,27 @@ class LayerOperations:
     # BatchNorms.
 
     def over_rows(self, norm: BatchNorm, x: Tensor) -> Tensor:
-        if not self._serves(x) or not can_fuse_norm(norm, x):
+        if not self._serves_full(x) or not can_fuse_norm(norm, x):
             return NotImplemented
         return norm_rows(norm, x)
+
+    def norm_real_rows(
+        self,
+        x: Tensor,
+        count: Tensor,
+        running_mean: Tensor | None,
+        running_var: Tensor | None,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        momentum: float,
+        eps: float,
+    ) -> Tensor:
+        if running_mean is None or running_var is None or not self._serves(x):
+            return NotImplemented
+        if weight is None or bias is None or x.size(0) < 2 or x.stride(1) != 1:
+            return NotImplemented
+        tensors = (weight, bias, running_mean, running_var)
+        return norm_rows(GivenNorm(*tensors, momentum, eps, count), x)
 
     def added_to(self, block: NormReluDropout, x: Tensor, out: Tensor) -> Tensor:
         norm, _, dropout = block
@@ -97,7 +137,7 @@ class LayerOperations:
         drops = block.training and dropout.p > 0
         if any(map(has_hooks, block.modules())):
             return NotImplemented
-        if drops or x.dtype != out.dtype or not self._serves(out):
+        if drops or x.dtype != out.dtype or not self._serves_full(out):
             return NotImplemented
         if not can_fuse_norm(norm, out):
             return NotImplemented
@@ -110,13 +150,31 @@ class LayerOperations:
         layer: GNNAK,
         x: Tensor,
         subgraphs: RootedSubgraphs,
-        edge_attr: Tensor | None,
+        edge_attr: Tensor | Inputs | None,
         context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
-        states = None if edge_attr is None else EdgeStates(edge_attr)
-        if not self._serves(x) or not can_fuse(layer, x, subgraphs, states):
+        if not self._serves(x):
             return NotImplemented
-        return fused_encodings(layer, x, subgraphs, states, context_reduce)
+        if not isinstance(edge_attr, Inputs) and self._serves_full(x):
+            states = None if edge_attr is None else EdgeStates(edge_attr)
+            if can_fuse(layer, x, subgraphs, states):
+                return fused_encodings(layer, x, subgraphs, states, context_reduce)
+        if not can_fuse_pools(layer, subgraphs):
+            return NotImplemented
+        emb = layer.embed(x, subgraphs, edge_attr)
+        return pooled_encodings(layer, emb, subgraphs, context_reduce)
+
+    def embed(
+        self,
+        layer: GNNAK,
+        x: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | Inputs | None,
+    ) -> Tensor:
+        served = self._serves(x) and can_fuse_conv(layer, x, subgraphs, edge_attr)
+        if not served or isinstance(edge_attr, Inputs):
+            return NotImplemented
+        return fused_embedding(layer, x, subgraphs, edge_attr)
 
     def run_uplifted(
         self,
@@ -132,7 +190,7 @@ class LayerOperations:
         The kernels compute the edge states from these numbers when they read them, so
         no tensor of edge states is stored.
         """
-        if type(layer) is not GNNAK or not self._serves(x):
+        if type(layer) is not GNNAK or not self._serves_full(x):
             return NotImplemented
         sliced = layer.max_copies is not None and can_slice(layer, subgraphs)
         if has_hooks(layer) or sliced or type(encoder) is not ContinuousEncoder:
@@ -164,7 +222,7 @@ class LayerOperations:
             return NotImplemented
         checked = encoder.checked(values, num_edges)
         (block,) = blocks_of(nn.Sequential(encoder.block))
-        if not self._serves(checked) or not can_recompute(block, checked):
+        if not self._serves_full(checked) or not can_recompute(block, checked):
             return NotImplemented
         with recomputed_encoding(block, checked) as states:
             return run(states)

@@ -11,6 +11,7 @@ from gnnak.fast.step.captured import CapturedStep, Step
 from gnnak.fast.step.model import CapturedModel
 from gnnak.fast.step.optimizer import step_on_streams
 from gnnak.fast.step.recorder import GraphRecorder
+from gnnak.fast.step.update import CapturedUpdate
 from gnnak.loading.items import Item
 
 
@@ -38,10 +39,14 @@ class StepOperations:
         forward: Callable[[Item], Any],
         weights: Sequence[nn.Parameter],
         device: torch.device,
+        update: Callable[[], object],
+        optimizer: torch.optim.Optimizer,
     ) -> Callable[[Item], Any]:
         if device.type != "cuda":
             return NotImplemented
-        return CapturedModel(forward, GraphRecorder(device), weights)
+        recorder = GraphRecorder(device)
+        captured = CapturedUpdate(update, optimizer, recorder, recorder.device)
+        return CapturedModel(forward, recorder, weights, captured)
 
     def take_step(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
         if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():

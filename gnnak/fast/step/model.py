@@ -1,4 +1,4 @@
-"""A model whose forward and backward pass are captured as CUDA graphs.
+"""A model whose forward pass, backward pass and update are captured as CUDA graphs.
 
 The loss is computed between the two passes, without a capture: it may be any function,
 and may have any number of rows.
@@ -13,6 +13,7 @@ from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import Recorder
+from gnnak.fast.step.update import CapturedUpdate
 from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item
 
@@ -29,6 +30,7 @@ class CapturedModel(CapturedStep):
             tensors in tuples, lists and dicts.
         recorder: Captures the passes.
         weights: The weights of the model.
+        update: Clips the gradients and takes an optimiser step.
     """
 
     def __init__(
@@ -36,9 +38,35 @@ class CapturedModel(CapturedStep):
         forward: Callable[[Item], Any],
         recorder: Recorder,
         weights: Sequence[nn.Parameter],
+        update: CapturedUpdate,
     ) -> None:
         super().__init__(forward, recorder, self._release_gradients)
         self.weights = [weight for weight in weights if weight.requires_grad]
+        self.captured_update = update
+        self.last: _Passes | None = None
+
+    def __call__(self, item: Item) -> Any:
+        """Return the outputs for an item, replayed if its shape was captured."""
+        self.last = None
+        return super().__call__(item)
+
+    def update(self) -> None:
+        """Clip the gradients of the last call and take an optimiser step.
+
+        The step is replayed if the last call was, and if the captured backward pass
+        computed all gradients.
+        """
+        passes, update = self.last, self.captured_update
+        if passes is None or not passes.has_own_gradients():
+            return update.run()
+        if passes.replay_update is not None and not update.can_replay():
+            passes.replay_update = None
+        if passes.replay_update is None:
+            passes.replay_update = update.record()
+        if passes.replay_update is None or not update.can_replay():
+            return update.run()
+        passes.replay_update()
+        return None
 
     def warm_up(self, static: Item) -> Any:
         """Return the outputs for a static item, computed without a capture."""
@@ -54,7 +82,13 @@ class CapturedModel(CapturedStep):
 
     def record(self, static: Item) -> Callable[[], Any]:
         """Capture both passes for a static item; return what replays them."""
-        return _Passes(self.step, static, self.weights, self.recorder)
+        passes = _Passes(self.step, static, self.weights, self.recorder)
+
+        def replay() -> Any:
+            self.last = passes
+            return passes()
+
+        return replay
 
     def _release_gradients(self) -> None:
         for weight in self.weights:
@@ -63,6 +97,8 @@ class CapturedModel(CapturedStep):
 
 class _Passes:
     """The captured forward and backward pass for batches of one shape.
+
+    `replay_update` replays the optimiser step; None before it is captured.
 
     Args:
         forward: Returns the outputs of the model for an item.
@@ -84,18 +120,15 @@ class _Passes:
         self.anchor = weights[0].new_zeros((), requires_grad=True)
         self.outputs: list[Any] = []
         self.spec: TreeSpec | None = None
+        self.differentiable: list[Tensor] = []
+        self.places: set[int] = set()
         self.gradients: list[Tensor | None] = []
         self.of_outputs: list[Tensor] = []
+        self.replay_update: Callable[[], object] | None = None
         self.replay_forward = recorder.record(self._run_forward)
         self._allocate()
         self.replay_backward = recorder.record(self._run_backward)
-
-    @property
-    def differentiable(self) -> list[Tensor]:
-        """The outputs that depend on weights."""
-        return [
-            out for out in self.outputs if isinstance(out, Tensor) and out.requires_grad
-        ]
+        self._detach()
 
     def __call__(self) -> Any:
         """Replay the forward pass, and return its outputs."""
@@ -103,8 +136,8 @@ class _Passes:
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
         leaves = [
-            next(replayed) if isinstance(out, Tensor) and out.requires_grad else out
-            for out in self.outputs
+            next(replayed) if place in self.places else out
+            for place, out in enumerate(self.outputs)
         ]
         assert self.spec is not None
         return tree_unflatten(leaves, self.spec)
@@ -123,6 +156,28 @@ class _Passes:
                 before = weight.grad
                 weight.grad = found if before is None else before + found
 
+    def has_own_gradients(self) -> bool:
+        """Return whether all gradients are those of the captured backward pass.
+
+        They are not if the loss also depends on the weights in another way.
+        """
+        pairs = zip(self.weights, self.gradients, strict=True)
+        return all(weight.grad is gradient for weight, gradient in pairs)
+
+    def _detach(self) -> None:
+        """Release the autograd graph of the outputs, which is not needed any more.
+
+        The graph would keep the nodes alive that add up the gradients of the weights,
+        and backward passes without a capture would run these nodes on the stream of the
+        capture.
+        """
+        self.differentiable = [out.detach() for out in self.differentiable]
+        found = iter(self.differentiable)
+        self.outputs = [
+            next(found) if place in self.places else out
+            for place, out in enumerate(self.outputs)
+        ]
+
     def _allocate(self) -> None:
         """Allocate the gradients of the outputs, outside of the graphs' memory."""
         if not self.of_outputs:
@@ -132,6 +187,12 @@ class _Passes:
         with torch.enable_grad():
             outputs = self.forward(like(self.static, self.tensors))
         self.outputs, self.spec = tree_flatten(outputs)
+        self.places = {
+            place
+            for place, out in enumerate(self.outputs)
+            if isinstance(out, Tensor) and out.requires_grad
+        }
+        self.differentiable = [self.outputs[place] for place in sorted(self.places)]
         return self.nothing
 
     def _run_backward(self) -> Tensor:

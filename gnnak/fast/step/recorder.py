@@ -1,10 +1,11 @@
 """Capture functions as CUDA graphs that share one memory pool."""
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from gnnak.memory import graph_pools_changing, growth_measured
 Work = Callable[[], Tensor]
 """A function without arguments that launches GPU work and returns a tensor, such as
 the loss."""
+HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
+"""Packages and modules whose lines do not explain why a step synchronises."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
 step."""
@@ -184,16 +187,37 @@ def synchronisations_recorded() -> Iterator[list[str]]:
         "uplift.py, line 12".
     """
     places: list[str] = []
+    others: list[tuple[Any, ...]] = []
+
+    def show(message: Any, category: Any, filename: str, line: int, *_: Any) -> None:
+        if "called a synchronizing CUDA operation" in str(message):
+            places.append(_calling_line() or f"{Path(filename).name}, line {line}")
+        elif "prototype feature" not in str(message):
+            others.append((message, category, filename, line))
+
     before = torch.cuda.get_sync_debug_mode()
-    with prefetching_paused(), warnings.catch_warnings(record=True) as warned:
+    with prefetching_paused(), warnings.catch_warnings():
         warnings.simplefilter("always")
+        warnings.showwarning = show  # type: ignore[assignment]
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield places
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    for warning in warned:
-        if "called a synchronizing CUDA operation" in str(warning.message):
-            places.append(f"{Path(warning.filename).name}, line {warning.lineno}")
-        elif "prototype feature" not in str(warning.message):
-            warnings.warn(warning.message, warning.category, stacklevel=3)
+    for other in others:
+        warnings.warn_explicit(*other)
+
+
+def _calling_line() -> str | None:
+    """Return the innermost line of the call stack that is neither PyTorch's nor ours.
+
+    A line of PyG or of the user is more useful than the line that handles calls of
+    PyTorch in this package. If there is no such line, the result is None.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in HIDDEN:
+            return f"{Path(frame.f_code.co_filename).name}, line {frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

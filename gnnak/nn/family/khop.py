@@ -7,26 +7,12 @@ from torch import Tensor, nn
 
 from gnnak.nn.copies import to_nodes
 from gnnak.nn.family.gnn import SubgraphGNN
-from gnnak.nn.family.identity_fast import NodeReadout
+from gnnak.nn.family.on_nodes import NodeReadout, NodeStart
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
-
-
-class NodeStart(nn.Module):
-    """Return the node states unchanged, for layers that compute node states."""
-
-    def forward(
-        self,
-        x: Tensor,
-        subgraphs: RootedSubgraphs,
-        edge_index: Tensor,
-        batch: Tensor | None = None,
-    ) -> Tensor:
-        """Return `x`, [n, c]; the other arguments are unused."""
-        return x
 
 
 class KHopLayer(nn.Module):
@@ -123,7 +109,7 @@ def khop_gnn(layers: Sequence[KHopLayer], channels: int) -> SubgraphGNN:
 
     Call the network with the k-hop egonets of a batch (`EgoNets`). In a graph task,
     node states are summed over the graph. The k-hop GNN is at most as powerful as the
-    test SWL(VS).
+    test PSWL(VS), and with one layer as SWL(VS).
 
     Args:
         layers: The layers.

@@ -57,7 +57,8 @@ def nested_gnn(
         \qquad x_u = \text{POOL}_{v}\, [h^1_{u,v} \Vert \dots \Vert h^L_{u,v}],
         \qquad x_G = \text{POOL}_{u}\, x_u$$
 
-    Nested GNN is at most as powerful as the test SWL(VS).
+    Without the encoding "resistance", Nested GNN is at most as powerful as the test
+    SWL(VS).
 
     Difference from the published code: encodings of the distance and the resistance to
     the root are added to the input instead of concatenated, and the ReLU follows the

@@ -22,7 +22,7 @@ relabellings and 16 channels."""
 RIDGE = 1e-8
 """Multiple of the identity that is added to a singular covariance, relative to the mean
 square of the embeddings."""
-ROUNDING = 1e-9
+ROUNDING = 1e-6
 """A mean difference below this multiple of the size of the embeddings, in float64,
 counts as a rounding error."""
 CLOSE = 1e-6

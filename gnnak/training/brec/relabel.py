@@ -1,33 +1,16 @@
 """Relabel graphs at random, and collect them in batches."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
+from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import pointers
-from gnnak.subgraphs import RootedSubgraphs
 
 ATTEMPTS = 20
 """How many permutations are tried for each wanted relabelling before repeats are
 allowed: small symmetric graphs have few distinct relabellings."""
-
-
-class Batch(NamedTuple):
-    """Some graphs without features, as the input of a network."""
-
-    x: Tensor
-    """[n, 1]: zeros, int64."""
-    edge_index: Tensor
-    """[2, e]: the edges of all graphs."""
-    batch: Tensor
-    """[n]: the index of the graph that each node belongs to."""
-    num_graphs: int
-    """Number of graphs, g."""
-    subgraphs: RootedSubgraphs | None = None
-    """The rooted subgraphs of all graphs; None if the network needs none."""
 
 
 def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[Graph]:
@@ -49,19 +32,23 @@ def relabellings(graph: Graph, count: int, generator: torch.Generator) -> list[G
             break
         order = torch.randperm(num_nodes, generator=generator)
         ends = order[edge_index]
-        key = tuple(torch.sort(ends[0] * num_nodes + ends[1]).values.tolist())
+        key = torch.sort(ends[0] * num_nodes + ends[1]).values.numpy().tobytes()
         if key not in seen or attempt >= (ATTEMPTS - 1) * count:
             seen.add(key)
             found.append((ends, num_nodes))
     return found
 
 
-def collate(graphs: Sequence[Graph], device: torch.device) -> Batch:
-    """Collect graphs, given as (edge_index, num_nodes), in one batch."""
+def collate(graphs: Sequence[Graph]) -> GraphBatch:
+    """Collect graphs, given as (edge_index, num_nodes), in one batch.
+
+    All nodes have the feature 0.
+    """
     sizes = torch.tensor([num_nodes for _, num_nodes in graphs])
     edges = torch.tensor([ends.size(1) for ends, _ in graphs])
     edge_index = torch.cat([ends for ends, _ in graphs], dim=1)
-    edge_index = edge_index + pointers(sizes)[:-1].repeat_interleave(edges)
+    ptr = pointers(sizes)
+    edge_index = edge_index + ptr[:-1].repeat_interleave(edges)
     index = torch.arange(len(graphs)).repeat_interleave(sizes)
     x = torch.zeros(index.numel(), 1, dtype=torch.long)
-    return Batch(x.to(device), edge_index.to(device), index.to(device), len(graphs))
+    return GraphBatch(x, edge_index, None, None, index, ptr)

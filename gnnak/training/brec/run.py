@@ -9,7 +9,9 @@ from pathlib import Path
 import torch
 
 from gnnak.datasets.brec import Pair
-from gnnak.training.brec.trial import TrialOptions, TrialResult, run_trial
+from gnnak.training.brec.options import TrialOptions
+from gnnak.training.brec.parallel import Place, run_in_parallel
+from gnnak.training.brec.trial import TrialResult, run_trial
 from gnnak.training.records.results import Record, append_record, read_records
 
 PUBLISHED: dict[str, int] = {
@@ -42,7 +44,7 @@ class Progress:
         name = options.model.replace("*", "star")
         return Progress(folder / f"{name}-{digest}.jsonl")
 
-    def finished(self) -> dict[tuple[int, str, int], TrialResult]:
+    def finished(self) -> dict[Place, TrialResult]:
         """Return the results of finished pairs, by seed, group and index."""
         found = {}
         for line in read_records(self.path):
@@ -63,6 +65,7 @@ def run_pairs(
     device: torch.device,
     progress: Progress,
     notify: Callable[[str, int], None] = lambda group, seed: None,
+    jobs: int = 1,
 ) -> Results:
     """Train and test a network on every pair, for every seed.
 
@@ -73,21 +76,37 @@ def run_pairs(
         device: Where to train.
         progress: Where results are stored; pairs that it contains are not run again.
         notify: Function that is called with the group and the seed after each pair.
+        jobs: Number of worker processes; 1 = train in this process.
     """
-    finished = progress.finished()
-    results: Results = {}
-    for seed in seeds:
-        results[seed] = {}
-        for group, pairs in groups.items():
-            found = results[seed][group] = []
-            for index, pair in enumerate(pairs):
-                result = finished.get((seed, group, index))
-                if result is None:
-                    result = run_trial(pair, options, seed, device)
-                    progress.add(seed, group, index, result)
-                found.append(result)
-                notify(group, seed)
-    return results
+    found = progress.finished()
+    pairs = {
+        (seed, group, index): pair
+        for seed in seeds
+        for group, pairs in groups.items()
+        for index, pair in enumerate(pairs)
+    }
+    missing = [(place, pair) for place, pair in pairs.items() if place not in found]
+    for seed, group, _ in pairs.keys() & found.keys():
+        notify(group, seed)
+
+    def finish(place: Place, result: TrialResult) -> None:
+        found[place] = result
+        progress.add(*place, result)
+        notify(place[1], place[0])
+
+    if jobs > 1:
+        logs = progress.path.parent / "logs"
+        run_in_parallel(missing, options, device, jobs, logs, finish)
+    else:
+        for place, pair in missing:
+            finish(place, run_trial(pair, options, place[0], device))
+    return {
+        seed: {
+            group: [found[seed, group, index] for index in range(len(pairs))]
+            for group, pairs in groups.items()
+        }
+        for seed in seeds
+    }
 
 
 def counts(found: Sequence[TrialResult]) -> Record:

@@ -4,51 +4,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from gnnak.graphs.named import Graph
+from gnnak.loading.items import Item
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
-from gnnak.models.options import ModelOptions
 from gnnak.nn.features import Categorical
-from gnnak.subgraphs import EgoNets
+from gnnak.subgraphs.extractors import extract
+from gnnak.training.brec.cost import is_large
+from gnnak.training.brec.options import TrialOptions
 from gnnak.training.brec.paired_test import paired_test, verdict
-from gnnak.training.brec.relabel import Batch, collate, relabellings
-from gnnak.typing import check_count
+from gnnak.training.brec.relabel import collate, relabellings
+from gnnak.training.callbacks.recalibrate import recalibrate
 
-
-@dataclass(frozen=True)
-class TrialOptions:
-    """Options of the network and of its training on one pair; the defaults are BREC's.
-
-    The defaults of the network are those of GNN-AK in the BREC paper.
-    """
-
-    model: str = "gin-ak+"
-    """Name of the network, as in `build_model`."""
-    num_hops: int = 6
-    """Radius of the egonets."""
-    num_layers: int = 4
-    """Number of layers."""
-    base_layers: int = 2
-    """Number of layers of the base GNN in each layer."""
-    channels: int = 32
-    """Width of the node states."""
-    lr: float = 1e-4
-    """Learning rate of Adam."""
-    epochs: int = 20
-    """Largest number of epochs."""
-    relabellings: int = 32
-    """How often each graph is relabelled, q."""
-
-    def __post_init__(self) -> None:
-        for name in ("num_layers", "base_layers", "channels", "epochs"):
-            check_count(name, getattr(self, name), least=1)
-        check_count("num_hops", self.num_hops)
-        check_count("relabellings", self.relabellings, least=2)
-
-
+NO_FEATURES = Categorical((1,))
+"""The graphs of BREC have no features: all nodes are of one category."""
 OUT_CHANNELS, WEIGHT_DECAY, BATCH_SIZE, STOP_LOSS = 16, 1e-4, 16, 0.2
 """Width of the embeddings, weight decay of Adam, number of graphs in a batch (half of
 them are relabellings of each graph), and the loss below which training stops."""
@@ -105,7 +77,10 @@ def run_trial(
     graphs; the learning rate is reduced when the loss stops falling. The network is
     tested on the graphs that it was trained on, in evaluation mode.
 
-    Difference from BREC: embeddings are tested in float64, not in float32.
+    Differences from BREC: embeddings are tested in float64, not in float32, and the
+    running statistics of batch norms are recomputed from the training graphs before the
+    test. After so few training steps, moving averages can be many standard deviations
+    off, so that ReLUs cut off all that differs between the graphs.
 
     Args:
         pair: The two graphs, as (edge_index, num_nodes).
@@ -120,12 +95,18 @@ def run_trial(
     same = relabellings(chosen, 2 * count, generator)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = _network(options).to(device)
+        sizes = (NO_FEATURES, None, OUT_CHANNELS)
+        network = build_model(options.model, *sizes, options.model_options())
+    network = network.to(device)
     mixed = [graph for pair_of_two in zip(*both, strict=True) for graph in pair_of_two]
-    batches = _batches(mixed, network, options, device)
+    batches = _batches(mixed, network, device)
+    network.save_memory(recompute=is_large(batches[0].subgraphs, options))
     epochs, loss = _train(network, batches, options)
+    # Rounding errors in float64 are far smaller than any learned difference.
+    network.double().eval()
+    recalibrate(network, batches)
     rows = _embeddings(network, batches)
-    others = _embeddings(network, _batches(same, network, options, device))
+    others = _embeddings(network, _batches(same, network, device))
     found, check = (
         paired_test(rows[::2], rows[1::2]),
         paired_test(others[:count], others[count:]),
@@ -134,77 +115,56 @@ def run_trial(
     return TrialResult(*values, found.singular, epochs, loss)
 
 
-def _network(options: TrialOptions) -> Network:
-    chosen = ModelOptions(
-        num_layers=options.num_layers,
-        base_layers=options.base_layers,
-        channels=options.channels,
-        subgraphs=EgoNets(options.num_hops),
-        dropout=0.0,
-    )
-    return build_model(options.model, Categorical((1,)), None, OUT_CHANNELS, chosen)
-
-
 def _batches(
-    graphs: Sequence[Graph],
-    network: Network,
-    options: TrialOptions,
-    device: torch.device,
-) -> list[Batch]:
-    """Collect graphs in batches, with their egonets if the network uses egonets."""
+    graphs: Sequence[Graph], network: Network, device: torch.device
+) -> list[Item]:
+    """Collect graphs in batches, with their rooted subgraphs if the network has any."""
     found = []
     for start in range(0, len(graphs), BATCH_SIZE):
-        batch = collate(graphs[start : start + BATCH_SIZE], device)
+        batch = collate(graphs[start : start + BATCH_SIZE]).to(device)
+        subgraphs = None
         if network.shared is not None and network.drop is None:
-            extract = EgoNets(options.num_hops)
-            subs = extract(batch.edge_index, batch.x.size(0))
-            batch = batch._replace(subgraphs=subs)
-        found.append(batch)
+            given = (batch.edge_index, batch.num_nodes, None, batch.batch)
+            subgraphs = extract(network.shared.extractor, *given)
+        found.append(Item(batch, subgraphs))
     return found
 
 
 def _train(
-    network: Network, batches: Sequence[Batch], options: TrialOptions
+    network: Network, batches: Sequence[Item], options: TrialOptions
 ) -> tuple[int, float]:
-    """Train the network in place; return the number of epochs and the last loss."""
+    """Train the network in place; return the number of epochs and the last loss.
+
+    The host waits for the device once per epoch, for the loss.
+    """
+    device = batches[0].batch.device
     optimizer = torch.optim.Adam(
-        network.parameters(), lr=options.lr, weight_decay=WEIGHT_DECAY
+        network.parameters(),
+        lr=options.lr,
+        weight_decay=WEIGHT_DECAY,
+        fused=device.type == "cuda",
     )
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     network.train()
     epochs, mean = 0, float("inf")
     while epochs < options.epochs and mean >= STOP_LOSS:
-        total = torch.zeros((), device=batches[0].x.device)
-        for batch in batches:
+        total = torch.zeros((), device=device)
+        for item in batches:
             optimizer.zero_grad()
-            rows = _embed(network, batch)
-            target = -torch.ones(rows.size(0) // 2, device=rows.device)
+            rows = network(item.batch, subgraphs=item.subgraphs)
+            target = rows.new_full((rows.size(0) // 2,), -1)
             loss = functional.cosine_embedding_loss(rows[::2], rows[1::2], target)
             loss.backward()
             optimizer.step()
             total += loss.detach() * target.numel()
-        mean = 2 * float(total) / sum(batch.num_graphs for batch in batches)
+        mean = 2 * float(total) / sum(item.batch.num_graphs for item in batches)
         scheduler.step(mean)
         epochs += 1
     return epochs, mean
 
 
-def _embeddings(network: nn.Module, batches: Sequence[Batch]) -> Tensor:
-    """Return the embeddings of all graphs in evaluation mode, [graphs, channels].
-
-    They are computed in float64, so that rounding errors are far smaller than any
-    difference that the network learned.
-    """
-    network.double().eval()
+def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:
+    """Return the embeddings of all graphs, [graphs, channels]."""
     with torch.no_grad():
-        return torch.cat([_embed(network, batch) for batch in batches])
-
-
-def _embed(network: nn.Module, batch: Batch) -> Tensor:
-    return network(
-        batch.x,
-        batch.edge_index,
-        batch=batch.batch,
-        subgraphs=batch.subgraphs,
-        num_graphs=batch.num_graphs,
-    )
+        rows = [network(item.batch, subgraphs=item.subgraphs) for item in batches]
+    return torch.cat(rows)

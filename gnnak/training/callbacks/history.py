@@ -74,15 +74,20 @@ class RunHistory(Callback):
         return STATE_KEY
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """If the run is resumed and had already stopped early, stop at once."""
+        """Give the module the validation scores before a resumed run was stopped.
+
+        If the run had already stopped early, stop at once.
+        """
+        assert isinstance(module, GraphTask)
+        module.curve = self.curves["validation"]
         self._stop_early(trainer)
 
     def on_train_epoch_end(self, trainer: Trainer, module: LightningModule) -> None:
         """Record the training loss and the validation score of the epoch.
 
-        Also copies the weights if the score is the best so far, stops the run after
-        `early_stop` epochs without a better score, and writes a checkpoint unless the
-        last one is less than `SAVE_SECONDS` old.
+        Also copies the weights if the score is the best so far, stops the run if it is
+        time to stop, and writes a checkpoint unless the last one is less than
+        `SAVE_SECONDS` old.
         """
         assert isinstance(module, GraphTask)
         best, score = self.best, module.scores["validation"]
@@ -118,7 +123,16 @@ class RunHistory(Callback):
         self.clock.megabytes.update(state["megabytes"])
 
     def _stop_early(self, trainer: Trainer) -> None:
+        """Stop if `early_stop` says so, or if the learning rate is below `stop_rate`.
+
+        The option `train.stop_rate` of the run belongs to its learning rate schedule.
+        """
         if self.early_stop and self.epochs - 1 - self.best_epoch >= self.early_stop:
+            trainer.should_stop = True
+        module = trainer.lightning_module
+        assert isinstance(module, GraphTask)
+        least = module.config.train.stop_rate
+        if least is not None and module.learning_rate(self.epochs) < least:
             trainer.should_stop = True
 
     def _save(self, trainer: Trainer) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.files import read_bytes
-from gnnak.training.config.options import change
+from gnnak.models.factory import parse_name
+from gnnak.models.members import MEMBERS
+from gnnak.training.config.options import change, shown
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.config.safe_yaml import (
     MAX_CHARACTERS,
@@ -37,9 +39,36 @@ class Experiment:
     """The options that all runs of the experiment share."""
     runs: int = 1
     """Number of runs, with seeds 0, 1, ...; results are averaged over these runs."""
+    members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options of subgraph GNNs other than GNN-AK, as published: maps the first part of
+    the name of a model, such as "sswl+", to options by name."""
 
     def __post_init__(self) -> None:
         check_count("runs", self.runs, least=1)
+        if not isinstance(self.members, Mapping):
+            raise OptionError(f"members is {shown(self.members)}; give name: options.")
+        for member, options in self.members.items():
+            check_known("subgraph GNN", member, MEMBERS)
+            if not isinstance(options, Mapping):
+                raise OptionError(
+                    f"members.{member} is {shown(options)}; give options, such as "
+                    "model: {channels: 96}."
+                )
+            change(self.config, options)
+
+    def config_for(self, model: str | None = None) -> RunConfig:
+        """Return the options of the runs of a model, as published for the model.
+
+        Args:
+            model: The name of the model; None = the model that `config` names.
+
+        >>> load_experiment("zinc").config_for("sswl+-gin").model.channels
+        96
+        """
+        if model is None:
+            return self.config
+        options = self.members.get(parse_name(model).member or "", {})
+        return change(self.config, {"model.name": model, **options})
 
     def settings(self, config: RunConfig) -> list[str]:
         """Return the options of a config that differ from the experiment's.
@@ -68,13 +97,15 @@ def load_experiment(name: str) -> Experiment:
     """Read the YAML file of an experiment.
 
     Args:
-        name: One of `experiment_names`, or the path of a YAML file.
+        name: One of `experiment_names`, in any case, or the path of a YAML file.
 
     Raises:
         OptionError: If there is no experiment of this name, or if the file has an
             unknown option or an invalid value.
         FileFormatError: If the content of the file is not a YAML mapping.
     """
+    if name.lower() in experiment_names():
+        name = name.lower()
     path = CONFIGS / f"{name}.yaml"
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
@@ -85,9 +116,9 @@ def load_experiment(name: str) -> Experiment:
     for name, times in names.items():
         if times > 1:
             raise OptionError(f"{path.name}: {name} is set twice; remove one of both.")
-    runs = options.pop("runs", 1)
+    runs, members = options.pop("runs", 1), options.pop("members", {})
     try:
-        return Experiment(path.stem, change(RunConfig(), options), runs)
+        return Experiment(path.stem, change(RunConfig(), options), runs, members)
     except OptionError as error:
         raise OptionError(f"{path.name}: {error}") from error
 

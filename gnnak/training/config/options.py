@@ -98,7 +98,7 @@ def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
         for key, inner in value.items():
             new = _change_one(new, str(key).split("."), inner, f"{name}.{key}")
     else:
-        new = _converted(name, value, hints[head])
+        new = converted(name, value, hints[head])
     return replace(record, **{head: new})
 
 
@@ -123,17 +123,22 @@ def _unknown(name: str, head: str, record: Any) -> str:
     return f"unknown option {name!r}; there are: {', '.join(known)}."
 
 
-def _converted(name: str, value: Any, hint: Any) -> Any:
-    """Convert a value that was read from YAML to the type of an option.
+def converted(name: str, value: Any, hint: Any) -> Any:
+    """Convert a value that was read from YAML or JSON to the type of an option.
 
-    `name` is the name of the option, `hint` its type hint. Raises `OptionError` if the
-    value has the wrong type.
+    Args:
+        name: Name of the option, for error messages.
+        value: Plain value: number, text, list or None.
+        hint: Type hint of the option, such as `int | None`.
+
+    Raises:
+        OptionError: If the value has another type.
     """
     kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for kind in kinds:
-        fitting, converted = _fit(value, kind)
+        fitting, found = _fit(value, kind)
         if fitting:
-            return converted
+            return found
     wanted = " or ".join(_in_words(kind) for kind in kinds)
     raise OptionError(f"{name} is {shown(value)}; give {wanted}.")
 

@@ -17,10 +17,18 @@ from gnnak.typing import check_choice, check_count
 
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
+RateSchedule = Literal["step", "plateau", "cosine"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
-ADDED = ("train.recalibrate", "model.subgraphs.copy_limit", "model.family")
+ADDED = (
+    "train.recalibrate",
+    "train.schedule",
+    "train.patience",
+    "train.stop_rate",
+    "model.subgraphs.copy_limit",
+    "model.family",
+)
 """Options that were added after records of runs had been written. An option of these
 that has its default value is left out of hashes, so that older records keep theirs."""
 SEEDS = 2**63
@@ -66,8 +74,18 @@ class TrainConfig:
     """Initial learning rate of Adam."""
     weight_decay: float = 0.0
     """Weight decay of Adam: an L2 penalty, not decoupled as in AdamW."""
+    schedule: RateSchedule = "step"
+    """How the learning rate falls: "step" halves it after every `step` epochs,
+    "plateau" halves it after more than `patience` epochs without a better validation
+    score, and "cosine" lowers it to 0 along half a cosine wave."""
     step: int = 50
-    """The learning rate is halved after every `step` epochs."""
+    """For the schedule "step": the learning rate is halved after every `step`
+    epochs."""
+    patience: int = 20
+    """For the schedule "plateau": the number of epochs without a better validation
+    score that are allowed before the learning rate is halved."""
+    stop_rate: float | None = None
+    """Stop once the learning rate is below this number; None = train all epochs."""
     loss: Loss | None = None
     """The loss; None = L1 for regression, cross entropy for classification, binary
     cross entropy (BCE) for multilabel tasks."""
@@ -86,7 +104,7 @@ class TrainConfig:
     and the subgraphs that SubgraphDrop samples."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "step"):
+        for name in ("epochs", "batch_size", "step", "patience"):
             check_count(f"train.{name}", getattr(self, name), least=1)
         _check_seed("train.seed", self.seed)
         if self.early_stop is not None:
@@ -94,9 +112,11 @@ class TrainConfig:
         if self.loss is not None:
             check_choice("train.loss", self.loss, get_args(Loss))
         check_choice("train.precision", self.precision, get_args(Precision))
+        check_choice("train.schedule", self.schedule, get_args(RateSchedule))
         _check_positive("train.learning_rate", self.learning_rate)
-        if self.clip is not None:
-            _check_positive("train.clip", self.clip)
+        for name in ("clip", "stop_rate"):
+            if getattr(self, name) is not None:
+                _check_positive(f"train.{name}", getattr(self, name))
         if not 0 <= self.weight_decay < math.inf:
             raise OptionError(
                 f"train.weight_decay is {self.weight_decay}; give 0 or more, finite."

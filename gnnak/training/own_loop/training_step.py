@@ -35,16 +35,21 @@ def make_captured_model(
     forward: Callable[[Item], Any],
     weights: Sequence[nn.Parameter],
     device: torch.device,
+    update: Callable[[], object],
+    optimizer: Optimizer,
 ) -> Callable[[Item], Any]:
     """Return `forward` unchanged; the fast backend replaces this function.
 
-    The replacement captures the forward pass and the backward pass as CUDA graphs, once
-    for each shape of a batch, and replays these graphs.
+    The replacement captures the forward pass, the backward pass and the update of the
+    weights as CUDA graphs, once for each shape of a batch, and replays these graphs.
+    Its method `update` updates the weights after the backward pass.
 
     Args:
         forward: Calls the model with a padded item, and returns the model's outputs.
         weights: The weights of the model.
         device: The device of the weights.
+        update: Clips the gradients and takes an optimiser step.
+        optimizer: The optimiser that `update` calls.
     """
     return forward
 
@@ -60,8 +65,8 @@ class TrainingStep:
         torch.nn.utils.clip_grad_norm_(weights, clip)
         optimizer.step()
 
-    On a GPU, the forward and the backward pass are captured as CUDA graphs and
-    replayed, for batches of a `GraphLoader`. Such batches are padded to a few sizes for
+    On a GPU, all of this but the loss is captured as CUDA graphs and replayed, for
+    batches of a `GraphLoader`. Such batches are padded to a few sizes for
     that, but padding does not change a value: BatchNorms ignore padding rows, and
     `loss` gets real rows only. The first padded batch is used to compare the model's
     outputs with and without padding. If they differ, or if the model cannot be
@@ -109,8 +114,10 @@ class TrainingStep:
         self.reason: str | None = None
         self._weights = list(model.parameters())
         self._state: tuple = ()
+        self._modules: list[nn.Module] = []
         self._told: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
+        self._update: Callable[[], object] = self._update_weights
 
     @property
     def device(self) -> torch.device:
@@ -152,15 +159,20 @@ class TrainingStep:
             value = self.loss(self._outputs(batch), batch)
         _check_loss(value)
         backward(value)
+        self._update()
+        return value.detach()
+
+    def _update_weights(self) -> None:
+        """Clip the gradients and take an optimiser step."""
         if self.clip is not None:
             groups = self.optimizer.param_groups
             clip_grad_norm_([p for group in groups for p in group["params"]], self.clip)
         self.optimizer.step()
-        return value.detach()
 
     def _outputs(self, batch: Batch) -> Any:
         """Call the model with a batch, padded and captured if possible."""
         self._notice_changes()
+        self._update = self._update_weights
         if self.reason is not None or not self.capture:
             return self.call(self.model, batch)
         form = padded_form(batch)
@@ -175,6 +187,7 @@ class TrainingStep:
         if getattr(captured, "gave_up", False):
             self.reason = captured.reason  # type: ignore[attr-defined]
             return self.call(self.model, batch)
+        self._update = getattr(captured, "update", self._update_weights)
         return real_rows_of(captured(form.item), form.item)
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
@@ -210,8 +223,10 @@ class TrainingStep:
             self._tell(self.reason)
             return False
         weights = [weight for weight in self._weights if weight.requires_grad]
-        captured = make_captured_model(forward, weights, self.device)
+        update = (self._update_weights, self.optimizer)
+        captured = make_captured_model(forward, weights, self.device, *update)
         self._captured[key] = captured
+        form.pad_to_largest()
         return True
 
     def _tell(self, reason: str) -> None:
@@ -223,8 +238,11 @@ class TrainingStep:
 
     def _notice_changes(self) -> None:
         """Capture anew if weights were replaced or frozen, or modes changed."""
+        if not self._captured:
+            # Listing the modules takes long, so it is done only before a capture.
+            self._modules = list(self.model.modules())
         weights = [(each.data_ptr(), each.requires_grad) for each in self._weights]
-        modes = [module.training for module in self.model.modules()]
+        modes = [module.training for module in self._modules]
         state = (weights, modes, torch.is_autocast_enabled(self.device.type))
         if state != self._state:
             self._state, self.reason = state, None

@@ -7,7 +7,7 @@ the data set, without which the network cannot be built.
 import io
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,23 @@ import torch
 from torch import Tensor
 
 from gnnak import __version__
-from gnnak.datasets.record import DatasetInfo, Scaling
+from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.graphs.readers.files import read_bytes, write_bytes
 from gnnak.models.network import Network
-from gnnak.nn.features import Categorical, Continuous, Features
-from gnnak.training.config.options import change
+from gnnak.nn.features import Categorical
+from gnnak.training.config.options import change, converted, shown
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.module import build_network
+from gnnak.training.records.plain_info import info_from_plain, plain_info
 from gnnak.training.records.seal import sealed, unsealed
 
 FORMAT = "gnnak checkpoint"
 """`Checkpoint.save` writes this text to the file, and `load_checkpoint` raises an error
 for files without this text."""
+LAYOUT = 1
+"""Number of the layout of checkpoints. It grows when older versions of gnnak would
+misread new checkpoints; files with a greater number are refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,31 +60,52 @@ class Checkpoint:
         Raises:
             CheckpointError: If the weights do not fit the model of the config.
         """
+        misfit = CheckpointError(
+            f"the weights of the checkpoint do not fit its model "
+            f"{self.config.model.name}; load it with the version that wrote it."
+        )
+        if self._is_too_small():
+            raise misfit
         network = build_network(self.config, self.info, self.degrees)
         try:
             network.load_state_dict(dict(self.weights))
         except RuntimeError as error:
-            raise CheckpointError(
-                f"the weights of the checkpoint do not fit its model "
-                f"{self.config.model.name}; load it with the version that wrote it."
-            ) from error
+            raise misfit from error
         return network.eval()
+
+    def _is_too_small(self) -> bool:
+        """Return whether the weights are clearly too few for the options.
+
+        A damaged file could describe a network that does not fit into memory. Each
+        width is the size of a weight, and each layer has a weight.
+        """
+        model, nodes = self.config.model, self.info.node_features
+        widths = [model.channels, self.info.num_outputs]
+        widths.append(
+            sum(nodes.sizes) if isinstance(nodes, Categorical) else nodes.channels
+        )
+        sizes = [size for weight in self.weights.values() for size in weight.shape]
+        layers = max(model.num_layers, model.base_layers, model.mlp_layers)
+        return max(widths) > max(sizes, default=0) or layers > len(self.weights)
 
     def save(self, path: Path) -> None:
         """Write the checkpoint to a file atomically (completely or not at all)."""
-        content = {
-            "format": FORMAT,
-            "version": __version__,
-            "config": self.config.to_dict(),
-            "info": _plain_info(self.info),
-            "weights": dict(self.weights),
-            "scores": dict(self.scores),
-            "degrees": self.degrees,
-            "fingerprint": self.fingerprint,
-        }
+        content = {"format": FORMAT, **self.to_plain(), "weights": dict(self.weights)}
         buffer = io.BytesIO()
         torch.save(content, buffer)
         write_bytes(path, sealed(buffer.getvalue()))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return all but the weights as plain values, with the version of gnnak."""
+        return {
+            "layout": LAYOUT,
+            "version": __version__,
+            "info": plain_info(self.info),
+            "config": self.config.to_dict(),
+            "scores": dict(self.scores),
+            "degrees": None if self.degrees is None else list(self.degrees),
+            "fingerprint": self.fingerprint,
+        }
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -95,25 +120,62 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(
             f"{path} is not a checkpoint to evaluate; give the best.ckpt of a run."
         )
+    return checkpoint_from(content, path)
+
+
+def checkpoint_from(content: Mapping[str, Any], path: Path) -> Checkpoint:
+    """Build a checkpoint from the output of `to_plain`, with the weights added.
+
+    Args:
+        content: The plain values, and the `state_dict` of the network as `weights`.
+        path: The file, for error messages.
+
+    Raises:
+        CheckpointError: If values are missing, unknown or of the wrong type, as in
+            files of another version.
+    """
+    check_layout(content, path)
     try:
         return Checkpoint(
             change(RunConfig(), content["config"]),
-            _info(content["info"]),
+            info_from_plain(content["info"]),
             dict(content["weights"]),
-            dict(content["scores"]),
-            content["degrees"] and tuple(content["degrees"]),
-            content.get("fingerprint"),
+            {
+                part: converted(f"the {part} score", score, float | None)
+                for part, score in content["scores"].items()
+            },
+            converted("degrees", content["degrees"], tuple[int, ...] | None),
+            converted("fingerprint", content.get("fingerprint"), str | None),
         )
     except KeyError as error:
-        raise CheckpointError(
-            f"{path} lacks {error}; load it with the version that wrote it."
-        ) from error
+        reason = f"lacks {error}"
     except OptionError as error:
-        raise CheckpointError(f"{path}: {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+        reason = f"does not fit this version ({str(error).rstrip('.')})"
+    except (TypeError, ValueError, AttributeError):
+        reason = "has another layout than this version reads"
+    raise CheckpointError(f"{path} {reason}; {_advice(content.get('version'))}")
+
+
+def check_layout(content: Mapping[str, Any], path: Path) -> None:
+    """Raise `CheckpointError` if a file has a layout that this version cannot read."""
+    layout = content.get("layout", LAYOUT)
+    if not isinstance(layout, int) or layout > LAYOUT:
         raise CheckpointError(
-            f"{path} has another layout than this version reads; train again."
-        ) from error
+            f"{path} has layout {shown(layout)}, but this version reads layouts up to "
+            f"{LAYOUT}; {_advice(content.get('version'))}"
+        )
+
+
+def _advice(version: object) -> str:
+    """Say which version of gnnak reads a file that was written by `version`."""
+    if not isinstance(version, str):
+        return "load it with the version of gnnak that wrote it, or train again."
+    if version == __version__:
+        return "it was changed after it was written; train again."
+    return (
+        f"it was written by gnnak {shown(version)[1:-1]}, and this is gnnak "
+        f"{__version__}: install that version, or train again."
+    )
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
@@ -148,42 +210,3 @@ def _verify_checksums(file: io.BytesIO) -> None:
         if (damaged := archive.testzip()) is not None:
             raise zipfile.BadZipFile(damaged)
     file.seek(0)
-
-
-def _plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert a `DatasetInfo` to plain Python values, to write it to a checkpoint."""
-    plain = asdict(info)
-    for name in ("node_features", "edge_features"):
-        plain[name] = _plain_features(getattr(info, name))
-    return plain
-
-
-def _plain_features(features: Features | None) -> list[int] | int | None:
-    """Convert a description of features to plain values, to write it to a checkpoint.
-
-    Categorical features become a list with the number of categories of each feature.
-    Continuous features become the number of features.
-    """
-    if features is None:
-        return None
-    if isinstance(features, Categorical):
-        return list(features.sizes)
-    return features.channels
-
-
-def _info(plain: dict[str, Any]) -> DatasetInfo:
-    """Convert the output of `_plain_info` back to a `DatasetInfo`."""
-    features: dict[str, Features | None] = {}
-    for name in ("node_features", "edge_features"):
-        value = plain[name]
-        if isinstance(value, list):
-            features[name] = Categorical(tuple(value))
-        else:
-            features[name] = None if value is None else Continuous(value)
-    names = ("protocols", "targets", "classes", "skipped")
-    tuples = {name: tuple(plain.get(name, ())) for name in names}
-    scaling = plain.get("scaling")
-    if scaling is not None:
-        values = (tuple(scaling[key]) for key in ("mean", "deviation"))
-        scaling = Scaling(*values)
-    return DatasetInfo(**{**plain, **features, **tuples, "scaling": scaling})

@@ -13,11 +13,17 @@ from gnnak.training.config.run_config import RunConfig
 
 
 @dataclass(frozen=True)
-class Job:
-    """One training run that is to be done."""
+class Work:
+    """Anything that a worker process of a `Pool` can do; must be picklable."""
 
     title: str
-    """The title of the run on the screen."""
+    """The title of the work on the screen."""
+
+
+@dataclass(frozen=True)
+class Job(Work):
+    """One training run that is to be done."""
+
     experiment: str
     """The name of the experiment, which is written to the record of the run."""
     config: RunConfig

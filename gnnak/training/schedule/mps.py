@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 PROGRAM = "nvidia-cuda-mps-control"
 """The program that starts and ends the service; it comes with NVIDIA's driver."""
@@ -22,14 +23,15 @@ WAIT_SECONDS = 20
 def multi_process_service() -> Iterator[bool]:
     """Context manager: processes that are started inside share the GPU through MPS.
 
-    The service is ended on exit. It is not started if the user already runs one (the
-    environment names its folder), or if its program is missing or fails.
+    The service is ended on exit. It is not started if the user already runs one in the
+    folder that the environment names, or if its program is missing or fails.
 
     Yields:
         Whether the service was started.
     """
     program = shutil.which(PROGRAM)
-    if program is None or any(name in os.environ for name in FOLDERS):
+    before = {name: os.environ[name] for name in FOLDERS if name in os.environ}
+    if program is None or _is_running(before.get(FOLDERS[0])):
         yield False
         return
     with tempfile.TemporaryDirectory(prefix="gnnak-mps-") as folder:
@@ -43,6 +45,12 @@ def multi_process_service() -> Iterator[bool]:
                 _call([program], "quit\n")
             for name in FOLDERS:
                 del os.environ[name]
+            os.environ.update(before)
+
+
+def _is_running(folder: str | None) -> bool:
+    """Return whether the service listens in a folder; None = no folder is known."""
+    return folder is not None and (Path(folder) / "control").exists()
 
 
 def _call(command: list[str], text: str = "") -> bool:

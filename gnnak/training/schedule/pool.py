@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder
 from gnnak.training.processes.workers import main_of_workers
-from gnnak.training.schedule.job import Job
+from gnnak.training.schedule.job import Work
 from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended, Ready, work
 
@@ -48,13 +48,13 @@ class Watcher(Protocol):
 class Result:
     """How the runs of a schedule ended."""
 
-    done: list[Job] = field(default_factory=list)
+    done: list[Work] = field(default_factory=list)
     """Runs that have a record now."""
-    failed: list[Job] = field(default_factory=list)
+    failed: list[Work] = field(default_factory=list)
     """Runs that failed."""
-    cut: list[Job] = field(default_factory=list)
+    cut: list[Work] = field(default_factory=list)
     """Runs that were stopped when time was up; they can be resumed."""
-    waiting: list[Job] = field(default_factory=list)
+    waiting: list[Work] = field(default_factory=list)
     """Runs that were not started, because they would not have ended in time."""
 
 
@@ -81,7 +81,8 @@ class Pool:
     Args:
         queue: The tasks.
         workers: Number of worker processes.
-        train: Does one job and returns a line to show; must be picklable.
+        train: Does one job (a `Work` of the queue) and returns a line to show; must be
+            picklable.
         logs: Folder for the output of the workers, one file each.
         watcher: Shows the progress.
         seconds: Seconds until the schedule ends; runs that are not done by then are
@@ -92,7 +93,7 @@ class Pool:
         self,
         queue: Queue,
         workers: int,
-        train: Callable[[Job], str],
+        train: Callable[[Any], str],
         logs: Path,
         watcher: Watcher,
         seconds: float = math.inf,

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from gnnak.training.schedule.estimate import Estimate
-from gnnak.training.schedule.job import Job
+from gnnak.training.schedule.job import Work
 
 
 @dataclass(frozen=True)
 class Task:
     """A job with its expected cost, and how it is to be run."""
 
-    job: Job
-    """The training run."""
+    job: Work
+    """The training run, or other work."""
     estimate: Estimate | None = None
     """The expected cost of the rest of the run; None if it is not known."""
     tries: int = 0
@@ -110,7 +110,7 @@ def seconds_to_end(tasks: Iterable[Task], workers: int) -> float | None:
         tasks: The tasks that run or wait.
         workers: Number of tasks that run in parallel.
 
-    >>> tasks = [Task(Job("", "", None), Estimate(s, 0)) for s in (10, 20, 30)]
+    >>> tasks = [Task(Work(""), Estimate(s, 0)) for s in (10, 20, 30)]
     >>> seconds_to_end(tasks, 2), seconds_to_end(tasks, 3)
     (30.0, 30.0)
     """

@@ -62,6 +62,7 @@ class ScheduleView:
         left = list(queue.waiting)
         for name, (task, started) in running.items():
             job, spent = task.job, now - started
+            assert isinstance(job, Job)
             epochs = f"{self.epochs(job)} of {job.config.train.epochs}"
             expected = duration(task.seconds)
             table.add_row(name, job.title, epochs, duration(spent), expected)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +20,7 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.workers import follow_main
 
 if TYPE_CHECKING:
-    from gnnak.training.schedule.job import Job
+    from gnnak.training.schedule.job import Job, Work
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Training:
 
 
 def work(
-    connection: Connection, train: Callable[[Job], str], threads: int, log: Path
+    connection: Connection, train: Callable[[Any], str], threads: int, log: Path
 ) -> None:
     """Do the jobs that arrive on a connection, until it is closed or None arrives.
 
@@ -88,7 +88,7 @@ def work(
         return
 
 
-def _outcome(train: Callable[[Job], str], job: Job) -> Ended:
+def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
     """Do a job, and describe how it ended in one line.
 
     The exception itself is not returned, because its traceback would keep tensors in

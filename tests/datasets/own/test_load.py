@@ -157,7 +157,7 @@ def test_load_own_unknown_targets_are_nan():
         ({"metric": "roc-auc"}, "does not fit a regression task"),
         ({"metric": "maee"}, "did you mean 'mae'"),
         ({"targets": ("logp", "part")}, "cannot be used"),
-        ({"validation": "x.csv"}, "needs three files"),
+        ({"split": "files"}, "split 'files' needs files"),
         ({"labels": "nothing.csv"}, "there is no file"),
         ({"folds": 2}, "at least 3"),
         ({"graphs": 2}, "at least three"),
@@ -185,3 +185,11 @@ def test_own_data_checks_its_options(options, message):
 
 def test_own_data_knows_other_names_of_tasks():
     assert OwnData(task="binary").task == OwnData(task="multiclass").task
+
+
+def test_load_own_files_without_a_test_file(write):
+    train, validation = write("a.csv", TABLE), write("b.csv", TABLE)
+    found = load_own(OwnData(train, targets=("logp",), validation=validation))
+    counts = found.dataset.split.bincount(minlength=3).tolist()
+    assert counts[0] == counts[1] > 0
+    assert counts[2] == 0

@@ -10,7 +10,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import multiply, product
-from gnnak.fast.kernels.records import CentroidRows, EdgeStates
+from gnnak.fast.kernels.records import CentroidRows, EdgeStates, GatedGrad
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -45,13 +45,15 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     k = constants(h, of_batch=padded, real=real)
     k = type(k)(*(part.float() for part in k[:4]), *k[4:])
     gpu.lift(c, gate, key, index)
+    gpu.lift(c, gate, key, index, add=gated)
     gpu.sum_by(h, groups)
     gpu.weighted_sum(h, key, key.double(), groups)
     gpu.table_sum(h, index, 4)
     slopes = rows(2, width).float()
     for states in (EdgeStates(e), EdgeStates(slopes, torch.randn(edge_copies))):
         gpu.messages(c, states, torch.zeros(1), edges)
-        gpu.messages_backward(h, c, states, torch.zeros(1), edges, h)
+        more = h if gated else None
+        gpu.messages_backward(h, c, states, torch.zeros(1), edges, more)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )
@@ -62,9 +64,20 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     gpu.norm_act_backward(h, c, k, gated)
     call_products(width, padded, gated, m)
     gpu.gate_pool(h, k, gate, index, groups)
+    call_gated(h, c, gate, index, groups, key)
     pooled = rows(len(sizes), width).float()
     gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
+
+
+def call_gated(h, c, gate, index, groups, key):
+    """Call the kernels of gated sums."""
+    table = c[:4].contiguous() if gate is None else gate
+    sums = gpu.gated_sum(h, table, index, groups)
+    grads = [GatedGrad(sums, gate, key), GatedGrad(sums, table, key)]
+    heads = CentroidRows(sums, groups.ptr[:-1], key)
+    gpu.gated_sums_backward(h, grads, index, None if gate is None else heads)
+    gpu.gated_sums_backward(h, grads[:1], index, None)
 
 
 def call_products(width, padded=True, gated=True, m=40):

@@ -66,4 +66,4 @@ def test_a_layer_around_any_conv_matches_plain(fused_operations, conv, reduce):
         results.append([out.detach(), x.grad, *(p.grad for p in layer.parameters())])
         results[-1] = [tensor.clone() for tensor in results[-1]]
     assert_same(*results)
-    assert {"lift", "pool_subgraph", "pool_context"} <= set(fused_operations)
+    assert {"embed", "encode"} <= set(fused_operations)

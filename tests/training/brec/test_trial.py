@@ -4,9 +4,10 @@ import torch
 
 from gnnak.errors import OptionError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande, undirected
+from gnnak.training.brec.options import TrialOptions, trial_options
 from gnnak.training.brec.relabel import collate, relabellings
 from gnnak.training.brec.run import Progress, run_pairs, summary
-from gnnak.training.brec.trial import TrialOptions, TrialResult, run_trial
+from gnnak.training.brec.trial import TrialResult, run_trial
 
 CPU = torch.device("cpu")
 SMALL = TrialOptions("gin-ak+", 1, 2, 1, 8, epochs=2)
@@ -29,7 +30,8 @@ def test_relabellings_repeat_if_the_graph_is_too_symmetric():
 
 def test_collate_offsets_the_nodes_of_later_graphs():
     edge = undirected([(0, 1)], 2)
-    batch = collate([edge, edge], CPU)
+    batch = collate([edge, edge])
+    assert batch.num_graphs == 2
     assert batch.edge_index.tolist() == [[0, 1, 2, 3], [1, 0, 3, 2]]
     assert batch.batch.tolist() == [0, 0, 1, 1]
 
@@ -83,3 +85,58 @@ def test_unreliable_pairs_are_not_counted():
 def test_trial_options_are_checked():
     with pytest.raises(OptionError, match="epochs is 0"):
         TrialOptions(epochs=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("gin-ak+", ("egonets", 6, 4, 2, 32, 1e-4, None)),
+        ("nested-gin", ("egonets", 1, 6, 1, 16, 1e-4, ())),
+        ("ds-gin", ("egonets", 6, 10, 1, 32, 1e-4, None)),
+        ("dss-gcn", ("egonets", 6, 9, 1, 32, 1e-4, None)),
+        ("sun-gin", ("egonets", 6, 9, 1, 32, 1e-4, None)),
+        ("sswl+-gin", ("whole", 6, 8, 1, 64, 1e-5, None)),
+    ],
+)
+def test_trial_options_are_those_of_the_brec_paper(model, expected):
+    options = trial_options(model)
+    assert (
+        *(options.subgraphs, options.num_hops, options.num_layers),
+        *(options.base_layers, options.channels, options.lr, options.pairs),
+    ) == expected
+
+
+def test_trial_options_refuse_random_subgraphs():
+    with pytest.raises(OptionError, match="subgraphs is 'walks'; use one of"):
+        trial_options(subgraphs="walks")
+
+
+@pytest.mark.parametrize("model", ["nested-gin", "dss-gin", "sun-gin", "sswl+-gin"])
+def test_members_distinguish_what_they_can_and_no_more(model):
+    small = trial_options(model, num_layers=3, channels=8, epochs=2, relabellings=18)
+    found = run_trial(four_regular_pair(), small, 100, CPU)
+    assert found.distinguished(corrected=True)
+    hopeless = run_trial((rook(), shrikhande()), small, 100, CPU)
+    assert not hopeless.distinguished(corrected=True)
+
+
+def test_recomputed_activations_do_not_change_a_trial(monkeypatch):
+    small = trial_options("sswl+-gin", num_layers=2, channels=4, epochs=2)
+    saved = run_trial(four_regular_pair(), small, 100, CPU)
+    monkeypatch.setattr("gnnak.training.brec.cost.LARGE_BYTES", 1)
+    assert run_trial(four_regular_pair(), small, 100, CPU) == saved
+
+
+@pytest.mark.slow
+def test_pairs_in_parallel_have_the_results_of_one_process(tmp_path):
+    groups = {"one": [four_regular_pair()] * 2, "two": [(rook(), shrikhande())]}
+    one = run_pairs(groups, SMALL, [1], CPU, Progress.of(tmp_path / "one", SMALL))
+    progress, told = Progress.of(tmp_path / "two", SMALL), []
+    two = run_pairs(
+        *(groups, SMALL, [1], CPU, progress),
+        notify=lambda *where: told.append(where),
+        jobs=2,
+    )
+    assert two == one
+    assert sorted(told) == [("one", 1), ("one", 1), ("two", 1)]
+    assert set(progress.finished()) == {(1, "one", 0), (1, "one", 1), (1, "two", 0)}

@@ -60,3 +60,30 @@ def test_load_experiment_explains_what_is_wrong_in_a_file(
 def test_load_experiment_of_a_missing_file(tmp_path):
     with pytest.raises(FileFormatError, match="there is no file"):
         load_experiment(str(tmp_path / "none.yaml"))
+
+
+def test_members_of_an_experiment_change_the_options_of_their_models(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text("train: {epochs: 3}\nmembers: {dss: {model: {channels: 8}}}")
+    experiment = load_experiment(str(path))
+    assert experiment.config_for("dss-gcn").model.channels == 8
+    assert experiment.config_for("dss-gcn").model.name == "dss-gcn"
+    assert experiment.config_for("ds-gin").model.channels == 128
+    assert experiment.config_for("dss-gcn").train.epochs == 3
+    assert experiment.config_for() == experiment.config
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ("3", "members is 3; give name: options"),
+        ("{sswk: {}}", "there is no subgraph GNN 'sswk'; did you mean 'sswl'"),
+        ("{dss: 3}", "members.dss is 3; give options, such as"),
+        ("{dss: {model: {chanels: 3}}}", "did you mean model.channels"),
+    ],
+)
+def test_load_experiment_explains_what_is_wrong_in_members(members, message, tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text(f"members: {members}")
+    with pytest.raises(OptionError, match=message):
+        load_experiment(str(path))

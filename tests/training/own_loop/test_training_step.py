@@ -42,12 +42,9 @@ def padded(request, monkeypatch):
 
     if WAYS[request.param]:
         pytest.importorskip("gnnak.fast")
-        from gnnak.fast.step.model import CapturedModel
-        from tests.fast.recorders import CallRecorder
+        from tests.fast.recorders import CallRecorder, maker_with
 
-        def make(forward, weights, device):
-            return CapturedModel(forward, CallRecorder(), weights)
-
+        make = maker_with(CallRecorder())
         monkeypatch.setattr(training_step, "make_captured_model", make)
     return WAYS[request.param]
 
@@ -240,16 +237,13 @@ def test_training_step_names_a_batch_norm_of_other_rows():
 
 def test_training_step_gives_up_when_a_capture_fails(monkeypatch, caplog):
     pytest.importorskip("gnnak.fast")
-    from gnnak.fast.step.model import CapturedModel
-    from tests.fast.recorders import CallRecorder
+    from tests.fast.recorders import CallRecorder, maker_with
 
     class Refuses(CallRecorder):
         def record(self, work):
             raise RuntimeError("a step synchronises with the device in net.py, line 7.")
 
-    def make(forward, weights, device):
-        return CapturedModel(forward, Refuses(), weights)
-
+    make = maker_with(Refuses())
     monkeypatch.setattr(training_step, "make_captured_model", make)
     one, other = twins(Gine())
     graphs = molecules(24)

@@ -98,6 +98,7 @@ MODELS = {
 
 
 @needs_gpu
+@pytest.mark.filterwarnings("ignore:The usage of `scatter:UserWarning")
 @pytest.mark.parametrize("uplifted", [False, True], ids=["plain", "uplifted"])
 @pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
 def test_models_of_pyg_train_on_the_gpu(build, uplifted):
@@ -107,6 +108,10 @@ def test_models_of_pyg_train_on_the_gpu(build, uplifted):
     def loss(output, batch):
         return (output[:, 0] - batch.x[:, 0]).square().mean()
 
-    step = TrainingStep(model, loss, torch.optim.Adam(model.parameters()))
+    def call(model, batch):
+        return model(batch.x, batch.edge_index)
+
+    optimizer = torch.optim.Adam(model.parameters())
+    step = TrainingStep(model, loss, optimizer, call=call)
     loader = GraphLoader(molecules(96), 8, device="cuda", subgraphs=EgoNets(1))
     assert all(step(batch).isfinite() for batch in loader)

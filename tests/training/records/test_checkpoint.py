@@ -66,6 +66,37 @@ def test_load_checkpoint_refuses_other_files(checkpoint, tmp_path):
         load_checkpoint(path)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layout": 2, "version": "9.0.0"}, "has layout 2, but this version reads"),
+        ({"config": {"optics": {}}, "version": "9.0.0"}, "unknown option 'optics'"),
+        ({"info": {"name": "x"}, "version": "0.0.1"}, "lacks 'node_features'"),
+        ({"weights": 3, "version": "0.0.1"}, "has another layout"),
+    ],
+)
+def test_checkpoint_of_another_version_names_both_versions(
+    changes, message, checkpoint, tmp_path
+):
+    path = tmp_path / "best.ckpt"
+    checkpoint.save(path)
+    torch.save(torch.load(path, weights_only=True) | changes, path)
+    wanted = f"{message}.*written by gnnak {changes['version']}, and this is gnnak 0"
+    with pytest.raises(CheckpointError, match=wanted):
+        load_checkpoint(path)
+
+
+def test_checkpoint_of_a_version_without_layout_number_is_read(checkpoint, tmp_path):
+    path = tmp_path / "best.ckpt"
+    checkpoint.save(path)
+    content = torch.load(path, weights_only=True)
+    for name in ("layout", "fingerprint"):
+        del content[name]
+    del content["info"]["classes"]
+    torch.save(content, path)
+    assert load_checkpoint(path).info == checkpoint.info
+
+
 @given(st.data())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_read_tensors_raises_only_checkpoint_errors(tmp_path, data):

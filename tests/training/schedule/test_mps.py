@@ -51,13 +51,24 @@ def test_a_service_that_cannot_start_is_not_ended(program):
     assert calls.read_text().split() == ["-d"]
 
 
-def test_a_service_of_the_user_is_left_alone(program, monkeypatch):
+def test_a_service_of_the_user_is_left_alone(program, monkeypatch, tmp_path):
     calls, _ = program
-    monkeypatch.setenv(FOLDERS[0], "theirs")
+    (tmp_path / "control").touch()
+    monkeypatch.setenv(FOLDERS[0], str(tmp_path))
     with multi_process_service() as started:
         assert not started
     assert not calls.exists()
-    assert os.environ[FOLDERS[0]] == "theirs"
+    assert os.environ[FOLDERS[0]] == str(tmp_path)
+
+
+def test_a_folder_without_a_service_is_not_used(program, monkeypatch, tmp_path):
+    calls, _ = program
+    monkeypatch.setenv(FOLDERS[0], str(tmp_path))
+    with multi_process_service() as started:
+        assert started
+        assert os.environ[FOLDERS[0]] != str(tmp_path)
+    assert calls.read_text().split() == ["-d", "quit"]
+    assert os.environ[FOLDERS[0]] == str(tmp_path)
 
 
 def test_without_the_program_nothing_happens(monkeypatch):

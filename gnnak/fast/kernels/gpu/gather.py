@@ -4,7 +4,7 @@
 subgraph. `Groups` assign rows to groups, in CSR form (compressed sparse rows).
 """
 
-import triton
+import torch
 import triton.language as tl
 from torch import Tensor
 
@@ -13,16 +13,22 @@ from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import (
     BLOCK,
     SUMMED,
+    cdiv,
     columns,
     load_index,
+    next_power_of_2,
     parts,
+    sum_dtype,
     tiles,
     wide_columns,
+    widened,
 )
 from gnnak.subgraphs.groups import Groups
 
 
-def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
+def lift(
+    x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor, add: bool = False
+) -> Tensor:
     """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
     The result has one row per node copy (a node as seen in one rooted subgraph): the
@@ -34,13 +40,17 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
         table: Embeddings of t hops, [t, h]; None = gather `x` alone.
         node: The row of `x` for each of the m node copies, [m].
         rows: The row of `table` for each of the m node copies, [m].
+        add: Whether to add the rows, `x[node] + table[rows]`, instead of concatenating
+            them.
 
     Returns:
-        The states of the node copies, [m, c + h].
+        The states of the node copies, [m, c + h]; [m, c] if `add`.
     """
     first = x.size(1)
-    width = first + (0 if table is None else table.size(1))
-    out = x.new_empty(node.numel(), width)
+    begin = 0 if add else first
+    width = first if table is None else begin + table.size(1)
+    dtype = x.dtype if table is None else torch.promote_types(x.dtype, table.dtype)
+    out = x.new_empty(node.numel(), width, dtype=dtype)
     _lift[tiles(node.numel(), BLOCK, width)](
         x.contiguous(),
         x if table is None else table.contiguous(),
@@ -49,6 +59,7 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
         out,
         node.numel(),
         first,
+        first if table is None else begin,
         width,
         BLOCK,
         columns(width),
@@ -98,7 +109,7 @@ def _sums(
     """Compute `weighted_sum`, or `sum_by` if `index` and `weight` are None."""
     width = values.size(1)
     out = values.new_empty(len(groups), width)
-    _sum_by[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
+    _sum_by[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
         values,
         values.stride(0),
         groups.ptr if index is None else index,
@@ -130,8 +141,8 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
     """
     width = values.size(1)
     count, steps = parts(rows.numel())
-    out = values.new_empty(count, size, width)
-    _table_sum[(count, triton.cdiv(width, columns(width)))](
+    out = values.new_empty(count, size, width, dtype=sum_dtype(values))
+    _table_sum[(count, cdiv(width, columns(width)))](
         values,
         values.stride(0),
         rows,
@@ -140,20 +151,31 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
         steps,
         size,
         width,
-        max(16, triton.next_power_of_2(size)),
+        max(16, next_power_of_2(size)),
         SUMMED,
         columns(width),
     )
-    return add_up(out)
+    return add_up(out).to(values.dtype)
 
 
 @for_all_sizes
 def _lift(
-    x, table, node, rows, out, m, first, width, BLOCK: tl.constexpr, C: tl.constexpr
+    x,
+    table,
+    node,
+    rows,
+    out,
+    m,
+    first,
+    begin,
+    width,
+    BLOCK: tl.constexpr,
+    C: tl.constexpr,
 ):
-    """Triton kernel of `lift`: gather and concatenate rows, one tile per program.
+    """Triton kernel of `lift`: gather rows of two tensors, one tile per program.
 
-    Arguments as in `lift`; `out` receives the result.
+    Rows of `x` go to the columns before `first` of `out`, and rows of `table` to those
+    from `begin` on. Other arguments as in `lift`.
     """
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -161,11 +183,11 @@ def _lift(
     source = tl.load(node + row, mask=there, other=0).to(tl.int64)
     entry = tl.load(rows + row, mask=there, other=0).to(tl.int64)
     in_x = there[:, None] & (column < first)[None, :]
-    in_table = there[:, None] & ((column >= first) & (column < width))[None, :]
+    in_table = there[:, None] & ((column >= begin) & (column < width))[None, :]
     value = tl.load(
         x + source[:, None] * first + column[None, :], mask=in_x, other=0.0
     ) + tl.load(
-        table + entry[:, None] * (width - first) + column[None, :] - first,
+        table + entry[:, None] * (width - begin) + column[None, :] - begin,
         mask=in_table,
         other=0.0,
     )
@@ -199,15 +221,15 @@ def _sum_by(
     end = tl.load(ptr + group + 1, mask=group < size, other=0)
     entry = load_index(order, k, k < end, ORDERED)
     entry_2 = load_index(order, k + 1, k + 1 < end, ORDERED)
-    total = tl.zeros([C], dtype=out.dtype.element_ty)
+    total = widened(tl.zeros([C], dtype=out.dtype.element_ty))
     # Load two rows, then the indices of the next two, and only then add: the latencies
     # of the loads overlap.
     while k < end:
         both = inside & (k + 1 < end)
         row = load_index(index, entry, k < end, WEIGHTED).to(tl.int64)
         row_2 = load_index(index, entry_2, k + 1 < end, WEIGHTED).to(tl.int64)
-        value = tl.load(values + row * stride + column, mask=inside, other=0.0)
-        value_2 = tl.load(values + row_2 * stride + column, mask=both, other=0.0)
+        value = widened(tl.load(values + row * stride + column, inside, 0.0))
+        value_2 = widened(tl.load(values + row_2 * stride + column, both, 0.0))
         if WEIGHTED:
             value *= tl.load(weight + entry).to(value.dtype)
             share = tl.load(weight + entry_2, mask=k + 1 < end, other=0.0)
@@ -255,6 +277,7 @@ def _table_sum(
             mask=there[:, None] & inside[None, :],
             other=0.0,
         )
+        value = widened(value)
         one_hot = (of[None, :] == entry[:, None]).to(value.dtype)
         total += tl.dot(one_hot, value, input_precision="ieee").to(total.dtype)
         step += 1

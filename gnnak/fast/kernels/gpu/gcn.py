@@ -5,12 +5,16 @@ seen in one rooted subgraph. The kernels write no tensor with one row per edge c
 They compute GCN's self loops as a term of the sum instead of inserting edges.
 """
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import GROUPS, columns, tiles
+from gnnak.fast.kernels.gpu.tiles import (
+    GROUPS,
+    cdiv,
+    columns,
+    tiles,
+)
 from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
 
@@ -30,7 +34,7 @@ def gcn_scale(like: Tensor, edges: Edges) -> Tensor:
     """
     copies = len(edges.by_target)
     out = like.new_empty(copies)
-    _gcn_scale[(max(triton.cdiv(copies, COPIES), 1),)](
+    _gcn_scale[(max(cdiv(copies, COPIES), 1),)](
         edges.by_target.ptr, edges.source, out, copies, COPIES
     )
     return out

@@ -17,7 +17,13 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import EACH, parts, wide_columns
+from gnnak.fast.kernels.gpu.tiles import (
+    EACH,
+    cdiv,
+    parts,
+    wide_columns,
+    widened,
+)
 from gnnak.fast.kernels.records import Edges, EdgeStates
 
 
@@ -35,8 +41,8 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
         edges: The edges j -> i of all rooted subgraphs, sorted by target i.
     """
     (rows, width), out = c.shape, c.new_empty(c.shape)
-    count, each = parts(rows, 1, triton.cdiv(rows, EACH))
-    _messages[(count, triton.cdiv(width, wide_columns(width)))](
+    count, each = parts(rows, 1, cdiv(rows, EACH))
+    _messages[(count, cdiv(width, wide_columns(width)))](
         c,
         e.values.contiguous(),
         eps,
@@ -66,8 +72,8 @@ def load_affine(e, column, inside, width, AFFINE: tl.constexpr):
         AFFINE: Whether the edge states have this form; if False, return zeros.
     """
     asked = inside & AFFINE
-    slope = tl.load(e + column, mask=asked, other=0.0)
-    return slope, tl.load(e + width + column, mask=asked, other=0.0)
+    slope = widened(tl.load(e + column, mask=asked, other=0.0))
+    return slope, widened(tl.load(e + width + column, mask=asked, other=0.0))
 
 
 @triton.jit
@@ -87,7 +93,8 @@ def edge_state(e, of, column, inside, width, slope, offset, AFFINE: tl.constexpr
     """
     if AFFINE:
         return tl.maximum(of * slope + offset, 0.0)
-    return tl.load(e + of.to(tl.int64) * width + column, mask=inside, other=0.0)
+    place = e + of.to(tl.int64) * width + column
+    return widened(tl.load(place, mask=inside, other=0.0))
 
 
 @for_all_sizes
@@ -120,10 +127,11 @@ def _messages(
         j = tl.load(source + at, mask=at < end, other=0)
         of = tl.load(edge + at, mask=at < end, other=0)
         place = row.to(tl.int64) * width + column
-        total = (1 + tl.load(eps)) * tl.load(c + place, mask=inside, other=0.0)
+        own = widened(tl.load(c + place, mask=inside, other=0.0))
+        total = (1 + widened(tl.load(eps))) * own
         while at < end:
             place_j = j.to(tl.int64) * width + column
-            sent = tl.load(c + place_j, mask=inside, other=0.0)
+            sent = widened(tl.load(c + place_j, mask=inside, other=0.0))
             state = edge_state(e, of, column, inside, width, slope, offset, AFFINE)
             at += 1
             j = tl.load(source + at, mask=at < end, other=0)

@@ -13,14 +13,20 @@ single warp) computes all terms of one sum, so no atomic additions are needed. N
 with one row per edge copy is written.
 """
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.message import edge_state, load_affine
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
-from gnnak.fast.kernels.gpu.tiles import EACH, parts, wide_columns
+from gnnak.fast.kernels.gpu.tiles import (
+    EACH,
+    cdiv,
+    parts,
+    sum_dtype,
+    wide_columns,
+    widened,
+)
 from gnnak.fast.kernels.records import Edges, EdgeStates
 
 PARTS = 4096
@@ -30,7 +36,12 @@ of slope and offset."""
 
 
 def messages_backward(
-    grad: Tensor, c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges, more: Tensor
+    grad: Tensor,
+    c: Tensor,
+    e: EdgeStates,
+    eps: Tensor,
+    edges: Edges,
+    more: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `messages`.
 
@@ -40,22 +51,24 @@ def messages_backward(
         e: Edge states, as in `messages`.
         eps: GINE's learned scalar, [1].
         edges: The edges of all rooted subgraphs, as in `messages`.
-        more: Gradient of `c` from other uses of `c`, added to the result, [m, w].
+        more: Gradient of `c` from other uses of `c`, added to the result, [m, w]; None
+            = there is no other use.
 
     Returns:
         Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1].
     """
     (rows, width), is_affine = c.shape, e.number is not None
-    count, each = parts(rows, 1, PARTS if is_affine else triton.cdiv(rows, EACH))
-    grid = (count, triton.cdiv(width, wide_columns(width)))
-    grad_c, grad_eps = c.new_empty(c.shape), c.new_empty(grid)
-    partial = c.new_empty(count, 2, width) if is_affine else c
+    count, each = parts(rows, 1, PARTS if is_affine else cdiv(rows, EACH))
+    grid = (count, cdiv(width, wide_columns(width)))
+    grad_c, dtype = c.new_empty(c.shape), sum_dtype(c)
+    grad_eps = c.new_empty(grid, dtype=dtype)
+    partial = c.new_empty(count, 2, width, dtype=dtype) if is_affine else c
     _to_copies[grid](
         grad,
         c,
         e.values.contiguous(),
         eps,
-        more,
+        c if more is None else more,
         edges.by_source.ptr,
         edges.by_source.order,
         edges.target,
@@ -67,11 +80,13 @@ def messages_backward(
         width,
         each,
         is_affine,
+        more is not None,
         wide_columns(width),
         num_warps=1,
     )
     grad_e = add_up(partial) if is_affine else _grad_of_rows(grad, c, e.values, edges)
-    return grad_c, grad_e, grad_eps.sum().view(eps.shape)
+    grad_eps = grad_eps.sum().view(eps.shape).to(eps.dtype)
+    return grad_c, grad_e.to(e.values.dtype), grad_eps
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
@@ -80,7 +95,7 @@ def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
     Arguments as in `messages_backward`, but `e` is the tensor of edge states.
     """
     (size, width), grad_e = e.shape, c.new_empty(e.shape)
-    _to_edges[(max(size, 1), triton.cdiv(width, wide_columns(width)))](
+    _to_edges[(max(size, 1), cdiv(width, wide_columns(width)))](
         grad,
         c,
         e.contiguous(),
@@ -115,6 +130,7 @@ def _to_copies(
     width,
     each,
     AFFINE: tl.constexpr,
+    MORE: tl.constexpr,
     C: tl.constexpr,
 ):
     """Triton kernel of `messages_backward`: compute the gradient of `c`.
@@ -127,9 +143,8 @@ def _to_copies(
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
     slope, offset = load_affine(e, column, inside, width, AFFINE)
-    of_eps = tl.zeros([C], dtype=grad_c.dtype.element_ty)
-    of_slope = tl.zeros([C], dtype=grad_c.dtype.element_ty)
-    of_offset = tl.zeros([C], dtype=grad_c.dtype.element_ty)
+    of_eps = widened(tl.zeros([C], dtype=grad_c.dtype.element_ty))
+    of_slope, of_offset = tl.zeros_like(of_eps), tl.zeros_like(of_eps)
     row = part * each
     last = tl.minimum(row + each, m)
     while row < last:
@@ -139,14 +154,15 @@ def _to_copies(
         of = tl.load(edge + at, mask=k < end, other=0)
         at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
         place = row.to(tl.int64) * width + column
-        own = tl.load(c + place, mask=inside, other=0.0)
-        back = tl.load(grad + place, mask=inside, other=0.0)
-        total = tl.load(more + place, mask=inside, other=0.0)
+        own = widened(tl.load(c + place, mask=inside, other=0.0))
+        back = widened(tl.load(grad + place, mask=inside, other=0.0))
         of_eps += own * back
-        total += (1 + tl.load(eps)) * back
+        total = (1 + widened(tl.load(eps))) * back
+        if MORE:
+            total += tl.load(more + place, mask=inside, other=0.0)
         while k < end:
             place_i = i.to(tl.int64) * width + column
-            back = tl.load(grad + place_i, mask=inside, other=0.0)
+            back = widened(tl.load(grad + place_i, mask=inside, other=0.0))
             state = edge_state(e, of, column, inside, width, slope, offset, AFFINE)
             number = of
             k += 1
@@ -198,11 +214,11 @@ def _to_edges(
     j = tl.load(source + at, mask=k < end, other=0)
     at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
     place = row.to(tl.int64) * width + column
-    own = tl.load(e + place, mask=inside, other=0.0)
+    own = widened(tl.load(e + place, mask=inside, other=0.0))
     total = tl.zeros_like(own)
     while k < end:
-        sent = tl.load(c + j.to(tl.int64) * width + column, mask=inside, other=0.0)
-        back = tl.load(grad + i.to(tl.int64) * width + column, mask=inside, other=0.0)
+        sent = widened(tl.load(c + j.to(tl.int64) * width + column, inside, 0.0))
+        back = widened(tl.load(grad + i.to(tl.int64) * width + column, inside, 0.0))
         k += 1
         i = tl.load(target + at, mask=k < end, other=0)
         j = tl.load(source + at, mask=k < end, other=0)

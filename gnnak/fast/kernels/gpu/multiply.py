@@ -15,7 +15,10 @@ from torch import Tensor
 from triton.runtime import driver
 
 from gnnak.fast.kernels.gpu.normed import normed_tile
-from gnnak.fast.kernels.gpu.tiles import parts
+from gnnak.fast.kernels.gpu.tiles import (
+    next_power_of_2,
+    parts,
+)
 
 WARPS = 4
 """Warps per program."""
@@ -75,7 +78,7 @@ def cut_columns(width: int, most: int) -> Columns:
     programs, rest = divmod(width, wide)
     if programs == 0 or rest > wide // 2:
         return Columns(programs + 1, wide, LEAST, False)
-    narrow = max(LEAST, triton.next_power_of_2(max(rest, 1)))
+    narrow = max(LEAST, next_power_of_2(max(rest, 1)))
     return Columns(programs, wide, narrow, rest > 0)
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.normed import load_columns
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles
+from gnnak.fast.kernels.gpu.tiles import BLOCK, columns, tiles, widened
 from gnnak.fast.kernels.records import NormConstants
 
 
@@ -71,7 +71,7 @@ def _norm_act(
     inside = column < width
     shown = (row < rows)[:, None] & inside[None, :]
     from_row = row.to(tl.int64)[:, None]
-    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    value = widened(tl.load(h + from_row * stride + column[None, :], shown, 0.0))
     value = value * load_columns(scale, column, inside)
     value += load_columns(shift, column, inside)
     if RELU:

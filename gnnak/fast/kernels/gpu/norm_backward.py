@@ -5,14 +5,22 @@ The gradient of every row depends on two sums over all rows (see
 second kernel reads all rows again to compute their gradients.
 """
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.normed import load_columns, norm_correction
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
-from gnnak.fast.kernels.gpu.tiles import BLOCK, SUMMED, columns, parts, tiles
+from gnnak.fast.kernels.gpu.tiles import (
+    BLOCK,
+    SUMMED,
+    cdiv,
+    columns,
+    parts,
+    sum_dtype,
+    tiles,
+    widened,
+)
 from gnnak.fast.kernels.records import NormConstants
 
 
@@ -35,8 +43,8 @@ def norm_act_backward(
     """
     rows, width = h.shape
     count, steps = parts(rows)
-    partial = h.new_empty(count, 2, width)
-    _norm_sums[(count, triton.cdiv(width, columns(width)))](
+    partial = h.new_empty(count, 2, width, dtype=sum_dtype(h))
+    _norm_sums[(count, cdiv(width, columns(width)))](
         grad,
         h,
         h.stride(0),
@@ -154,8 +162,8 @@ def _norm_sums(
         row = (part * steps + step) * BLOCK + tl.arange(0, BLOCK)
         shown = (row < rows)[:, None] & inside[None, :]
         from_row = row.to(tl.int64)[:, None]
-        value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
-        back = tl.load(grad + from_row * width + column[None, :], mask=shown, other=0.0)
+        value = widened(tl.load(h + from_row * stride + column[None, :], shown, 0.0))
+        back = widened(tl.load(grad + from_row * width + column[None, :], shown, 0.0))
         if RELU:
             back = tl.where(value * scale_ + shift_ > 0, back, 0.0)
         sum_grad += tl.sum(back, axis=0)
@@ -200,9 +208,9 @@ def _norm_to_rows(
     from_row = row.to(tl.int64)[:, None]
     scale_ = load_columns(scale, column, inside)
     shift_ = load_columns(shift, column, inside)
-    value = tl.load(h + from_row * stride + column[None, :], mask=shown, other=0.0)
+    value = widened(tl.load(h + from_row * stride + column[None, :], shown, 0.0))
     place = from_row * width + column[None, :]
-    back = tl.load(grad + place, mask=shown, other=0.0)
+    back = widened(tl.load(grad + place, mask=shown, other=0.0))
     if RELU:
         y = value * scale_ + shift_
         back = tl.where(y > 0, back, 0.0)

@@ -5,12 +5,15 @@ rooted subgraph). Rows are normalised, multiplied by a gate that depends on the 
 distance from the root), and summed by subgraph or by node.
 """
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import load_index, wide_columns
+from gnnak.fast.kernels.gpu.tiles import (
+    cdiv,
+    load_index,
+    wide_columns,
+)
 from gnnak.fast.kernels.records import NormConstants
 from gnnak.subgraphs.groups import Groups
 
@@ -36,7 +39,7 @@ def gate_pool(
     """
     width = z.size(1)
     out = z.new_empty(len(groups), width)
-    _gate_pool[(max(len(groups), 1), triton.cdiv(width, wide_columns(width)))](
+    _gate_pool[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
         z,
         z.stride(0),
         k.scale,

@@ -10,14 +10,21 @@ and G * y over the node copies of each row of the gate's table, for the gradient
 gate. The second kernel computes the gradient of z. Both recompute y and g in registers.
 """
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.normed import load_columns, norm_correction
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
-from gnnak.fast.kernels.gpu.tiles import BLOCK, SUMMED, columns, parts, tiles
+from gnnak.fast.kernels.gpu.tiles import (
+    BLOCK,
+    SUMMED,
+    cdiv,
+    columns,
+    next_power_of_2,
+    parts,
+    tiles,
+)
 from gnnak.fast.kernels.records import NormConstants
 
 
@@ -66,7 +73,7 @@ def gate_pool_backward(
         key,
         k.real if padded else z,
     )
-    _pool_sums[(count, triton.cdiv(width, columns(width)))](
+    _pool_sums[(count, cdiv(width, columns(width)))](
         *shared,
         partial,
         copies,
@@ -75,7 +82,7 @@ def gate_pool_backward(
         size,
         gated,
         padded,
-        max(16, triton.next_power_of_2(size)),
+        max(16, next_power_of_2(size)),
         SUMMED,
         columns(width),
     )

@@ -9,7 +9,6 @@ gradient of the norm needs.
 
 from __future__ import annotations
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -30,6 +29,7 @@ from gnnak.fast.kernels.gpu.norm_backward import (
 from gnnak.fast.kernels.gpu.normed import load_columns
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
+from gnnak.fast.kernels.gpu.tiles import cdiv
 from gnnak.fast.kernels.plain.product import compose_norm_linear_backward
 from gnnak.fast.kernels.records import CentroidRows, NormConstants
 
@@ -98,7 +98,7 @@ def _grad_rows(
     # contiguous in memory, which loads faster.
     matrix = matrix.t().contiguous()
     added = (grad, grad, grad) if more is None else more
-    _product_to_rows[(triton.cdiv(width, TILE.columns), count)](
+    _product_to_rows[(cdiv(width, TILE.columns), count)](
         grad,
         matrix,
         h,

@@ -15,6 +15,7 @@ INDICES = {
     "node",
     "rows",
     "key",
+    "key_2",
     "source",
     "target",
     "edge",

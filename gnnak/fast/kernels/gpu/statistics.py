@@ -6,13 +6,22 @@ norm's scale and shift. Both kernels merge statistics with Chan's parallel algor
 Unlike E[x^2] - E[x]^2, it stays precise if the mean is much larger than the deviation.
 """
 
+from typing import Any
+
 import triton
 import triton.language as tl
-from torch import Tensor, nn
+from torch import Tensor
 
 from gnnak.fast.kernels import plain
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
-from gnnak.fast.kernels.gpu.tiles import SUMMED, columns, parts
+from gnnak.fast.kernels.gpu.tiles import (
+    SUMMED,
+    cdiv,
+    columns,
+    parts,
+    sum_dtype,
+    widened,
+)
 from gnnak.fast.kernels.records import Moments, NormConstants
 
 PARTS, NARROW, WARPS = 64, 4, 8
@@ -24,7 +33,7 @@ The work is small and limited by memory latency, so it is spread over many progr
 
 def norm_constants(
     h: Tensor,
-    norm: nn.BatchNorm1d,
+    norm: Any,
     real: Tensor | None,
     moments: Moments | None = None,
 ) -> NormConstants:
@@ -37,7 +46,8 @@ def norm_constants(
 
     Args:
         h: Rows to normalise, [m, c].
-        norm: The batch norm, in training or evaluation mode.
+        norm: The batch norm, in training or evaluation mode: a module, or an object
+            with the same tensors and options.
         real: Number of rows that are not padding, a scalar; None = all.
         moments: Column statistics of `h`, if the kernel that computed `h` returned
             them; `h` is then not read. None = compute them with `moments_of`.
@@ -46,9 +56,9 @@ def norm_constants(
         return plain.norm_constants(h, norm, real)
     rows, width = h.shape
     partial, rows_a_part = moments or moments_of(h, real)
-    out = h.new_empty(4, width)
-    padded = real is not None
-    _combine[(triton.cdiv(width, NARROW),)](
+    out = h.new_empty(4, width, dtype=sum_dtype(h))
+    padded, tracked = real is not None, norm.num_batches_tracked
+    _combine[(cdiv(width, NARROW),)](
         partial,
         *partial.stride()[:2],
         real if padded else h,
@@ -56,7 +66,7 @@ def norm_constants(
         norm.bias,
         norm.running_mean,
         norm.running_var,
-        norm.num_batches_tracked,
+        out if tracked is None else tracked,
         out,
         rows,
         width,
@@ -65,6 +75,7 @@ def norm_constants(
         norm.eps,
         norm.momentum,
         padded,
+        tracked is not None,
         PARTS,
         NARROW,
         num_warps=WARPS,
@@ -84,8 +95,8 @@ def moments_of(h: Tensor, real: Tensor | None) -> Moments:
     """
     rows, width = h.shape
     count, steps = parts(rows)
-    partial = h.new_empty(2, count, width)
-    _moments[(count, triton.cdiv(width, columns(width)))](
+    partial = h.new_empty(2, count, width, dtype=sum_dtype(h))
+    _moments[(count, cdiv(width, columns(width)))](
         h,
         h.stride(0),
         h if real is None else real,
@@ -138,7 +149,7 @@ def _moments(
             other=0.0,
         )
         new = tl.maximum(tl.minimum(last - first, BLOCK), 0)
-        mean, m2 = add_rows(mean, m2, seen, value, shown, new)
+        mean, m2 = add_rows(mean, m2, seen, widened(value), shown, new)
         seen += new
         step += 1
     tl.store(partial + part * width + column, mean, mask=inside)
@@ -189,6 +200,7 @@ def _combine(
     EPS: tl.constexpr,
     MOMENTUM: tl.constexpr,
     PADDED: tl.constexpr,
+    TRACKED: tl.constexpr,
     PARTS: tl.constexpr,
     C: tl.constexpr,
 ):
@@ -233,7 +245,7 @@ def _combine(
     new_var = old_var + tl.where(several, MOMENTUM * (unbiased - old_var), 0.0)
     tl.store(running_mean + column, new_mean, mask=inside)
     tl.store(running_var + column, new_var, mask=inside)
-    if tl.program_id(0) == 0:
+    if TRACKED and tl.program_id(0) == 0:
         tl.store(tracked, tl.load(tracked) + several.to(tl.int64))
     mean = tl.where(several, mean, old_mean)
     rstd = 1 / tl.sqrt(tl.where(several, m2 / total, old_var) + EPS)

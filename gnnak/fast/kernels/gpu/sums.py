@@ -1,10 +1,10 @@
 """Add the partial sums of other kernels in a fixed order, for reproducible results."""
 
-import triton
 import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.tiles import cdiv
 
 AT_ONCE, NARROW, WARPS = 128, 8, 8
 """Launch constants of `_add_up`: rows and columns of a tile, and warps per program."""
@@ -20,7 +20,7 @@ def add_up(partial: Tensor) -> Tensor:
         partial: Partial sums, [number of partial sums, ...].
     """
     out = partial.new_empty(partial.shape[1:])
-    _add_up[(triton.cdiv(out.numel(), NARROW),)](
+    _add_up[(cdiv(out.numel(), NARROW),)](
         partial, out, partial.size(0), out.numel(), AT_ONCE, NARROW, num_warps=WARPS
     )
     return out

@@ -3,8 +3,10 @@
 A group is a set of rows that a segment sum adds.
 """
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 BLOCK = 32
 """Rows per tile in kernels that compute one output row per input row."""
@@ -18,12 +20,25 @@ PARTS = 512
 """Approximate upper limit of the number of programs that compute partial sums."""
 
 
+def cdiv(numerator: int, denominator: int) -> int:
+    """Return the quotient, rounded up.
+
+    `triton.cdiv` does the same, but takes some 7 us, as long as launching a kernel.
+    """
+    return -(-numerator // denominator)
+
+
+def next_power_of_2(number: int) -> int:
+    """Return the smallest power of two that is at least `number`, which is positive."""
+    return 1 << (number - 1).bit_length()
+
+
 def wide_columns(width: int) -> int:
     """Return the number of columns per tile for kernels whose programs have one warp.
 
     It is `width` rounded up to a power of two (as Triton requires), from 16 to 256.
     """
-    return min(256, max(16, triton.next_power_of_2(width)))
+    return min(256, max(16, next_power_of_2(width)))
 
 
 def columns(width: int) -> int:
@@ -31,7 +46,7 @@ def columns(width: int) -> int:
 
     It is `width` rounded up to a power of two (as Triton requires), from 16 to 64.
     """
-    return min(64, max(16, triton.next_power_of_2(width)))
+    return min(64, max(16, next_power_of_2(width)))
 
 
 def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
@@ -42,7 +57,7 @@ def tiles(rows: int, block: int, width: int) -> tuple[int, int]:
         block: Rows per tile.
         width: Number of columns of the tensor; a tile has `columns(width)` columns.
     """
-    return max(triton.cdiv(rows, block), 1), triton.cdiv(width, columns(width))
+    return max(cdiv(rows, block), 1), cdiv(width, columns(width))
 
 
 def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int, int]:
@@ -56,8 +71,21 @@ def parts(rows: int, block: int = SUMMED, most: int | None = None) -> tuple[int,
     Returns:
         The number of programs, and the number of tiles per program.
     """
-    steps = max(triton.cdiv(rows, block * (most or PARTS)), 1)
-    return max(triton.cdiv(rows, block * steps), 1), steps
+    steps = max(cdiv(rows, block * (most or PARTS)), 1)
+    return max(cdiv(rows, block * steps), 1), steps
+
+
+def sum_dtype(values: Tensor) -> torch.dtype:
+    """Return the dtype in which rows of `values` are summed: float64 or float32."""
+    return torch.promote_types(values.dtype, torch.float)
+
+
+@triton.jit
+def widened(value):
+    """Return a float16 or bfloat16 value as float32, and any other value unchanged."""
+    if value.dtype == tl.float64:
+        return value
+    return value.to(tl.float32)
 
 
 @triton.jit

@@ -10,7 +10,9 @@ from torch import Tensor
 from gnnak.subgraphs.groups import Groups
 
 
-def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
+def lift(
+    x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor, add: bool = False
+) -> Tensor:
     """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
     The result has one row per node copy (a node as seen in one rooted subgraph): the
@@ -21,14 +23,17 @@ def lift(x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor) -> Tensor:
         table: Embeddings of t hops, [t, h]; None = gather `x` alone.
         node: The row of `x` for each of the m node copies, [m].
         rows: The row of `table` for each of the m node copies, [m].
+        add: Whether to add the rows, `x[node] + table[rows]`, instead of concatenating
+            them.
 
     Returns:
-        The states of the node copies, [m, c + h].
+        The states of the node copies, [m, c + h]; [m, c] if `add`.
     """
     copies = x.index_select(0, node)
     if table is None:
         return copies
-    return torch.cat([copies, table.index_select(0, rows)], dim=1)
+    hops = table.index_select(0, rows)
+    return copies + hops if add else torch.cat([copies, hops], dim=1)
 
 
 def sum_by(values: Tensor, groups: Groups) -> Tensor:

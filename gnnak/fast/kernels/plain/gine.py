@@ -24,7 +24,8 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
         edges: The edges j -> i of all rooted subgraphs.
     """
     sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
-    return ((1 + eps) * c).index_add(0, edges.target, sent)
+    own = (1 + eps).to(c.dtype) * c
+    return own.index_add(0, edges.target, sent)
 
 
 def messages_backward(
@@ -33,7 +34,7 @@ def messages_backward(
     e: EdgeStates,
     eps: Tensor,
     edges: Edges,
-    more: Tensor,
+    more: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of `messages`.
 
@@ -44,7 +45,7 @@ def messages_backward(
         eps: GINE's learned scalar, as in `messages`.
         edges: The edges of all rooted subgraphs, as in `messages`.
         more: Gradient of `c` from other uses of `c`, [m, w]. It is added to the
-            gradient of `c` here to save a separate addition.
+            gradient of `c` here to save a separate addition. None = no other use.
 
     Returns:
         Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1].
@@ -52,14 +53,15 @@ def messages_backward(
     states = _of_copies(e, edges)
     sent = c.index_select(0, edges.source) + states
     back = grad.index_select(0, edges.target) * (sent > 0)
-    grad_c = (more + (1 + eps) * grad).index_add(0, edges.source, back)
+    grad_c = ((1 + eps).to(c.dtype) * grad).index_add(0, edges.source, back)
+    grad_c = grad_c if more is None else grad_c + more
     if e.number is None:
         grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, back)
     else:
         back = back * (states > 0)
         of_slope = (back * e.number[:, None]).sum(dim=0)
         grad_e = torch.stack([of_slope, back.sum(dim=0)])
-    return grad_c, grad_e, (grad * c).sum().view(eps.shape)
+    return grad_c, grad_e, (grad * c).sum().view(eps.shape).to(eps.dtype)
 
 
 def _of_copies(e: EdgeStates, edges: Edges) -> Tensor:

@@ -1,5 +1,7 @@
 """Batch norm with ReLU and residual: the PyTorch reference of the Triton kernels."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +23,7 @@ def moments_of(h: Tensor, real: Tensor | None) -> Moments | None:
 
 def norm_constants(
     h: Tensor,
-    norm: nn.BatchNorm1d,
+    norm: Any,
     real: Tensor | None,
     moments: Moments | None = None,
 ) -> NormConstants:
@@ -34,7 +36,8 @@ def norm_constants(
 
     Args:
         h: Rows to normalise, [m, c].
-        norm: The batch norm, in training or evaluation mode.
+        norm: The batch norm, in training or evaluation mode: a module, or an object
+            with the same tensors and options.
         real: Number of rows that are not padding, a scalar; None = all.
         moments: Ignored: this version in PyTorch always computes the statistics of `h`.
             The GPU version has the same signature.
@@ -68,9 +71,9 @@ def remember(
     """
     assert norm.running_mean is not None
     assert norm.running_var is not None
-    assert norm.num_batches_tracked is not None
     assert norm.momentum is not None
-    norm.num_batches_tracked.add_(wanted)
+    if norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(wanted)
     for running, now in ((norm.running_mean, mean), (norm.running_var, variance)):
         now = torch.where(wanted, now.to(running.dtype), running)
         running.lerp_(now, norm.momentum)

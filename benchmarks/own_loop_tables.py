@@ -1,0 +1,60 @@
+"""Render the tables of docs/own-loop.md."""
+
+from benchmarks.markdown import RESULTS, markdown
+from gnnak.training.records.results import Record, read_records
+
+GOALS = {
+    ("plain", "GraphLoader + TrainingStep"): "0.12 s",
+    ("uplifted", "PyG loader, plain loop"): "2.2 s, 800 MB",
+    ("uplifted", "GraphLoader, plain loop"): "1.5 s",
+    ("uplifted", "GraphLoader + TrainingStep"): "0.45 s, 700 MB",
+    ("uplifted", "GraphLoader + TrainingStep, bf16 autocast"): "below float32",
+}
+
+
+def own_loop() -> str:
+    """Render the times of the newest run of `benchmarks.own_loop` on a GPU."""
+    found: dict[tuple[str, str], Record] = {}
+    for record in read_records(RESULTS / "own_loop.jsonl"):
+        if record["kind"] == "own-loop" and record.get("device") != "cpu":
+            found[record["model"], record["loop"]] = record
+    rows = [
+        [
+            f"{kind}, {loop}",
+            f"{r['seconds']:.3f} s{_memory(r)}",
+            f"{r['ratio']:.2f}",
+            GOALS.get((kind, loop), ""),
+        ]
+        for (kind, loop), r in found.items()
+    ]
+    return markdown(["model, loop", "an epoch", "ratio", "goal"], rows)
+
+
+def _memory(record: Record) -> str:
+    """Return the peak memory as text.
+
+    Records without a device are older. They miss the memory of CUDA graphs, so they
+    have no memory if steps were captured.
+    """
+    if "device" not in record and "TrainingStep" in record["loop"]:
+        return ""
+    return f", {record['peak_mb']:.0f} MB"
+
+
+def captured() -> str:
+    """Render which convs and models the last `benchmarks.captured` captured."""
+    found = {
+        (record["name"], record["uplifted"]): record
+        for record in read_records(RESULTS / "captured.jsonl")
+    }
+    names = [name for name, uplifted in found if uplifted]
+    rows = []
+    for name in names:
+        pair = [found[name, uplifted] for uplifted in (False, True)]
+        reasons = [(r["reason"] or "").partition(" in ")[0] for r in pair]
+        cells = [
+            "yes" if r["captured"] else f"no: {reason}"
+            for r, reason in zip(pair, reasons, strict=True)
+        ]
+        rows.append([f"`{name}`", *cells])
+    return markdown(["conv or model", "plain", "uplifted"], rows)

@@ -1,0 +1,72 @@
+"""The ceiling of `gnnak brec`: the exact count of a Weisfeiler-Leman (WL) test.
+
+The test bounds the network: it distinguishes all pairs of graphs that the network can
+distinguish.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gnnak.datasets.brec import Pair
+from gnnak.training.brec.options import TrialOptions
+from gnnak.training.records.results import Record, read_records
+from gnnak.wl.brec import run_brec
+from gnnak.wl.lab import Contender
+from gnnak.wl.networks import Bound, bound_of, has_bound
+from gnnak.wl.options import read_options
+
+
+def count_ceiling(
+    groups: Mapping[str, Sequence[Pair]], options: TrialOptions, records: Path
+) -> Record | None:
+    """Count the pairs that the WL test that bounds a network distinguishes.
+
+    Args:
+        groups: The pairs of each group.
+        options: The options of the network.
+        records: File with records of `gnnak wl brec`. Counts of groups that are not in
+            this file are computed, which can take minutes.
+
+    Returns:
+        The test, its count in each group, and the number of pairs that the test was not
+        run on; None if no WL test is known to bound the network.
+    """
+    if not has_bound(options.model):
+        return None
+    whole = options.subgraphs != "egonets"
+    marked = options.pairs is None or len(options.pairs) > 0
+    bound = bound_of(options.model, None if whole else options.num_hops, marked)
+    counts = {
+        group: found
+        for group, found in _recorded(bound, records).items()
+        if group in groups
+    }
+    missing = {name: pairs for name, pairs in groups.items() if name not in counts}
+    contender = Contender(bound.test, bound.options)
+    columns = (TextColumn("{task.description:32}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        total = sum(len(pairs) for pairs in missing.values())
+        task = bar.add_task("ceiling", total=total)
+        rows = run_brec(missing, [contender], progress=lambda n: bar.advance(task, n))
+        counts |= {row.group: (row.apart, len(row.not_run)) for row in rows}
+    return {
+        "test": contender.label,
+        "apart": {group: counts[group][0] for group in groups},
+        "not_run": sum(counts[group][1] for group in groups),
+    }
+
+
+def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:
+    """Return the recorded counts of a test: distinguished pairs, and pairs not run."""
+    wanted = read_options(bound.test, **bound.options)
+    counts = {}
+    for record in read_records(path):
+        if record["test"] != bound.test:
+            continue
+        if read_options(bound.test, **record["options"]) == wanted:
+            for group, found in record["groups"].items():
+                counts[group] = (found["apart"], len(found["not_run"]))
+    return counts

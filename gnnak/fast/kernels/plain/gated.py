@@ -1,0 +1,62 @@
+"""Gated sums over groups of rows: the PyTorch reference of the Triton kernels.
+
+A gate is a row of factors, looked up in a small table. There is a row of states for
+each node copy (a node as it occurs in one rooted subgraph).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gnnak.fast.kernels.plain.gather import sum_by, table_sum
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad
+from gnnak.subgraphs.groups import Groups
+
+
+def gated_sum(values: Tensor, table: Tensor, rows: Tensor, groups: Groups) -> Tensor:
+    """Sum the rows `table[rows[i]] * values[i]` of each group.
+
+    Args:
+        values: The rows to multiply and sum, [m, c].
+        table: The gates, [t, c].
+        rows: For each of the m rows, its row of the table, [m].
+        groups: Which of the m rows belong to each of k groups.
+
+    Returns:
+        One sum per group, [k, c].
+    """
+    return sum_by(table.index_select(0, rows) * values, groups)
+
+
+def gated_sums_backward(
+    values: Tensor,
+    sums: Sequence[GatedGrad],
+    rows: Tensor,
+    centroids: CentroidRows | None,
+) -> tuple[Tensor, list[Tensor | None]]:
+    """Compute the gradients of one or two sums, and of the centroids' rows.
+
+    Args:
+        values: The rows that were summed, [m, c].
+        sums: For each of the sums, its gradient, its gates, and the group of each row.
+        rows: For each of the m rows, its row of the tables, [m].
+        centroids: Gradients to add to the rows of centroids; None = add nothing.
+
+    Returns:
+        The gradient of `values`, [m, c], and of the table of each sum, [t, c]; None for
+        a sum without gates.
+    """
+    total = torch.zeros_like(values)
+    tables: list[Tensor | None] = []
+    for grad, table, key in sums:
+        back = grad.index_select(0, key)
+        if table is None:
+            tables.append(None)
+            total += back
+        else:
+            tables.append(table_sum(back * values, rows, table.size(0)).to(table.dtype))
+            total += table.index_select(0, rows) * back
+    if centroids is not None:
+        total = total.index_add(0, centroids.centroid, centroids.values)
+    return total, tables

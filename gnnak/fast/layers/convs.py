@@ -1,0 +1,187 @@
+"""PyG's GINE, GIN, GCN and SAGE convs on rooted subgraphs, without stored messages.
+
+These functions serve any network, such as a model that `gnnak.uplift` has changed. They
+fuse only the messages; the conv's own MLP or Linear runs as usual. `stack` fuses whole
+networks by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GCNConv, GINConv, GINEConv, MessagePassing, SAGEConv
+from torch_geometric.nn.aggr import MeanAggregation
+
+from gnnak.fast.kernels import kernels_for, kernels_of_backward
+from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.layers.gcn import fits_gcn, run_gcn
+from gnnak.fast.layers.lift import edges_of
+from gnnak.fast.layers.parts import has_hooks
+from gnnak.fast.layers.rows import (
+    Recompute,
+    Rows,
+    recompute_function,
+    saved_or_recomputed,
+    to_save,
+)
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+METHODS = ("propagate", "message", "aggregate", "update", "message_and_aggregate")
+"""Methods of a conv that a user may replace on one object."""
+
+
+def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
+    """Return whether `run_conv` computes the same result as a conv.
+
+    Args:
+        conv: Any module.
+        e: Edge states, [e, c], or weights, [e]; None if there are none.
+        width: Width of the conv's input.
+    """
+    if type(conv) not in RUNNERS or has_hooks(conv) or _is_changed(conv):
+        return False
+    if type(conv) is GINEConv:
+        known = e is not None and e.dim() == 2
+        states = width if conv.lin is not None or e is None else e.size(1)
+        return known and states == width and conv.aggr == "add"
+    if e is not None:
+        return False
+    if type(conv) is GCNConv:
+        return fits_gcn(conv, None)
+    if type(conv) is SAGEConv:
+        means = isinstance(conv.aggr_module, MeanAggregation)
+        return means and not conv.normalize and not conv.project
+    return conv.aggr == "add"
+
+
+def _is_changed(conv: MessagePassing) -> bool:
+    """Return whether a conv has other options or methods than those of its class."""
+    hooked = any(
+        value
+        for name, value in vars(conv).items()
+        if name.endswith(("forward_hooks", "forward_pre_hooks"))
+    )
+    return (
+        hooked
+        or conv.flow != "source_to_target"
+        or conv.decomposed_layers > 1
+        or any(name in vars(conv) for name in METHODS)
+    )
+
+
+def run_conv(
+    conv: nn.Module, c: Rows, e: Tensor | None, subgraphs: RootedSubgraphs
+) -> Tensor:
+    """Apply a conv in every rooted subgraph.
+
+    Args:
+        conv: A conv that `can_run` accepts.
+        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
+        e: States of the edges of the graph, [e, c]; None if there are none.
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        The output of the conv, one row per node copy.
+    """
+    return RUNNERS[type(conv)](conv, c, e, edges_of(subgraphs))
+
+
+def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    assert e is not None
+    # A Linear on the edges of the graph, which are fewer than those of all subgraphs.
+    states = e if conv.lin is None else conv.lin(e)
+    states = states.to(c.values.dtype)
+    return conv.nn(_GineSum.apply(c.values, states, conv.eps, edges, c.recompute))
+
+
+def _run_gin(conv: GINConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    summed = neighbour_sum(c.values, edges)
+    return conv.nn(summed + (1 + conv.eps).to(summed.dtype) * c.values)
+
+
+def _run_gcn(conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    rows, _ = run_gcn(conv, c, None, edges, norm_follows=False)
+    return rows.values
+
+
+def _run_sage(conv: SAGEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    summed = neighbour_sum(c.values, edges)
+    degree = edges.by_target.ptr.diff().clamp(min=1).to(summed.dtype)
+    out = conv.lin_l(summed / degree[:, None])
+    return out + conv.lin_r(c.values) if conv.root_weight else out
+
+
+RUNNERS: dict[type, Callable[[Any, Rows, Tensor | None, Edges], Tensor]] = {
+    GINEConv: _run_gine,
+    GINConv: _run_gin,
+    GCNConv: _run_gcn,
+    SAGEConv: _run_sage,
+}
+"""For each type of conv, the function that applies it in every rooted subgraph."""
+
+
+def neighbour_sum(c: Tensor, edges: Edges) -> Tensor:
+    """Return the sum of $c_j$ over all edges j -> i, for each node copy i, [m, w].
+
+    Args:
+        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
+        edges: The edges of all rooted subgraphs.
+    """
+    return _NeighbourSum.apply(c, edges)
+
+
+class _GineSum(torch.autograd.Function):
+    """Autograd function of GINE's sums, $(1 + eps) c_i + sum_j ReLU(c_j + e_{ji})$."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        c: Tensor,
+        e: Tensor,
+        eps: Tensor,
+        edges: Edges,
+        recompute: Recompute | None,
+    ) -> Tensor:
+        ctx.save_for_backward(e, eps, *to_save(c, recompute))
+        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+        return kernels_for(c).messages(c, EdgeStates(e), eps, edges)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        e, eps, *saved = ctx.saved_tensors
+        c = saved_or_recomputed(saved, ctx.recompute)
+        given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
+        return *kernels_of_backward(c).messages_backward(*given), None, None
+
+
+class _NeighbourSum(torch.autograd.Function):
+    """Autograd function of `neighbour_sum`."""
+
+    @staticmethod
+    def forward(ctx: Any, c: Tensor, edges: Edges) -> Tensor:
+        ctx.edges = edges
+        return _summed(c, edges.source, edges.by_target, kernels_for(c))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        edges, kernels = ctx.edges, kernels_of_backward(grad)
+        return _summed(grad, edges.target, edges.by_source, kernels), None
+
+
+def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) -> Tensor:
+    """Sum the rows `values[end]` of the edges in each group.
+
+    Args:
+        values: The rows, [m, w].
+        end: For each edge, the row to add, [f].
+        groups: The edges of each group.
+        kernels: The package of kernels.
+    """
+    order = end if groups.order is None else end.index_select(0, groups.order)
+    members = Groups(groups.ptr, order.contiguous())
+    return kernels.sum_by(values.contiguous(), members)

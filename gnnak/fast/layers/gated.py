@@ -1,0 +1,86 @@
+"""Gates and pools of GNN-AK layers without MLPs: the gated states are never stored."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gnnak.fast.kernels import kernels_for, kernels_of_backward
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad
+from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.rooted import RootedSubgraphs
+
+
+class GatedPool(NamedTuple):
+    """A sum over groups of node copies (nodes as they occur in one rooted subgraph)."""
+
+    groups: Groups
+    """The node copies of each group."""
+    key: Tensor
+    """[m]: the group of each of the m node copies."""
+
+
+def gated_pools(
+    states: Tensor,
+    tables: Sequence[Tensor | None],
+    rows: Tensor,
+    pools: Sequence[GatedPool],
+    subgraphs: RootedSubgraphs,
+) -> tuple[list[Tensor], Tensor]:
+    """Multiply states by gates and sum them, in one or two ways; also read the roots'.
+
+    Args:
+        states: One row for each of the m node copies (nodes as they occur in one
+            rooted subgraph), [m, c].
+        tables: For each sum, the gates, [t, c]; None = no gates.
+        rows: For each node copy, its row of the tables, [m].
+        pools: For each sum, the groups.
+        subgraphs: The rooted subgraphs.
+
+    Returns:
+        The sums, [k, c] each, and the states of the s roots in their own subgraphs,
+        [s, c].
+    """
+    pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
+    rows = rows.contiguous()
+    *sums, centroids = _GatedPools.apply(states, rows, pools, subgraphs, *tables)
+    return sums, centroids
+
+
+class _GatedPools(torch.autograd.Function):
+    """Autograd function of `gated_pools`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        rows: Tensor,
+        pools: Sequence[GatedPool],
+        subgraphs: RootedSubgraphs,
+        *tables: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        states, kernels = states.contiguous(), kernels_for(states)
+        tables = tuple(None if t is None else t.contiguous() for t in tables)
+        centroid = subgraphs.centroid.contiguous()
+        subgraph = subgraphs.subgraph.contiguous()
+        ctx.save_for_backward(states, rows, centroid, subgraph, *tables)
+        ctx.pools = pools
+        sums = [
+            kernels.sum_by(states, pool.groups)
+            if table is None
+            else kernels.gated_sum(states, table, rows, pool.groups)
+            for pool, table in zip(pools, tables, strict=True)
+        ]
+        return *sums, states.index_select(0, centroid)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        states, rows, centroid, subgraph, *tables = ctx.saved_tensors
+        *of_sums, of_centroids = (grad.contiguous() for grad in grads)
+        given = zip(of_sums, tables, ctx.pools, strict=True)
+        sums = [GatedGrad(grad, table, pool.key) for grad, table, pool in given]
+        centroids = CentroidRows(of_centroids, centroid, subgraph)
+        kernels = kernels_of_backward(states)
+        found = kernels.gated_sums_backward(states, sums, rows, centroids)
+        return found[0], None, None, None, *found[1]

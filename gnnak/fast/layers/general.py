@@ -1,0 +1,126 @@
+"""GNN-AK layers with any base GNN: fused messages, gates and pools where they fit.
+
+`layer.fused_encodings` is faster, but serves only the networks by name. This module
+serves all other layers: those of `gnnak.uplift`, of users who build `GNNAK` with its
+defaults, with mixed precision, or in several processes.
+"""
+
+import torch
+from torch import Tensor
+
+from gnnak.fast.layers.convs import can_run, run_conv
+from gnnak.fast.layers.gate_tables import gate_tables
+from gnnak.fast.layers.gated import GatedPool, gated_pools
+from gnnak.fast.layers.gather import SMALL_TABLE
+from gnnak.fast.layers.lift import lift
+from gnnak.fast.layers.parts import has_hooks
+from gnnak.nn.calling import Inputs
+from gnnak.nn.encodings import scaled_to_all
+from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.typing import Encoding, Reduce
+
+
+def can_fuse_conv(
+    layer: GNNAK,
+    x: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | Inputs | None,
+) -> bool:
+    """Return whether `fused_embedding` can run the base GNN of a layer.
+
+    Args:
+        layer: The GNN-AK layer.
+        x: States of the n nodes, [n, c].
+        subgraphs: The rooted subgraphs.
+        edge_attr: Edge states, weights or further arguments; None if there are none.
+    """
+    known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
+    if not known or not subgraphs.num_copies or isinstance(edge_attr, Inputs):
+        return False
+    if not _has_small_table(layer) or layer.calling.keywords is not None:
+        return False
+    e, width = edge_attr, x.size(1)
+    if layer.hop_table is not None and layer.hop_linear is None:
+        width += layer.hop_table.weight.size(1)
+    if not torch.is_autocast_enabled(x.device.type):
+        dtype = next(layer.parameters()).dtype
+        if x.dtype != dtype or (e is not None and e.dtype != dtype):
+            return False
+    return can_run(layer.gnn, e, width)
+
+
+def fused_embedding(
+    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, e: Tensor | None
+) -> Tensor:
+    """Compute `GNNAK.embed` without storing messages.
+
+    With autocast, the states of node copies (nodes as they occur in one subgraph) have
+    autocast's dtype, as the input of the conv's Linear has.
+
+    Args:
+        layer: A layer that `can_fuse_conv` accepts.
+        x: States of the n nodes, [n, c].
+        subgraphs: The rooted subgraphs.
+        e: States of the edges, [e, c]; None if there are none.
+    """
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind):
+        x = x.to(torch.get_autocast_dtype(kind))
+    table, rows, add = None, subgraphs.hop, layer.hop_linear is not None
+    if layer.hop_table is not None:
+        d = layer.hop_table.weight
+        table = d if layer.hop_linear is None else layer.hop_linear(d)
+        table, rows = table.to(x.dtype), layer.hop_table.rows(subgraphs)
+    c = lift(x, table, rows, subgraphs, add)
+    return layer.project(run_conv(layer.gnn, c, e, subgraphs))
+
+
+def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
+    """Return whether `pooled_encodings` can compute the encodings of a layer."""
+    known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
+    hooked = any(has_hooks(part) for part in layer.gates.modules())
+    pools = any(name != "centroid" for name in layer.encodings)
+    small = _has_small_table(layer)
+    return known and pools and small and not layer.transforms and not hooked
+
+
+def _has_small_table(layer: GNNAK) -> bool:
+    return layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
+
+
+def pooled_encodings(
+    layer: GNNAK, emb: Tensor, subgraphs: RootedSubgraphs, context_reduce: Reduce
+) -> dict[Encoding, Tensor]:
+    """Compute the encodings of a layer from the output of its base GNN.
+
+    Args:
+        layer: A layer that `can_fuse_pools` accepts.
+        emb: Output of the base GNN, one row for each of the m node copies (nodes as
+            they occur in one subgraph), [m, c].
+        subgraphs: The rooted subgraphs.
+        context_reduce: How the context encoding is pooled.
+    """
+    hops = layer.hop_table
+    gates = {} if hops is None else gate_tables(layer.gates, hops.weight)
+    rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
+    pools: dict[Encoding, GatedPool] = {
+        "subgraph": GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),
+        "context": GatedPool(subgraphs.by("node"), subgraphs.node),
+    }
+    names: list[Encoding] = [name for name in layer.encodings if name != "centroid"]
+    tables = [gates.get(name) for name in names]
+    given = [pools[name] for name in names]
+    sums, roots = gated_pools(emb, tables, rows, given, subgraphs)
+    encodings: dict[Encoding, Tensor] = dict(zip(names, sums, strict=True))
+    for name in names:
+        reduce = context_reduce if name == "context" else layer.reduce
+        if reduce == "mean":
+            counts = pools[name].groups.ptr.diff().clamp(min=1)
+            encodings[name] = encodings[name] / counts[:, None].to(emb.dtype)
+        elif name == "context":
+            encodings[name] = scaled_to_all(encodings[name], subgraphs)
+    if "centroid" in gates:
+        roots = roots * gates["centroid"][0]
+    encodings["centroid"] = roots
+    return {name: encodings[name] for name in layer.encodings}

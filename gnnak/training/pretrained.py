@@ -1,0 +1,75 @@
+"""Find a trained network by path, by name, or on the Hugging Face hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from gnnak.errors import FileFormatError
+from gnnak.training.hub import download
+from gnnak.training.records.checkpoint import Checkpoint, load_checkpoint
+from gnnak.training.records.folder import is_folder, load_folder
+
+SHIPPED = Path(__file__).parents[1] / "pretrained"
+"""The folder of the networks that are installed with the package."""
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
+"""The form of a name on the Hugging Face hub, `owner/name`."""
+FilePath = str | os.PathLike[str]
+
+
+def shipped_names() -> list[str]:
+    """Return the names of the networks that are installed with the package."""
+    return sorted(path.name for path in SHIPPED.glob("*") if is_folder(path))
+
+
+def find_local(path: FilePath) -> Checkpoint:
+    """Read a trained network from this machine.
+
+    Args:
+        path: A checkpoint (`best.ckpt`), a pretrained folder, or the name of a network
+            that is installed with the package. A file or folder is preferred.
+
+    Raises:
+        FileFormatError: If there is none of these.
+        CheckpointError: If a file is damaged or of another version.
+    """
+    where = Path(path)
+    if is_folder(where):
+        return load_folder(where)
+    name, shipped = os.fspath(path).lower(), shipped_names()
+    if name in shipped and not where.is_file():
+        return load_folder(SHIPPED / name)
+    if shipped and not where.exists():
+        raise FileFormatError(
+            f"there is no file {where}; give a checkpoint, a folder of "
+            "save_pretrained, or a network that is installed with gnnak: "
+            f"{', '.join(shipped)}."
+        )
+    if where.is_dir():
+        inside = where / "best.ckpt"
+        if inside.is_file():
+            return load_checkpoint(inside)
+        raise FileFormatError(
+            f"the folder {where} has no config.json and no best.ckpt; give a "
+            "checkpoint, or a folder of save_pretrained."
+        )
+    return load_checkpoint(where)
+
+
+def find(path: FilePath, revision: str | None = None) -> Checkpoint:
+    """Read a trained network from this machine, or else from the Hugging Face hub.
+
+    Args:
+        path: As in `find_local`, or `owner/name` on the hub.
+        revision: Branch, tag or commit on the hub; None = the newest.
+
+    Raises:
+        FileFormatError: If there is no such file, or the download fails.
+        CheckpointError: If a file is damaged or of another version.
+        MissingPackageError: If the hub is needed, but huggingface_hub is missing.
+    """
+    name = os.fspath(path)
+    if not Path(path).exists() and HUB_NAME.fullmatch(name):
+        return load_folder(download(name, revision))
+    return find_local(path)

@@ -1,0 +1,162 @@
+"""Layers with any base GNN: fused messages, gates and pools against plain PyTorch."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric import nn as pyg
+
+from gnnak import GNNAK, EgoNets, SubgraphDrop, uplift
+from tests.fast.backends import path
+
+CONVS = {
+    "GINE": lambda: pyg.GINEConv(nn.Linear(6, 6)),
+    "GINE with a learned eps": lambda: pyg.GINEConv(nn.Linear(6, 6), train_eps=True),
+    "GINE with wide edges": lambda: pyg.GINEConv(nn.Linear(6, 6), edge_dim=3),
+    "GIN": lambda: pyg.GINConv(nn.Linear(6, 6), train_eps=True),
+    "GCN": lambda: pyg.GCNConv(6, 6),
+    "SAGE": lambda: pyg.SAGEConv(6, 6),
+    "SAGE without root": lambda: pyg.SAGEConv(6, 6, root_weight=False),
+}
+OPTIONS = {
+    "defaults": {},
+    "mean": {"reduce": "mean"},
+    "sum of encodings": {"fuse": "sum"},
+    "gated centroid": {"gate_centroid": True},
+    "no hops": {"hop_channels": 0},
+    "one encoding": {"encodings": ("context",)},
+}
+
+
+def random_graph(num_nodes):
+    """Return random directed edges, with self loops and duplicates, [2, 3 n]."""
+    return torch.randint(num_nodes, (2, 3 * num_nodes))
+
+
+def edges_for(name, count):
+    """Return random edge states of the width that a conv reads, or None."""
+    width = {"GINE with wide edges": 3}.get(name, 6)
+    return torch.randn(count, width).double() if name.startswith("GINE") else None
+
+
+def values(net, x, fused, *given):
+    """Return the output of a copy of `net`, and the gradients of input and weights."""
+    net, x = copy.deepcopy(net), x.clone().requires_grad_()
+    with path(fused):
+        out = net(x, *given)
+        (out * torch.arange(out.numel()).view_as(out).cos()).sum().backward()
+    return [out.detach(), x.grad, *(p.grad for p in net.parameters())]
+
+
+def assert_equal(net, x, *given):
+    for one, other in zip(
+        values(net, x, True, *given), values(net, x, False, *given), strict=True
+    ):
+        if one is None or other is None:
+            assert one is other
+        else:
+            torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", CONVS)
+def test_uplifted_convs_equal_those_in_plain_pytorch(fused_operations, name):
+    edge_index = random_graph(12)
+    net = uplift(CONVS[name]().double(), num_hops=2)
+    e = edges_for(name, edge_index.size(1))
+    given = (edge_index,) if e is None else (edge_index, e)
+    assert_equal(net, torch.randn(12, 6).double(), *given)
+    assert fused_operations.count("embed") == 1
+    assert fused_operations.count("encode") == 1
+
+
+@pytest.mark.parametrize("hop", ["concat", "add"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_options_of_a_layer_equal_those_in_plain_pytorch(
+    fused_operations, options, hop
+):
+    edge_index = random_graph(12)
+    concat = hop == "concat" and options.get("hop_channels") != 0
+    conv = pyg.GINEConv(nn.Linear(6 + 16 * concat, 6), edge_dim=3)
+    layer = GNNAK(conv, 6, 6, hop=hop, mlp_layers=0, **options).double()
+    e = torch.randn(edge_index.size(1), 3).double()
+    assert_equal(layer, torch.randn(12, 6).double(), EgoNets(2)(edge_index, 12), e)
+    assert {"embed", "encode"} <= set(fused_operations)
+
+
+def test_sampled_subgraphs_equal_those_in_plain_pytorch(fused_operations):
+    edge_index = random_graph(20)
+    sampled = SubgraphDrop("random", 2)(EgoNets(2)(edge_index, 20), edge_index)
+    layer = GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0).double()
+    assert_equal(layer, torch.randn(20, 6).double(), sampled)
+    assert "embed" in fused_operations
+
+
+def penalty(net, x, fused, *given):
+    """Return the gradients of the weights of the squared gradient of the input."""
+    net, x = copy.deepcopy(net), x.clone().requires_grad_()
+    with path(fused):
+        out = net(x, *given).tanh().square().sum()
+        (grad,) = torch.autograd.grad(out, x, create_graph=True)
+        grad.square().sum().backward()
+    return [grad.detach(), *(p.grad for p in net.parameters())]
+
+
+@pytest.mark.parametrize("name", CONVS)
+def test_gradients_can_be_differentiated_again(fused_operations, name):
+    edge_index = random_graph(12)
+    net = uplift(CONVS[name]().double(), num_hops=2)
+    e, x = edges_for(name, edge_index.size(1)), torch.randn(12, 6).double()
+    given = (edge_index,) if e is None else (edge_index, e)
+    found, wanted = penalty(net, x, True, *given), penalty(net, x, False, *given)
+    for one, other in zip(found, wanted, strict=True):
+        if one is None or other is None:
+            # A weight that the gradient does not depend on.
+            assert (one if other is None else other).abs().max() < 1e-12
+        else:
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+class Doubled(pyg.GINConv):
+    """A conv that sends doubled messages."""
+
+    def message(self, x_j):
+        return 2 * x_j
+
+
+NOT_FUSED = {
+    "a subclass": lambda: Doubled(nn.Linear(6, 6)),
+    "another aggregation": lambda: pyg.GINConv(nn.Linear(6, 6), aggr="max"),
+    "another flow": lambda: pyg.GINConv(nn.Linear(6, 6), flow="target_to_source"),
+    "a projection": lambda: pyg.SAGEConv(6, 6, project=True),
+    "no self loops": lambda: pyg.GCNConv(6, 6, add_self_loops=False),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FUSED)
+def test_other_convs_run_as_they_are(fused_operations, name):
+    net = uplift(NOT_FUSED[name]().double(), num_hops=1)
+    assert_equal(net, torch.randn(12, 6).double(), random_graph(12))
+    assert "embed" not in fused_operations
+
+
+def test_a_conv_with_a_message_hook_runs_as_it_is(fused_operations):
+    conv = pyg.GINConv(nn.Linear(6, 6)).double()
+    net = uplift(conv, num_hops=1)
+    seen = []
+    net.layer.gnn.register_message_forward_hook(lambda *_: seen.append(1))
+    net(torch.randn(12, 6).double(), random_graph(12))
+    assert seen
+    assert "embed" not in fused_operations
+
+
+def test_bf16_autocast_stays_close_to_full_precision(fused_operations):
+    edge_index = random_graph(12)
+    net = uplift(pyg.GINEConv(nn.Linear(6, 6)), num_hops=2)
+    x, e = torch.randn(12, 6), torch.randn(edge_index.size(1), 6)
+    wanted = net(x, edge_index, e)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = net(x, edge_index, e)
+    found.float().sum().backward()
+    assert fused_operations.count("embed") == 2
+    torch.testing.assert_close(found.float(), wanted, rtol=0.1, atol=0.1)

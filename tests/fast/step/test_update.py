@@ -1,0 +1,132 @@
+"""Captured updates of the weights; calls stand in for captures."""
+
+import pytest
+import torch
+from torch import nn
+
+from gnnak.fast.step.update import CapturedUpdate
+from tests.fast.recorders import CallRecorder
+
+OPTIMIZERS = {
+    "Adam": torch.optim.Adam,
+    "AdamW": torch.optim.AdamW,
+    "SGD": torch.optim.SGD,
+    "SGD with momentum": lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9),
+    "RMSprop": torch.optim.RMSprop,
+}
+
+
+def weight():
+    return nn.Parameter(torch.tensor([1.0, -2.0]))
+
+
+class Loop:
+    """Trains one weight, with steps that are captured when they can be."""
+
+    def __init__(self, build=torch.optim.Adam):
+        self.weight = weight()
+        self.optimizer = build([self.weight], lr=0.1)
+        self.taken, self.replayed = 0, 0
+        device = torch.device("cpu")
+        self.update = CapturedUpdate(self.take, self.optimizer, CallRecorder(), device)
+        self.replay = None
+
+    def take(self):
+        self.taken += 1
+        self.optimizer.step()
+
+    def step(self):
+        self.weight.grad = self.weight.detach().square()
+        if self.replay is None or not self.update.can_replay():
+            self.replay = self.update.record()
+        if self.replay is None or not self.update.can_replay():
+            self.update.run()
+        else:
+            self.replayed += 1
+            self.replay()
+
+
+def by_hand(build, rates):
+    found = weight()
+    optimizer = build([found], lr=0.1)
+    for rate in rates:
+        optimizer.param_groups[0]["lr"] = rate
+        found.grad = found.detach().square()
+        optimizer.step()
+    return found
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_updates_equal_those_of_the_optimizer(name):
+    loop, rates = Loop(OPTIMIZERS[name]), [0.1, 0.1, 0.05, 0.025]
+    for rate in rates:
+        loop.optimizer.param_groups[0]["lr"] = rate
+        loop.step()
+    assert torch.equal(loop.weight, by_hand(OPTIMIZERS[name], rates))
+    assert loop.replayed >= 3
+    assert loop.optimizer.param_groups[0]["lr"] == 0.025
+
+
+def test_learning_rates_are_copied_to_the_tensors_that_a_graph_reads():
+    loop = Loop()
+    for rate in (0.1, 0.1, 0.05):
+        loop.optimizer.param_groups[0]["lr"] = rate
+        loop.step()
+    assert loop.update.rates[0].item() == pytest.approx(0.05)
+
+
+def test_a_step_is_captured_once_the_optimizer_has_its_state():
+    loop = Loop()
+    loop.step()
+    assert not loop.replayed
+    loop.step()
+    assert loop.replayed
+
+
+def test_a_loaded_state_is_captured_anew():
+    loop = Loop()
+    for _ in range(3):
+        loop.step()
+    before = loop.replay
+    loop.optimizer.load_state_dict(loop.optimizer.state_dict())
+    loop.step()
+    assert loop.replay is not before
+    assert loop.replayed == 3
+
+
+def test_options_that_change_end_the_capture():
+    loop = Loop()
+    for beta in (0.9, 0.9, 0.8, 0.7):
+        loop.optimizer.param_groups[0]["betas"] = (beta, 0.99)
+        loop.step()
+    assert "options of the optimiser change" in loop.update.reason
+    assert loop.taken == 4
+
+
+class Own(torch.optim.Optimizer):
+    """An optimiser of a user."""
+
+    def __init__(self, weights, lr):
+        super().__init__(weights, {"lr": lr})
+
+    def step(self):
+        for each in self.param_groups[0]["params"]:
+            each.data.sub_(each.grad, alpha=self.param_groups[0]["lr"])
+
+
+def test_an_unknown_optimizer_is_called_as_it_is():
+    loop = Loop(Own)
+    for _ in range(3):
+        loop.step()
+    assert loop.replayed == 0
+    assert "Own" in loop.update.reason
+    assert torch.equal(loop.weight, by_hand(Own, [0.1] * 3))
+
+
+def test_an_optimizer_with_hooks_is_called_as_it_is():
+    optimizer = torch.optim.Adam([weight()])
+    optimizer.register_step_post_hook(lambda *_: None)
+    update = CapturedUpdate(
+        optimizer.step, optimizer, CallRecorder(), torch.device("cpu")
+    )
+    assert "hooks" in update.reason

@@ -1,0 +1,82 @@
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.optim.lr_scheduler import CosineAnnealingLR, ReduceLROnPlateau
+
+from gnnak.training.callbacks import history
+from gnnak.training.config.run_config import TrainConfig
+from gnnak.training.rates import learning_rate
+from gnnak.training.run import run
+from tests.training.small import edge_counts, small_config
+
+SCORES = st.lists(st.floats(0.125, 8, width=32), max_size=40)
+
+
+def optimizer(rate=1.0):
+    return torch.optim.Adam([torch.nn.Parameter(torch.zeros(1))], lr=rate)
+
+
+def test_learning_rate_is_halved_after_a_plateau():
+    train = TrainConfig(schedule="plateau", patience=2, learning_rate=8.0)
+    scores = [5.0, 4.0, 4.0, 4.5, 4.0, 3.0, 3.0, 3.0, 2.0]
+    rates = [learning_rate(train, epoch, scores[:epoch]) for epoch in range(10)]
+    assert rates == [8.0, 8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0, 4.0, 4.0]
+
+
+@given(SCORES, st.integers(1, 4), st.booleans())
+def test_learning_rate_on_plateaus_is_that_of_pytorch(scores, patience, lower):
+    adam = optimizer()
+    mode = "min" if lower else "max"
+    scheduler = ReduceLROnPlateau(adam, mode, factor=0.5, patience=patience, eps=0)
+    train = TrainConfig(schedule="plateau", patience=patience, learning_rate=1.0)
+    for epoch, score in enumerate(scores):
+        ours = learning_rate(train, epoch, scores[:epoch], lower)
+        assert ours == adam.param_groups[0]["lr"]
+        scheduler.step(score)
+
+
+def test_learning_rate_of_the_cosine_schedule_is_that_of_pytorch():
+    adam, train = optimizer(), TrainConfig(schedule="cosine", epochs=7, learning_rate=1)
+    scheduler = CosineAnnealingLR(adam, T_max=7)
+    for epoch in range(7):
+        expected = adam.param_groups[0]["lr"]
+        assert learning_rate(train, epoch) == pytest.approx(expected)
+        adam.step()
+        scheduler.step()
+
+
+def test_run_stops_once_the_learning_rate_is_too_low(tmp_path):
+    config = small_config(
+        train__epochs=9,
+        train__schedule="cosine",
+        train__learning_rate=1.0e-3,
+        train__stop_rate=5.1e-4,
+    )
+    assert run(config, edge_counts(), tmp_path)["epochs"] == math.ceil(9 / 2)
+
+
+def test_resumed_run_has_the_learning_rates_of_the_whole_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
+    rates = []
+    monkeypatch.setattr(
+        "gnnak.training.module.set_rate", lambda _, rate: rates.append(rate)
+    )
+    config = small_config(train__epochs=6, train__schedule="plateau", train__patience=1)
+    run(config, edge_counts(), tmp_path / "whole")
+    whole, rates[:] = list(rates), []
+    end = history.RunHistory._stop_early
+
+    def stop(self, trainer):
+        end(self, trainer)
+        trainer.should_stop |= self.epochs == 4
+
+    with monkeypatch.context() as patched:
+        patched.setattr(history.RunHistory, "_stop_early", stop)
+        run(config, edge_counts(), tmp_path / "part")
+    run(config, edge_counts(), tmp_path / "part", resume=True)
+    assert rates == whole
+    assert all(later in (rate, rate / 2) for rate, later in pairwise(whole))

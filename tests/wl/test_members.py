@@ -1,0 +1,102 @@
+"""Subgraph GNNs other than GNN-AK, with random weights, and the tests that bound them.
+
+Every network is in float64, and small enough to run on whole families of graphs.
+"""
+
+import pytest
+import torch
+
+from gnnak.errors import OptionError
+from gnnak.wl import partition
+from gnnak.wl.embedding import embed
+from gnnak.wl.families import connected_graphs, rook, shrikhande
+from gnnak.wl.families.registry import family
+from gnnak.wl.families.separating import SEPARATIONS
+from gnnak.wl.networks import MEMBER_BOUNDS, PlainEmbedder, bound_of, has_bound
+from tests.wl.test_networks import assert_never_above_bound
+
+MEMBERS = [f"{member}-gin" for member in MEMBER_BOUNDS]
+CASES = [
+    *((name, 1) for name in MEMBERS),
+    *((name, None) for name in MEMBERS if name != "khop-gin"),
+    ("khop-gin", 2),
+]
+"""Members on 1-hop egonets and on whole graphs (None). A k-hop GNN has weights for each
+distance, so it needs a bound on distances."""
+SLOW_FAMILIES = ("four-regular", "cycles", "circulant", "csl", "srg16", "srg25")
+
+
+def small_graphs(most):
+    return [graph for n in range(1, most + 1) for graph in connected_graphs(n)]
+
+
+@pytest.mark.parametrize("most", [5, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "num_hops"), CASES)
+def test_members_never_exceed_their_bound_on_all_small_graphs(name, num_hops, most):
+    assert_never_above_bound(name, num_hops, small_graphs(most))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", SLOW_FAMILIES)
+@pytest.mark.parametrize(("name", "num_hops"), CASES)
+def test_members_never_exceed_their_bound_on_hard_families(name, num_hops, chosen):
+    many = [graph for group in family(chosen) for graph in group]
+    assert_never_above_bound(name, num_hops, many)
+
+
+def test_bound_of_a_member_depends_on_its_subgraphs_and_its_root_mark():
+    unmarked = bound_of("nested-gin", 1, marked=False)
+    assert unmarked.options == {"num_hops": 1, "root_mark": False}
+    assert bound_of("sswl-pna", None).options == {"num_hops": None}
+    assert bound_of("id-gin", 3, marked=False).options == {"num_hops": 3}
+    assert bound_of("ego-gin", 3).options == {"num_hops": 1}
+    assert not has_bound("ds-ppgn")
+    with pytest.raises(OptionError, match=r"network is 'ds-ppgn'; use one of: gin, "):
+        bound_of("ds-ppgn")
+
+
+PAIRS = [
+    *(pytest.param(row.pair, id=row.edges) for row in SEPARATIONS),
+    pytest.param(lambda: (rook(), shrikhande()), id="rook and Shrikhande"),
+]
+LARGE = 50
+"""Pairs of graphs with more nodes need wider networks."""
+
+
+def assert_as_powerful_as_its_class(name, first, second):
+    """Assert that a member distinguishes a pair exactly if its WL test does.
+
+    Batch norms use the statistics of the batch, since they magnify small differences.
+    Rounding errors are magnified, too: a relabelled copy of a graph measures them.
+    """
+    order = torch.randperm(first[1], generator=torch.Generator().manual_seed(0))
+    many = [first, second, (order[first[0]], first[1])]
+    bound = bound_of(name, None)
+    classes = partition(bound.test, many, **bound.options)
+    width = 32 if first[1] > LARGE else 8
+    network = PlainEmbedder(name, None, num_layers=8, channels=width).train()
+    with torch.no_grad():
+        rows = embed(network, many)
+    apart, rounding = (rows[1:] - rows[0]).abs().amax(dim=1).tolist()
+    assert (apart > 1000 * rounding) == (classes[0] != classes[1])
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    "name",
+    ["sswl+-gin"]
+    + [
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("nested-gin", "ds-gin", "id-gin", "dss-gin", "sun-gin", "sswl-gin")
+    ],
+)
+def test_members_are_as_powerful_as_their_class_on_separating_pairs(name, pair):
+    assert_as_powerful_as_its_class(name, *pair())
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["ds-gin", "dss-gin", "sun-gin"])
+@pytest.mark.parametrize("row", [2, 3])
+def test_dss_and_sun_are_between_ds_and_sswl(name, row):
+    assert_as_powerful_as_its_class(name, *SEPARATIONS[row].pair())
