@@ -58,9 +58,12 @@ __all__ = [
 # Submodules that are imported at their first use.
 _PACKAGES = (
     "datasets",
+    "errors",
     "graphs",
+    "loading",
     "models",
     "nn",
+    "report",
     "sampling",
     "subgraphs",
     "testing",

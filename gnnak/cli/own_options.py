@@ -1,7 +1,7 @@
-"""Options of `gnnak train` for the user's own data and for often-changed settings."""
+"""Options for the user's own data, and for often-changed settings."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -133,3 +133,19 @@ Layers = Annotated[
     int | None,
     typer.Option(min=1, help="Number of layers.", rich_help_panel=SIZES),
 ]
+
+
+def own_values(**given: Any) -> dict[str, Any]:
+    """Return options of the command line as options of `OwnData`, by name.
+
+    Lists become tuples and paths become texts; options that are not given are left out.
+
+    >>> own_values(targets=["logp"], labels=Path("labels.csv"), task=None)
+    {'targets': ('logp',), 'labels': 'labels.csv'}
+    """
+    convert = {list: tuple, **dict.fromkeys((Path, type(Path())), str)}
+    return {
+        name: convert.get(type(value), lambda same: same)(value)
+        for name, value in given.items()
+        if value
+    }

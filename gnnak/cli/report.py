@@ -33,14 +33,15 @@ def report(
 ) -> None:
     """Write one HTML page with all results.
 
-    The page shows our numbers next to the paper's, learning curves, time and
-    memory of an epoch, and pictures.
+    The page begins with your own runs: scores, learning curves, time and memory.
+    The paper's tables with our numbers and other measurements follow.
 
     Styles and pictures are inline: the page loads no other file.
     """
     if not results.is_dir():
         raise OptionError(
-            f"--results is {results}, where there is no folder; give one with records."
+            f"--results is {results}, where there is no folder; give one with records, "
+            "or train first, as in: gnnak train molecules.csv --target logp"
         )
     if out.suffix not in (".html", ".htm"):
         raise OptionError(f"--out is {out}; end it in .html.")

@@ -26,7 +26,19 @@ from gnnak.cli.options import (
     RunsFolder,
     Settings,
 )
-from gnnak.training.config.options import change, parse_settings
+from gnnak.cli.own_options import (
+    Folds,
+    Graphs,
+    Labels,
+    MetricOption,
+    SkipBad,
+    Smiles,
+    Split,
+    Target,
+    TaskOption,
+    own_values,
+)
+from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
 
 if TYPE_CHECKING:
@@ -42,6 +54,8 @@ Examples:
     gnnak sweep zinc --over model.subgraphs.num_hops=1,2,3 --jobs 8 --minutes 25
 
     gnnak sweep counting --over data.target=triangle,star --dry-run
+
+    gnnak sweep molecules.csv --target logp --over train.learning_rate=1e-2,1e-3
 """
 
 
@@ -57,6 +71,15 @@ def sweep(
     seeds: Annotated[
         int, typer.Option(min=1, help="Number of seeds for each combination.")
     ] = 1,
+    target: Target = None,
+    smiles: Smiles = None,
+    targets: Labels = None,
+    task: TaskOption = None,
+    metric: MetricOption = None,
+    split: Split = None,
+    folds: Folds = None,
+    skip_bad: SkipBad = False,
+    graphs: Graphs = None,
     settings: Settings = None,
     jobs: Jobs = 1,
     minutes: Minutes = None,
@@ -80,13 +103,22 @@ def sweep(
     with stoppable_at_once():
         from gnnak.cli.schedule_run import Schedule
         from gnnak.cli.sweep_run import parse_values, plan_sweep, sweep_rows
-        from gnnak.training.config.experiment import load_experiment
+        from gnnak.cli.train_run import find_config
         from gnnak.training.launch import Places
         from gnnak.training.processes.machine import Machine
 
-    found = load_experiment(experiment)
-    options = parse_settings(settings or [])
-    config = change(found.config_for(options.get("model.name")), options)
+    own = own_values(
+        smiles=smiles,
+        targets=target,
+        labels=targets,
+        task=task,
+        metric=metric,
+        split=split,
+        folds=folds,
+        skip_bad=skip_bad,
+        graphs=graphs,
+    )
+    name, config = find_config(experiment, parse_settings(settings or []), own)
     schedule = Schedule(
         Places(data_dir, runs, results),
         Machine(
@@ -100,7 +132,7 @@ def sweep(
         long,
     )
     values = parse_values(over or [])
-    combinations = plan_sweep(found.name, config, values, seeds, schedule.places)
+    combinations = plan_sweep(name, config, values, seeds, schedule.places)
     missing = [job for each in combinations for job in each.missing]
     if dry_run:
         schedule.show(missing, Console())

@@ -143,10 +143,13 @@ def plan_sweep(
     records = RunRecords.read(places.results)
     combinations, datasets = [], {}
     for chosen, shared in grid(config, values):
-        done = {(r["seed"], r.get("fold")) for r in records.exact(shared)}
         if shared.data not in datasets:  # loading a data set can take seconds
             datasets[shared.data] = find_dataset(shared, places)
-        folds = folds_of(shared, datasets[shared.data])
+        dataset = datasets[shared.data]
+        if dataset.info.own_data:
+            shared = change(shared, {"data.protocol": dataset.info.protocols[0]})
+        done = {(r["seed"], r.get("fold")) for r in records.exact(shared)}
+        folds = folds_of(shared, dataset)
         first = config.train.seed
         runs = [
             change(each, {"train.seed": seed})

@@ -38,6 +38,7 @@ from gnnak.cli.own_options import (
     TaskOption,
     TestFile,
     ValidationFile,
+    own_values,
 )
 from gnnak.training.config.options import parse_settings
 from gnnak.training.processes.stopping import stoppable_at_once
@@ -146,21 +147,21 @@ def train(
         "data.protocol": protocol,
         "data.fold": fold,
     }
-    own = {
-        "smiles": smiles,
-        "targets": tuple(target or ()),
-        "labels": targets and str(targets),
-        "task": task,
-        "metric": metric,
-        "split": split,
-        "validation": validation and str(validation),
-        "test": test and str(test),
-        "folds": folds,
-        "skip_bad": skip_bad,
-        "node_attr": tuple(node_attr or ()),
-        "edge_attr": tuple(edge_attr or ()),
-        "graphs": graphs,
-    }
+    own = own_values(
+        smiles=smiles,
+        targets=target,
+        labels=targets,
+        task=task,
+        metric=metric,
+        split=split,
+        validation=validation,
+        test=test,
+        folds=folds,
+        skip_bad=skip_bad,
+        node_attr=node_attr,
+        edge_attr=edge_attr,
+        graphs=graphs,
+    )
     options = {key: value for key, value in named.items() if value is not None}
     options |= parse_settings(settings or [])
     name, config = find_config(experiment, options, own)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -119,7 +120,7 @@ def print_scores(
     if config.data.own.path is not None and len(records) == 1:
         best = places.of(config, config.data.name) / "best.ckpt"
         data = Path(config.data.own.path)
-        command = f"gnnak predict {best} NEW{data.suffix} -o out.csv"
+        command = f"gnnak predict {quote(str(best))} NEW{data.suffix} -o out.csv"
         typer.echo(f"predict for new data: {command}", err=True)
 
 

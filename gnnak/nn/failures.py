@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from gnnak.errors import EdgeAttrError, GnnakError, WidthError
 from gnnak.nn.calling.call import Calling
+from gnnak.nn.calling.inputs import Inputs
+from gnnak.nn.calling.roles import TYPE_ARGUMENTS
 from gnnak.nn.calling.trial import Trial, trial_mode
 from gnnak.nn.calling.widths import edge_widths
 
-EXPLAINED = (RuntimeError, ValueError, NotImplementedError)
+EXPLAINED = (RuntimeError, ValueError, NotImplementedError, IndexError)
 """The types of exceptions that `explanation` can explain; not their subclasses."""
 
 
@@ -29,7 +31,7 @@ def explanation(
     calling: Calling,
     gnn: nn.Module,
     x: Tensor,
-    edge_attr: Tensor | None,
+    edge_attr: Tensor | Inputs | None,
     in_channels: int,
 ) -> GnnakError | None:
     """Return an error that says why a layer failed; None if the cause is unknown.
@@ -39,7 +41,8 @@ def explanation(
         calling: How the base GNN is called.
         gnn: The base GNN.
         x: Node states, [n, c].
-        edge_attr: Edge states, [e, c], or weights, [e]; None if there are none.
+        edge_attr: Edge states, [e, c], or weights, [e]; or several arguments; None if
+            there are none.
         in_channels: Width of the base GNN's input.
     """
     weight = first_weight(gnn)
@@ -56,6 +59,8 @@ def explanation(
             f"x is {x.dtype}, but the weights of {name} are {weight.dtype}; convert x "
             f"with x.to({weight.dtype}), or the model with model.to({x.dtype})."
         )
+    if isinstance(edge_attr, Inputs):
+        return _type_error(calling, gnn, edge_attr)
     if edge_attr is None:
         return None
     if edge_attr.dtype != weight.dtype and "type" in text:
@@ -64,6 +69,31 @@ def explanation(
             f"{weight.dtype}; convert edge_attr with edge_attr.to({weight.dtype})."
         )
     return _edge_width_error(calling, gnn, edge_attr, in_channels)
+
+
+def _type_error(
+    calling: Calling, gnn: nn.Module, inputs: Inputs
+) -> EdgeAttrError | None:
+    """Return an error if edge types or node types are no numbers 0, 1, ... in range."""
+    given = {**inputs.node, **inputs.edge}
+    for name in TYPE_ARGUMENTS:
+        types = given.get(name)
+        if types is None or types.numel() == 0:
+            continue
+        if types.is_floating_point():
+            return EdgeAttrError(
+                f"{name} is {types.dtype}, with which {calling.name} fails; give whole "
+                f"numbers 0, 1, ..., such as {name}.long()."
+            )
+        low, high = int(types.min()), int(types.max())
+        count = getattr(gnn, "num_relations", None) if name == "edge_type" else None
+        if low < 0 or (isinstance(count, int) and high >= count):
+            wanted = f"0 to {count - 1}" if isinstance(count, int) else "0, 1, ..."
+            return EdgeAttrError(
+                f"{name} has values from {low} to {high}, but {calling.name} takes "
+                f"{wanted}; renumber the types, or build {calling.name} for more types."
+            )
+    return None
 
 
 def _edge_width_error(

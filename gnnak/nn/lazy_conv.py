@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from gnnak.errors import WidthError
+from gnnak.errors import GraphError, WidthError
 from gnnak.nn.calling import Call, Calling, own_widths, try_out
 from gnnak.nn.calling.binding import Binding
 from gnnak.nn.calling.examples import unknown_arguments
@@ -20,7 +20,12 @@ from gnnak.nn.failures import first_weight
 from gnnak.nn.options import LayerOptions
 from gnnak.nn.shared_inputs import SharedInputs
 from gnnak.nn.uplift import GNNAK
-from gnnak.nn.uplifted_conv import UpliftedConv, check_devices, check_graph
+from gnnak.nn.uplifted_conv import (
+    UpliftedConv,
+    check_devices,
+    check_graph,
+    num_rows,
+)
 
 
 @dataclass(frozen=True)
@@ -106,8 +111,15 @@ class LazyUpliftedConv(nn.Module):
         """Build the layer for the width of the node states, then call the layer."""
         x, edges, _ = self.binding.bind(args, options)
         check_graph(x, edges, self.binding.name, self.name)
-        edge_index, _ = self.shared.edges.read(edges)
+        edge_index, _ = self.shared.edges.read(edges, num_rows(x))
         check_devices(x, edge_index)
+        if not x.is_floating_point():
+            name = self.name or self.binding.name
+            raise GraphError(
+                f"the first argument of {name}, {self.binding.states}, is {x.dtype}, "
+                "but node states are real numbers; leave this conv out with "
+                f"skip={name!r}, or say what its arguments are with call=."
+            )
         width = x.size(1) if x.dim() == 2 else 0
         check_states(x, width)
         self._become(width, self._calling(x, args, options), x)

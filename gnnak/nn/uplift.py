@@ -176,8 +176,7 @@ class GNNAK(nn.Module):
             width = self.in_channels
             if self.hop == "concat":
                 width += self.options.hop_channels
-            edges = None if isinstance(edge_attr, Inputs) else edge_attr
-            found = explanation(error, self.calling, self.gnn, x, edges, width)
+            found = explanation(error, self.calling, self.gnn, x, edge_attr, width)
             if found is None:
                 raise
             raise found from error
@@ -208,8 +207,8 @@ class GNNAK(nn.Module):
             SubgraphError: If the subgraphs belong to a graph with another number of
                 nodes, are on another device, or a node is farther than `max_hops` from
                 the root.
-            EdgeAttrError: If `edge_attr` does not have one row per edge, or is on
-                another device.
+            EdgeAttrError: If `edge_attr` does not have one row per edge, is on another
+                device, or is not read by the base GNN.
         """
         check_states(x, self.in_channels)
         if isinstance(edge_attr, Inputs):
@@ -217,6 +216,8 @@ class GNNAK(nn.Module):
             edge_attr.check(x, subgraphs.num_edges)
         else:
             check_subgraphs(subgraphs, x, edge_attr)
+            if edge_attr is not None:
+                self.calling.edge_argument(edge_attr)
         if self.hop_table is not None:
             check_hops(subgraphs, self.max_hops)
 

@@ -65,7 +65,7 @@ class UpliftedConv(nn.Module):
         """
         x, edges, given = self.binding.bind(args, options)
         check_graph(x, edges, self.binding.name, self.name)
-        edge_index, values = self.shared.edges.read(edges)
+        edge_index, values = self.shared.edges.read(edges, num_rows(x))
         check_devices(x, edge_index)
         self._check_width(x)
         calling = self.layer.calling
@@ -176,6 +176,11 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
             f"x is a {kind}; an uplifted {conv} takes one dense tensor of node states "
             "[n, c]; give, for example, positions or an embedding of node numbers."
         )
+
+
+def num_rows(x: Tensor) -> int:
+    """Return the number of nodes; 0 if the node states are a single number."""
+    return x.size(0) if x.dim() else 0
 
 
 def check_devices(x: Tensor, edge_index: Tensor) -> None:

@@ -9,7 +9,7 @@ from torch_geometric.nn import MessagePassing
 
 from gnnak.errors import OptionError
 from gnnak.nn.calling import Call
-from gnnak.nn.calling.signature import check_module
+from gnnak.nn.calling.signature import check_module, module_refusal
 from gnnak.nn.failures import first_weight
 from gnnak.nn.lazy_conv import LayerPlan, LazyUpliftedConv
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
@@ -133,11 +133,7 @@ def _choose(
 
     visit("", model)
     if not found:
-        raise OptionError(
-            f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those "
-            "in GNNAK layers are uplifted already); wrap your own GNN with "
-            "gnnak.GNNAK, or say how it is called with call=."
-        )
+        raise OptionError(module_refusal(model) or _no_convs(model))
     for option, selectors in (("only", only), ("skip", skip), ("call", list(call))):
         check_used(option, selectors, found)
     wanted, left_out = dict.fromkeys(only, True), dict.fromkeys(skip, True)
@@ -150,6 +146,14 @@ def _choose(
         raise OptionError("only= and skip= leave no conv to uplift; widen them.")
     _check_homogeneous(model, left)
     return left
+
+
+def _no_convs(model: nn.Module) -> str:
+    return (
+        f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those in "
+        "GNNAK layers are uplifted already); wrap your own GNN with gnnak.GNNAK, or "
+        "say how it is called with call=."
+    )
 
 
 def _check_calls(call: Mapping[Selector, Call]) -> None:

@@ -72,9 +72,13 @@ class RunRecords:
         """
         if found := self.exact(config):
             return found
-        others = self._short.get(config.cell(also_without=SHORT), [])
+        others = self.any_epochs(config)
         most = max((_epochs(record) for record in others), default=0)
         return [record for record in others if _epochs(record) == most]
+
+    def any_epochs(self, config: RunConfig) -> list[Record]:
+        """Return the records with this config, up to the number of epochs."""
+        return self._short.get(config.cell(also_without=SHORT), [])
 
     def summary(self, plan: Plan) -> Summary | None:
         """Return mean and standard deviation over the recorded runs of a table cell.

@@ -36,10 +36,15 @@ td b { font-weight: 650; }
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 1rem 0; max-width: 46rem; }
 figure svg { display: block; height: auto; width: 100%; }
+pre { background: var(--band); border: 1px solid var(--line); border-radius: 6px;
+  overflow-x: auto; padding: 0.6rem 0.8rem; }
+details { margin: 1.5rem 0; }
+summary { color: var(--link); cursor: pointer; margin-bottom: 0.5rem; }
 .notes { color: var(--soft); font-size: 0.85rem; margin: 0.4rem 0;
   padding-left: 1.1rem; }
 @media (max-width: 40rem) { body { font-size: 15px; padding: 0.7rem; }
-  tbody th { max-width: 8rem; white-space: normal; } }
+  tbody th { min-width: 10.5rem; overflow-wrap: anywhere; white-space: normal; }
+  figure { overflow-x: auto; } figure svg { min-width: 32rem; } }
 """
 
 
@@ -98,6 +103,17 @@ def paragraph(text: str, soft: bool = False) -> str:
     """Return an HTML paragraph; if `soft` is True, the text is small and grey."""
     look = ' class="soft"' if soft else ""
     return f"<p{look}>{escape(text)}</p>"
+
+
+def command(text: str, line: str) -> str:
+    """Return an HTML paragraph that ends with a command, and the command below it."""
+    return f"<p>{escape(text)}</p><pre><code>{escape(line)}</code></pre>"
+
+
+def details(title: str, parts: Iterable[str]) -> str:
+    """Return HTML elements that are hidden until the reader clicks on a title."""
+    summary = f"<summary>{escape(title)}</summary>"
+    return "\n".join(["<details>", summary, *parts, "</details>"])
 
 
 def links(targets: Iterable[tuple[str, str]]) -> str:

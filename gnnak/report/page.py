@@ -10,12 +10,14 @@ from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.statistics import read_statistics
 from gnnak.report.tables import FilledTable, fill_table
+from gnnak.report.your_runs import FEW, your_runs_section
 from gnnak.training.records import schema
 from gnnak.training.records.results import Record, environment, read_records
 
-TITLE = "GNN-AK: our figures and the paper's"
+TITLE = "gnnak: your runs, and the paper's tables"
 CONTENTS = (
-    ("tables", "Tables"),
+    ("your-runs", "Your runs"),
+    ("tables", "The paper's tables"),
     ("curves", "Learning curves"),
     ("subgraph-drop", "SubgraphDrop"),
     ("subgraphs", "Rooted subgraphs"),
@@ -38,13 +40,15 @@ def report_page(results: Path) -> str:
     extraction = read_records(results / "extraction.jsonl", schema.EXTRACTION)
     bench = read_records(results / "bench.jsonl")
     everything = [*runs.records, *drops, *quality, *extraction, *bench]
+    own, paper = _own_and_paper(tables, runs)
     return markup.page(
         TITLE,
         [
-            _header(tables, runs.records),
+            _header(tables, own),
             "<main>",
+            your_runs_section(own, paper),
             sections.tables_section(tables),
-            sections.curves_section(runs),
+            sections.curves_section(paper),
             sections.drop_section(drops, quality),
             sections.pictures_section(),
             sections.extraction_section(extraction),
@@ -70,12 +74,30 @@ def write_report(results: Path, out: Path) -> None:
     write_bytes(out, content)
 
 
-def _header(tables: list[FilledTable], runs: list[Record]) -> str:
+def _own_and_paper(
+    tables: list[FilledTable], runs: RunRecords
+) -> tuple[list[Record], list[Record]]:
+    """Divide the records of runs: the user's own, and those for the paper's tables.
+
+    A run is for the paper's tables if its settings are those of a table cell, up to the
+    number of epochs. With at most `FEW` such runs, all runs count as the user's own.
+    """
+    plans = [cell.plan for filled in tables for cell in filled.table.cells()]
+    found = [runs.any_epochs(plan.config) for plan in plans if plan]
+    of_tables = {id(record) for records in found for record in records}
+    if len(of_tables) <= FEW:
+        return runs.records, []
+    paper = [record for record in runs.records if id(record) in of_tables]
+    return [r for r in runs.records if id(r) not in of_tables], paper
+
+
+def _header(tables: list[FilledTable], own: list[Record]) -> str:
     cells = [cell for t in tables for row in t.rows for cell in row if cell.cell.plan]
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
     line = (
-        f"{done} of {len(cells)} cells have a figure of ours, from {len(runs)} runs. "
+        f"{len(own)} runs of your own; {done} of {len(cells)} cells of the paper's "
+        "tables have a figure of ours. "
         f"Made {now['time']} by gnnak {now['versions']['gnnak']}"
         f" ({now['commit'] or 'unknown commit'})."
     )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from gnnak.graphs.named import four_regular_pair
 from gnnak.report.pictures import plot_egonet, plot_graph
@@ -23,17 +24,57 @@ def curves_figure(
         log: True for a logarithmic y-axis; ignored if any score is zero or negative.
     """
     with page_style():
-        figure, axes = _figure(7.2, 3.6)
+        figure, axes = _figure(7.2, 3.6 + 0.1 * len(curves))
         for place, (name, values) in enumerate(curves.items()):
             colour = COLOURS[place % len(COLOURS)]
             epochs = range(1, len(values) + 1)
             axes.plot(epochs, values, label=name, color=colour, lw=1.6)
             axes.plot(len(values), values[-1], "o", color=colour, ms=3)
-        if log and all(value > 0 for line in curves.values() for value in line):
+        every = [value for line in curves.values() for value in line]
+        if log and min(every) > 0:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            few = max(every) < 10 * min(every)  # else labels of minor ticks overlap
+            axes.yaxis.set_minor_formatter("{x:g}" if few else NullFormatter())
+            axes.tick_params(axis="y", which="minor", labelsize=8)
         axes.set(title=title, xlabel="epoch", ylabel=label)
-        axes.legend(fontsize=8)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        columns = 1 if max(map(len, curves)) > 40 else 2
+        figure.legend(loc="outside lower center", fontsize=8, ncols=columns)
         return inline_svg(figure, f"Learning curves, {title}: {', '.join(curves)}")
+
+
+def settings_figure(
+    names: Sequence[str],
+    seconds: Sequence[float],
+    megabytes: Sequence[float],
+    title: str,
+) -> str:
+    """Plot the cost of training with several settings; return an `<svg>` element.
+
+    Args:
+        names: Names of the settings.
+        seconds: Seconds of a training epoch with each setting.
+        megabytes: Peak memory of training with each setting, in MB.
+        title: Title of the figure.
+    """
+    with page_style():
+        figure = Figure(figsize=(7.2, 1.1 + 0.28 * len(names)), layout="constrained")
+        panels = figure.subplots(1, 2, sharey=True)
+        places = range(len(names))
+        for axes, values, label, colour in zip(
+            panels,
+            (seconds, megabytes),
+            ("seconds an epoch", "peak memory, MB"),
+            COLOURS,
+            strict=False,
+        ):
+            axes.barh(places, values, height=0.6, color=colour)
+            axes.set(xlabel=label)
+            axes.locator_params(axis="x", nbins=4)
+        panels[0].set_yticks(places, names, fontsize=8)
+        panels[0].invert_yaxis()
+        return inline_svg(figure, f"Cost of training, {title}: {', '.join(names)}")
 
 
 def drop_figure(records: Sequence[Record], title: str) -> str:

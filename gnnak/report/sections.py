@@ -12,7 +12,6 @@ from typing import Any
 from gnnak.errors import GnnakError
 from gnnak.models.factory import parse_name
 from gnnak.report import markup, plots
-from gnnak.report.lookup import RunRecords
 from gnnak.report.tables import FilledTable
 from gnnak.training.config.experiment import experiment_names, load_experiment
 from gnnak.training.config.options import change
@@ -37,14 +36,14 @@ def tables_section(tables: Sequence[FilledTable]) -> str:
     return markup.section("tables", "The paper's tables", parts)
 
 
-def curves_section(runs: RunRecords) -> str:
-    """Return the HTML section with learning curves.
+def curves_section(records: Sequence[Record]) -> str:
+    """Return the HTML section with the learning curves of runs for the paper's tables.
 
     There is one figure per task (data set, target and evaluation protocol). A figure
     shows the newest run of each config, for at most `MOST_CURVES` configs.
     """
     tasks: dict[str, dict[str, Record]] = {}
-    for record in runs.records:
+    for record in records:
         if record.get("curves", {}).get("validation"):
             tasks.setdefault(_task(record), {})[record["cell"]] = record
     figures = []
@@ -61,7 +60,8 @@ def curves_section(runs: RunRecords) -> str:
         figures.append(markup.figure(svg, caption))
     parts = [markup.gallery(figures)]
     if not figures:
-        parts = [markup.paragraph("No run has been recorded yet.", soft=True)]
+        text = "Learning curves of your own runs are at the top of this page."
+        parts = [markup.paragraph(text, soft=True)]
     return markup.section("curves", "Learning curves", parts)
 
 

@@ -67,9 +67,15 @@ def inline_svg(figure: Figure, label: str) -> str:
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)
     for ink in (INK, GRAPH_EDGES):
         text = text.replace(ink, "currentColor")
+    text = re.sub(r" (?:d|x|y|transform)=\"[^\"]*\"", _rounded, text)
     head = f'<svg role="img" aria-label="{html.escape(label)}"'
     text = re.sub(r'^<svg((?: [\w:]+="[^"]*")*)>', lambda m: _head(head, m[1]), text)
     return _without_unused_ids(text)
+
+
+def _rounded(attribute: re.Match[str]) -> str:
+    """Return an SVG attribute with at most two decimals; this makes pages smaller."""
+    return re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", attribute[0])
 
 
 def _head(start: str, attributes: str) -> str:

@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise MissingPackageError(
         "GNNAKRegressor and GNNAKClassifier need scikit-learn; install it with "
-        "pip install 'gnnak[sklearn]'."
+        "pip install scikit-learn."
     ) from error
 
 VALIDATION_SHARE = 0.1

@@ -19,7 +19,7 @@ from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import CheckpointError, SizeError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.rows import GraphRows
+from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.models.network import Network
 from gnnak.training.predictions import (
@@ -115,6 +115,8 @@ def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphR
         yield from molecule_chunks(graphs, column, featurizer=featurizer)
         return
     rows = as_rows(graphs, reading)
+    if is_path and not rows.num_rows:
+        check_any(rows)
     if rows.molecules is not None:
         need_featurizer(model.info)
     yield replace(rows, store=replace(rows.store, y=None, node_targets=False))

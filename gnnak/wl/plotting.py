@@ -60,12 +60,22 @@ def _plot_graph(
         axes.plot([x, z], [y, w], color="0.7", linewidth=1, zorder=1)
     for node, (x, y) in position.items():
         shown = palette((shades[node] + 0.5) / top)
-        axes.scatter(x, y, s=180, color=shown, edgecolors="0.2", zorder=2)
+        # Nodes at the border of the axes would be cut off without clip_on=False.
+        axes.scatter(
+            x, y, s=180, color=shown, edgecolors="0.2", zorder=2, clip_on=False
+        )
+        text, ink = str(colors[node]), "white" if _is_dark(shown) else "black"
         axes.annotate(
-            str(colors[node]), (x, y), ha="center", va="center", size=7, zorder=3
+            text, (x, y), ha="center", va="center", size=7, zorder=3, color=ink
         )
     axes.set_aspect("equal")
     axes.margins(0.1)
+
+
+def _is_dark(color: tuple[float, ...]) -> bool:
+    """Return whether white text is easier to read on a colour than black text."""
+    red, green, blue = color[:3]
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.45
 
 
 def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:

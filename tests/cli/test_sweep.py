@@ -114,3 +114,16 @@ def test_parse_values_reads_yaml_and_lists_inside_values():
         parse_values(["a=1", "a=2"])
     with pytest.raises(OptionError, match="is not a YAML list"):
         parse_values(["a=[1"])
+
+
+def test_sweep_over_own_data_trains_every_fold_once(training, tmp_path):
+    rows = "".join(f"{'C' * (i + 1)},{i}.5,x\n" for i in range(9))
+    (tmp_path / "mine.csv").write_text("structure,mass,name\n" + rows)
+    arguments = ["mine.csv", "--smiles", "structure", "--target", "mass", "--folds"]
+    arguments += ["3", "--over", "train.learning_rate=0.1,0.2", *SMALL]
+    for _ in range(2):
+        shown = json.loads(told(*arguments, "--json"))["rows"]
+        assert [row["runs"] for row in shown] == [3, 3]
+        assert len(training) == 6
+    assert {config.data.own.targets for config in training} == {("mass",)}
+    assert {config.data.fold for config in training} == {0, 1, 2}

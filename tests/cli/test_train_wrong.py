@@ -92,12 +92,12 @@ def test_a_wrong_file_is_one_line_and_exit_code_2(text, sentence, place, fails):
 def test_folders_that_are_files_are_one_line_and_exit_code_2(place, fails):
     (place / "file").write_text("")
     told = fails("train", "triangles", *SMALL, "--results", "file")
-    assert "the folder file cannot be made: File exists; choose another one." in told
+    assert "file/runs.jsonl cannot be written: Not a directory; " in told
     assert not (place / "runs").exists()
     told = fails("train", "triangles", *SMALL, "--runs", "file")
     assert "cannot be made: Not a directory; choose another one." in told
-    (place / "results" / "runs.jsonl").unlink()
-    (place / "results" / "runs.jsonl").mkdir()
+    assert not (place / "results").exists()
+    (place / "results" / "runs.jsonl").mkdir(parents=True)
     told = fails("train", "triangles", *SMALL)
     assert "runs.jsonl cannot be written: Is a directory" in told
 

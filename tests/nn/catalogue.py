@@ -1,12 +1,7 @@
-"""PyG convs and models, with the arguments that each is called with.
-
-`python -m tests.nn.catalogue` uplifts all of them and writes the table of
-docs/supported-convs.md.
-"""
+"""PyG convs and models, with the arguments that each is called with."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import nn
@@ -16,13 +11,9 @@ from torch_geometric.nn.models.attentive_fp import GATEConv
 from torch_geometric.nn.models.schnet import CFConv
 from torch_geometric.nn.models.visnet import ViS_MP
 
-from gnnak import uplift
-from gnnak.errors import GnnakError
-
 C, E = 4, 3
 DEGREES = torch.tensor([1, 4, 6, 2])
 SCALE = {"aggregators": ["mean", "max"], "scalers": ["identity"], "deg": DEGREES}
-PAGE = Path(__file__).parents[2] / "docs" / "supported-convs.md"
 
 
 @dataclass(frozen=True)
@@ -90,7 +81,7 @@ CONVS = {
     "ClusterGCNConv": Entry(lambda: pyg.ClusterGCNConv(C, C)),
     "DirGNNConv": Entry(lambda: pyg.DirGNNConv(pyg.GCNConv(C, C))),
     "DNAConv": Entry(lambda: pyg.DNAConv(C)),
-    "DynamicEdgeConv": Entry(lambda: _unbuilt(pyg.DynamicEdgeConv)),
+    "DynamicEdgeConv": Entry(lambda: unbuilt(pyg.DynamicEdgeConv)),
     "EdgeConv": Entry(lambda: pyg.EdgeConv(lin(2 * C))),
     "EGConv": Entry(lambda: pyg.EGConv(C, C, num_heads=2)),
     "FAConv": Entry(lambda: pyg.FAConv(C), "x x_0 edge_index"),
@@ -98,7 +89,7 @@ CONVS = {
     "FeaStConv": Entry(lambda: pyg.FeaStConv(C, C, heads=2)),
     "FiLMConv": Entry(lambda: pyg.FiLMConv(C, C)),
     "FiLMConv with edge types": Entry(lambda: pyg.FiLMConv(C, C, 3), TYPED),
-    "FusedGATConv": Entry(lambda: _unbuilt(FusedGATConv)),
+    "FusedGATConv": Entry(lambda: unbuilt(FusedGATConv)),
     "GATConv": Entry(lambda: pyg.GATConv(C, C, heads=2, edge_dim=E), ATTRIBUTED),
     "GATConv of lazy width": Entry(lambda: pyg.GATConv(-1, C)),
     "GATEConv": Entry(lambda: GATEConv(C, C, edge_dim=E), ATTRIBUTED),
@@ -122,7 +113,7 @@ CONVS = {
     ),
     "GraphConv": Entry(lambda: pyg.GraphConv(C, C), WEIGHTED),
     "GraphConv of lazy width": Entry(lambda: pyg.GraphConv(-1, C), WEIGHTED),
-    "GravNetConv": Entry(lambda: _unbuilt(pyg.GravNetConv)),
+    "GravNetConv": Entry(lambda: unbuilt(pyg.GravNetConv)),
     "HANConv": Entry(lambda: pyg.HANConv(C, C, METADATA)),
     "HEATConv": Entry(
         lambda: pyg.HEATConv(C, C, 2, 3, 4, E, 4),
@@ -168,11 +159,11 @@ CONVS = {
     "ViS_MP": Entry(lambda: _visnet(), "x vec edge_index r_ij f_ij d_ij"),
     "WLConv": Entry(lambda: pyg.WLConv()),
     "WLConvContinuous": Entry(lambda: pyg.WLConvContinuous(), WEIGHTED),
-    "XConv": Entry(lambda: _unbuilt(pyg.XConv)),
+    "XConv": Entry(lambda: unbuilt(pyg.XConv)),
 }
 
 
-def _unbuilt(cls: type) -> nn.Module:
+def unbuilt(cls: type) -> nn.Module:
     """Return a conv whose constructor needs a package that is not installed here."""
     conv = cls.__new__(cls)
     init = pyg.MessagePassing if issubclass(cls, pyg.MessagePassing) else nn.Module
@@ -226,9 +217,9 @@ MODELS = {
         ATTRIBUTED,
     ),
     "DeepGraphInfomax": Entry(lambda: _infomax()),
-    "DimeNet": Entry(lambda: _unbuilt(pyg.DimeNet), MOLECULE),
+    "DimeNet": Entry(lambda: unbuilt(pyg.DimeNet), MOLECULE),
     "GAE": Entry(lambda: pyg.GAE(basic(pyg.GCN))),
-    "GNNFF": Entry(lambda: _unbuilt(pyg.GNNFF), MOLECULE),
+    "GNNFF": Entry(lambda: unbuilt(pyg.GNNFF), MOLECULE),
     "GroupAddRev": Entry(lambda: pyg.GroupAddRev(pyg.GCNConv(2, 2), num_groups=2)),
     "LabelPropagation": Entry(lambda: pyg.LabelPropagation(2, 0.5)),
     "LightGCN": Entry(lambda: pyg.LightGCN(6, C, 2), "edge_index"),
@@ -254,11 +245,11 @@ MODELS = {
     "to_hetero(GraphSAGE)": Entry(
         lambda: pyg.to_hetero(basic(pyg.GraphSAGE), METADATA)
     ),
-    "VGAE": Entry(lambda: pyg.VGAE(_TwoHeads())),
+    "VGAE": Entry(lambda: pyg.VGAE(TwoHeads())),
 }
 
 
-class _TwoHeads(nn.Module):
+class TwoHeads(nn.Module):
     """Encoder of a variational auto-encoder: mean and logarithm of the deviation."""
 
     def __init__(self) -> None:
@@ -267,58 +258,3 @@ class _TwoHeads(nn.Module):
 
     def forward(self, x, edge_index):
         return self.mean(x, edge_index), self.deviation(x, edge_index)
-
-
-def call(module: nn.Module, entry: Entry) -> object:
-    """Call a module with the arguments of its entry: the first by position."""
-    inputs = graph_inputs()
-    given = {name: inputs[name] for name in entry.given.split()}
-    for name, value in given.items():
-        if value.is_floating_point():
-            given[name] = value.to(entry.dtype)
-    torch.manual_seed(1)
-    first = [given.pop(name) for name in list(given)[:2]]
-    return module(*first, **given)
-
-
-def outcome(entry: Entry, skip: str | None = None) -> str:
-    """Uplift a conv or model and run it; return "runs" or why it is refused."""
-    torch.manual_seed(0)
-    model = entry.make().to(entry.dtype)
-    try:
-        call(uplift(model, num_hops=1, skip=skip).to(entry.dtype).eval(), entry)
-    except GnnakError as error:
-        return str(error)
-    return "runs"
-
-
-def row(name: str, entry: Entry) -> str:
-    """Return one row of the table: name, arguments, and what happens."""
-    found = outcome(entry)
-    given = ", ".join(entry.given.split())
-    if found == "runs":
-        return f"| {name} | {given} | runs |"
-    if entry.skip is not None and outcome(entry, entry.skip) == "runs":
-        return f"| {name} | {given} | runs with `skip={entry.skip!r}` |"
-    return f"| {name} | | {escape(found)} |"
-
-
-def escape(text: str) -> str:
-    """Return text without characters that Markdown would read as markup."""
-    return text.replace("<", "&lt;").replace("_", "\\_").replace("*", "\\*")
-
-
-def page(text: str) -> str:
-    """Return the page with new tables between its markers."""
-    for title, entries in (("convs", CONVS), ("models", MODELS)):
-        head, rest = text.split(f"<!-- {title} -->\n", 1)
-        tail = rest.split("<!-- end -->", 1)[1]
-        rows = ["| name | called with | uplifted |", "|---|---|---|"]
-        rows += [row(name, entry) for name, entry in entries.items()]
-        body = "\n".join(rows)
-        text = f"{head}<!-- {title} -->\n{body}\n<!-- end -->{tail}"
-    return text
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))

@@ -10,6 +10,7 @@ from gnnak.errors import (
     EdgeAttrError,
     GnnakError,
     GraphError,
+    OptionError,
     SubgraphError,
     WidthError,
 )
@@ -22,6 +23,9 @@ MODELS = {
     "gine": uplift(pyg.GINEConv(nn.Linear(5, 5))),
     "gcn": uplift(pyg.GCNConv(5, 5)),
     "double": uplift(pyg.GCNConv(5, 5).double(), hop_channels=0),
+    "one gin": uplift(pyg.GINConv(nn.Linear(5, 5))),
+    "rgcn": uplift(pyg.RGCNConv(5, 5, num_relations=2)),
+    "heat": uplift(pyg.HEATConv(5, 5, 2, 2, 4, 3, 4)),
 }
 
 # name: (model, arguments, type of the error, part of the message)
@@ -73,6 +77,39 @@ WRONG = {
     "whole weights": ("gcn", (X, PATH, PATH[0]), EdgeAttrError, "is torch.int64"),
     "double weights": ("gcn", (X, PATH, WEIGHTS.double()), EdgeAttrError, "float64"),
     "truth weights": ("gcn", (X, PATH, WEIGHTS > 0), EdgeAttrError, "is torch.bool"),
+    "wide weights": (
+        "gcn",
+        (X, PATH, EDGES),
+        EdgeAttrError,
+        r"GCNConv reads one weight per edge, but .* have shape \[4, 3\]; pass weights",
+    ),
+    "attributes as size": (
+        "one gin",
+        (X, PATH, EDGES),
+        OptionError,
+        r"GINConv got a tensor of shape \[4, 3\] as its argument size; if these are",
+    ),
+    "no types": ("rgcn", (X, PATH), GraphError, "RGCNConv needs edge_type, but got no"),
+    "types of floats": ("rgcn", (X, PATH, WEIGHTS), EdgeAttrError, "edge_type.long()"),
+    "too many types": (
+        "rgcn",
+        (X, PATH, torch.tensor([0, 1, 7, 0])),
+        EdgeAttrError,
+        "edge_type has values from 0 to 7, but RGCNConv takes 0 to 1; renumber",
+    ),
+    "negative types": (
+        "heat",
+        (X, PATH, torch.tensor([0, 1, -4]), PATH[0] // 2, EDGES),
+        EdgeAttrError,
+        "node_type has values from -4 to 1, but HEATConv takes 0, 1, ...; renumber",
+    ),
+    "dense matrix": ("gcn", (X, torch.eye(3)), GraphError, "dense_to_sparse, which"),
+    "small matrix": (
+        "gcn",
+        (X, torch.eye(2).to_sparse()),
+        GraphError,
+        "of the edges has 2 rows and 2 columns, but x has 3 nodes; give one row and",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Every conv and model of the catalogue runs uplifted, or is refused with a reason.
 
-docs/supported-convs.md shows the result; `python -m tests.nn.catalogue` rewrites it.
+docs/supported-convs.md shows the result; `python -m tests.nn.supported_page` rewrites
+the tables.
 """
 
 import re
@@ -10,10 +11,10 @@ import torch
 
 from gnnak import uplift
 from tests.nn import test_any_gnn as any_gnn
-from tests.nn.catalogue import CONVS, MODELS, PAGE, call, row
+from tests.nn.supported_page import PAGE, TABLES, call, row
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ALL = CONVS | MODELS
+ALL = {name: entry for table in TABLES.values() for name, entry in table.items()}
 ROWS = {line.split(" | ")[0][2:]: line for line in PAGE.read_text().splitlines()}
 
 

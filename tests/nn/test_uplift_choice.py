@@ -8,7 +8,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import uplift
-from gnnak.errors import OptionError, WidthError
+from gnnak.errors import GraphError, OptionError, WidthError
 from gnnak.nn import Call, UpliftedConv
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -152,3 +152,39 @@ def test_lazy_layer_called_with_another_width_is_answered_in_a_sentence():
     net(torch.rand(3, 4), PATH)
     with pytest.raises(WidthError, match=r"first called with states of width 4, and"):
         net(torch.rand(3, 5), PATH)
+
+
+class _NodeModel(nn.Module):
+    """Sums the attributes of the incoming edges, for PyG's `MetaLayer`."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 5)
+
+    def forward(self, x, edge_index, edge_attr, u, batch):
+        sums = x.new_zeros(x.size(0), 3).index_add(0, edge_index[1], edge_attr)
+        return self.linear(torch.cat([x, sums], dim=1))
+
+
+def test_call_uplifts_a_meta_layer_of_pyg():
+    layer = pyg.MetaLayer(node_model=_NodeModel())
+    with pytest.raises(OptionError, match="MetaLayer has no PyG MessagePassing inside"):
+        uplift(layer)
+    told = Call(edge=["edge_attr"], batch="batch", returns_tuple=True)
+    plain = {"encodings": ("centroid",), "hop_channels": 0, "fuse": "sum"}
+    net = uplift(layer, 3, call={pyg.MetaLayer: told}, **plain).eval()
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    x, edge_attr = torch.rand(3, 5), torch.rand(4, 3)
+    got, wanted = (each(x, path, edge_attr) for each in (net, layer))
+    torch.testing.assert_close(got[0], wanted[0])
+    assert got[1] is edge_attr
+
+
+def test_first_argument_of_whole_numbers_is_answered_with_skip():
+    class Categories(pyg.MessagePassing):
+        def forward(self, kind, edge_index):
+            return self.propagate(edge_index, x=kind[:, None].double())
+
+    net = uplift(nn.Sequential(Categories()))
+    with pytest.raises(GraphError, match=r"of 0, kind, is torch.int64.*skip='0'"):
+        net[0](torch.arange(3), torch.tensor([[0], [1]]))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gnnak.report.page import report_page, write_report
+from gnnak.report.your_runs import COMMAND, FEW
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records.results import Record
@@ -92,6 +93,45 @@ def test_report_page_is_whole_labelled_and_asks_for_nothing(results):
     assert sources == []
 
 
+def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
+    parts = ["Your runs</h2>", "solubility: logp", "paper&#x27;s tables</h2>"]
+    own = change(
+        RunConfig(),
+        {
+            "data.name": "solubility",
+            "data.own.path": "solubility.csv",
+            "data.own.targets": ["logp"],
+        },
+    )
+    rates = [change(own, {"train.learning_rate": rate}) for rate in (0.1, 0.2)]
+    more = [run_record(rates[0], seed, test=0.5 + seed) for seed in (0, 1)]
+    write_records(results, [*more, run_record(rates[1], test=0.125)])
+    page = report_page(results)
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+    rows = re.findall(r'<tr><th scope="row">gin-ak\+(.*?)</tr>', page)
+    assert rows[0].startswith(", learning_rate=0.2</th><td>0.125</td><td>0.125</td>")
+    assert rows[1].startswith(", learning_rate=0.1</th><td>1</td><td>1 ± 0.71</td>")
+    assert "<td>18 s</td><td>1,234</td><td>2</td>" in rows[1]
+    assert "5 runs of your own" in page
+    assert "Cost of training, solubility: logp: gin-ak+, learning_rate=0.2" in page
+
+
+def test_report_page_without_runs_has_the_command_to_start_one(tmp_path):
+    page = report_page(tmp_path)
+    assert "no run has been recorded in this folder; to train on your own" in page
+    assert f"<pre><code>{COMMAND}</code></pre>" in page
+
+
+def test_report_page_lists_many_runs_for_the_tables_below_a_click(results):
+    config = change(RunConfig(), {"train.epochs": 2})
+    write_records(results, [run_record(config, seed) for seed in range(2, FEW + 2)])
+    page = report_page(results)
+    assert "all 22 runs are for the paper&#x27;s tables; to train on your own" in page
+    assert "<summary>22 runs with the settings of the paper&#x27;s tables" in page
+    assert "0 runs of your own" in page
+
+
 def test_report_page_shows_what_was_measured(results):
     page = report_page(results)
     assert "<b>0.750 ± 0.707</b><sup>†</sup>" in page
@@ -139,7 +179,7 @@ def test_chromium_opens_the_page_without_console_messages(results, tmp_path):
         check=False,
     )
     assert told.returncode == 0
-    assert "GNN-AK: our figures" in told.stdout
+    assert "gnnak: your runs" in told.stdout
     assert "CONSOLE" not in told.stderr
 
 

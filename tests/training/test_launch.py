@@ -57,6 +57,6 @@ def test_run_experiment_resumed_reads_finished_runs_from_records(places):
 
 def test_run_experiment_checks_the_results_folder_before_training(places, tmp_path):
     (tmp_path / "results").write_text("a file")
-    with pytest.raises(FileFormatError, match="results cannot be made: File exists"):
+    with pytest.raises(FileFormatError, match="cannot be written: Not a directory"):
         run_experiment([small_config()], "mine", places)
     assert not places.runs.exists()

@@ -72,6 +72,14 @@ def test_plot_gives_every_node_its_colour(tmp_path):
     assert (tmp_path / "colours.png").stat().st_size > 10_000
 
 
+def test_plot_does_not_cut_off_nodes_and_has_readable_numbers():
+    both = plot_explanation(explain("1-wl", nx.path_graph(60), nx.path_graph(2)))
+    nodes = [node for axes in both.axes for node in axes.collections]
+    assert len(nodes) == 62
+    assert not any(node.get_clip_on() for node in nodes)
+    assert {text.get_color() for text in both.axes[0].texts} == {"white", "black"}
+
+
 def test_plot_of_many_colours_and_of_an_empty_graph():
     many = plot_explanation(explain("1-wl", nx.path_graph(60), nx.Graph()))
     assert [axes.get_title() for axes in many.axes] == [

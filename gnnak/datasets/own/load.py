@@ -19,7 +19,7 @@ from gnnak.datasets.own.which import find_targets, with_node_targets
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
-from gnnak.graphs.readers.rows import BadRow, GraphRows, refuse
+from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
 
 MOST_TOLD = 100
 """Largest number of rows that are listed as left out."""
@@ -106,7 +106,9 @@ def _read(
     """
     if not own.uses_files:
         given = data if own.path is None else own.path
-        rows = with_node_targets(own, as_rows(given, _reading(own)), y)
+        found = as_rows(given, _reading(own))
+        check_any(found)
+        rows = with_node_targets(own, found, y)
         rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
         return rows, targets, tuple(map(str, rows.bad)), split
     if own.path is None or not own.validation:
@@ -137,6 +139,7 @@ def _joined(
             )
     first, position, bad = 0, [], []
     for part in parts:
+        check_any(part)
         position.append(part.position + first)
         bad += [BadRow(row.number + first, row.reason) for row in part.bad]
         first += part.num_rows

@@ -92,12 +92,20 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
-    """Return the columns with numbers, except the one that splits the data."""
+    """Return the columns with numbers, except the one that splits the data.
+
+    Columns without a name are left out: spreadsheets write row numbers like this.
+    """
     smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
-    others = [n for n in rows.columns if n not in (smiles, own.split_column)]
+    others = [n for n in rows.columns if n and n not in (smiles, own.split_column)]
     names = tuple(name for name in others if _is_numeric(rows.columns[name]))
     if len(others) == 1:
         return tuple(others)
+    if not others:
+        raise OptionError(
+            f"{rows.source} has no named column besides {smiles}; add a column with "
+            "the target, and its name in the header."
+        )
     if len(names) != 1:
         raise OptionError(
             f"{rows.source} has {len(others)} columns besides {smiles}; name the ones "

@@ -41,7 +41,10 @@ def read_node_link(path: FilePath) -> list[Row]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{where} is not JSON: {_reason(error)}.") from error
+        raise FileFormatError(
+            f"{where} is not JSON ({_reason(error)}); give networkx graphs as "
+            "node-link JSON."
+        ) from error
     items = content if isinstance(content, list) else [content]
     return [_graph(number, item) for number, item in enumerate(items, start=1)]
 
@@ -72,4 +75,8 @@ def _graph(number: int, item: Any) -> Row:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text"
     return " ".join(str(error).split())[:80] or type(error).__name__

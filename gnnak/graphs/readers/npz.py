@@ -148,6 +148,9 @@ def _try(what: str, action: Callable[[], Result]) -> Result:
         return action()
     except Exception as error:  # zipfile and numpy raise many types on damaged files
         reason = " ".join(str(error).split()).rstrip(".")
+        if "pickle" in reason:  # numpy's text recommends to load it nevertheless
+            reason = "it has Python objects, which could run code; save arrays of "
+            reason += "numbers with numpy.savez"
         raise FileFormatError(f"{what}: {reason or type(error).__name__}.") from error
 
 

@@ -84,6 +84,23 @@ class GraphRows:
         )
 
 
+def check_any(rows: GraphRows) -> None:
+    """Raise `FileFormatError` if no row is a graph, or no graph has a node."""
+    if not rows.num_rows:
+        raise FileFormatError(f"{rows.source} has no graphs; add some.")
+    if not len(rows):
+        shown = "; ".join(str(row) for row in rows.bad[:SHOWN])
+        raise FileFormatError(
+            f"{rows.source}: none of the {rows.num_rows} rows can be used ({shown}); "
+            "correct them."
+        )
+    if not int(rows.store.node_ptr[-1]):
+        raise FileFormatError(
+            f"{rows.source}: none of the {len(rows)} graphs has a node; give graphs "
+            "with nodes."
+        )
+
+
 def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
     """Raise `FileFormatError` if there are bad rows; the message names the first ones.
 

@@ -127,7 +127,7 @@ def import_rdkit(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise MissingPackageError(
-            "reading SMILES needs rdkit; install it with: pip install rdkit"
+            "reading SMILES needs rdkit; install it with pip install rdkit."
         ) from error
 
 

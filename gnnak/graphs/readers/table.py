@@ -139,4 +139,6 @@ def _not_a_table(path: Path, error: Exception, row: int | None = None) -> str:
     """Return the error message for a file that is not a table of text."""
     where = "" if row is None else f", row {row}"
     reason = "it is not UTF-8 text" if isinstance(error, UnicodeError) else str(error)
+    if reason == "unexpected end of data":
+        reason = "a quote is not closed"
     return f"{path}{where}: not a CSV table ({reason}); save it as CSV in UTF-8."

@@ -120,6 +120,12 @@ class Binding:
                 f"an uplifted {self.name} cannot return attention weights, since an "
                 f"edge has one in each subgraph, but got {name}={value}; pass None."
             )
+        if name == "size" and isinstance(value, Tensor):
+            raise OptionError(
+                f"{self.name} got a tensor of shape {list(value.shape)} as its "
+                "argument size; if these are edge attributes, use a conv that reads "
+                "them (GINEConv; GATConv and others with edge_dim=)."
+            )
         role = role_of(name)
         if role is not None or not _holds_tensors(value):
             return role

@@ -58,8 +58,8 @@ class Calling:
         if "edge_weight" in self.edge_arguments:
             shape = list(edge_attr.shape)
             raise EdgeAttrError(
-                f"{self.name} reads one weight per edge, but edge_attr has shape "
-                f"{shape}; pass weights of shape [e], or edge_attr=None."
+                f"{self.name} reads one weight per edge, but the edge attributes have "
+                f"shape {shape}; pass weights of shape [e], or edge_attr=None."
             )
         raise self._unread("edge_attr")
 

@@ -27,21 +27,34 @@ class EdgeReader:
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
-    def read(self, edges: Any) -> tuple[Tensor, Tensor | None]:
+    def read(self, edges: Any, num_nodes: int) -> tuple[Tensor, Tensor | None]:
         """Return `edge_index`, [2, e], and the values of a sparse matrix, [e, ...].
 
         The values are None if `edges` is not a sparse matrix.
 
         Raises:
-            GraphError: If `edges` is neither a tensor nor a sparse matrix.
+            GraphError: If `edges` is neither a tensor nor a sparse matrix with
+                `num_nodes` rows and columns, or is a dense adjacency matrix.
         """
         if is_sparse(edges):
+            if (edges.size(0), edges.size(1)) != (num_nodes, num_nodes):
+                raise GraphError(
+                    f"the sparse matrix of the edges has {edges.size(0)} rows and "
+                    f"{edges.size(1)} columns, but x has {num_nodes} nodes; give one "
+                    "row and one column per node."
+                )
             (row, column), values = _entries(edges)
             return self._cached(edges, torch.stack([column, row])), values
         if not isinstance(edges, Tensor):
             raise GraphError(
                 f"edge_index is a {type(edges).__name__}; an uplifted conv takes an "
                 "edge_index tensor [2, e] or a sparse matrix adj_t."
+            )
+        if edges.is_floating_point() and edges.shape == (num_nodes, num_nodes):
+            raise GraphError(
+                f"edge_index is a dense matrix of shape {list(edges.shape)}; convert "
+                "it with torch_geometric.utils.dense_to_sparse, which returns "
+                "edge_index, [2, e], and edge weights."
             )
         if type(edges) is not Tensor and hasattr(edges, "as_tensor"):
             edges = self._cached(edges, edges.as_tensor())

@@ -34,6 +34,22 @@ OTHER_CONVS = {
     "rooted subgraphs do not have; leave it out with skip=.",
 }
 """Class names of further convs that cannot be uplifted, and the reason."""
+OTHER_MODULES = {
+    "Dense": "it takes dense adjacency matrices; use the conv that takes edge_index, "
+    "such as GCNConv instead of DenseGCNConv.",
+    "CuGraph": "it reads the graph in the format of cuGraph; use the conv that takes "
+    "edge_index, such as SAGEConv instead of CuGraphSAGEConv.",
+    "DimeNet": "its messages go from edge to edge and depend on angles, so that there "
+    "are no node states to copy to rooted subgraphs; use SchNet.",
+    "GNNFF": "its messages go from edge to edge, so that there are no node states to "
+    "copy to rooted subgraphs; use SchNet.",
+    "WLConv": "it takes colours (whole numbers) instead of node states; use "
+    "WLConvContinuous, or the tests of gnnak.wl.",
+    "XConv": "it takes no edge_index but builds its own graph, so there is no graph to "
+    "take rooted subgraphs of; use PointNetConv.",
+}
+"""First letters of the class names of PyG modules that pass messages without PyG's
+class MessagePassing, and the reason why they cannot be uplifted."""
 
 
 def role_of(name: str) -> Role | None:

@@ -8,7 +8,12 @@ import inspect
 from torch import nn
 
 from gnnak.errors import OptionError
-from gnnak.nn.calling.roles import OTHER_CONVS, OTHER_GRAPHS, role_of
+from gnnak.nn.calling.roles import (
+    OTHER_CONVS,
+    OTHER_GRAPHS,
+    OTHER_MODULES,
+    role_of,
+)
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
 """Names of the arguments that take edge attributes or edge weights in PyG convs."""
@@ -166,6 +171,20 @@ def refusal(gnn: nn.Module) -> str | None:
             f"it takes no node states ({', '.join(names)}), so that there is nothing "
             "to copy to rooted subgraphs; leave it out with skip=."
         )
+    return None
+
+
+def module_refusal(model: nn.Module) -> str | None:
+    """Return why a model without convs cannot be uplifted; None if this is unknown.
+
+    The reason is that of the first PyG module inside that passes messages in its own
+    way; see `OTHER_MODULES`.
+    """
+    for part in model.modules():
+        name, home = type(part).__name__, type(part).__module__
+        for start, reason in OTHER_MODULES.items():
+            if name.startswith(start) and home.startswith("torch_geometric."):
+                return f"{name} cannot be uplifted: {reason}"
     return None
 
 

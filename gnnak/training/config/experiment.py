@@ -79,7 +79,7 @@ class Experiment:
         >>> load_experiment("zinc").settings(config)
         ['train.seed=2']
         """
-        start, own = _flat(self.config.to_dict()), _flat(config.to_dict())
+        start, own = flat(self.config.to_dict()), flat(config.to_dict())
         changed = {key: own[key] for key in own if own[key] != start[key]}
         return [f"{key}={json.dumps(value)}" for key, value in changed.items()]
 
@@ -155,12 +155,12 @@ def read_yaml(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(options: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Flatten nested mappings: `{"a": {"b": 1}}` becomes `{"a.b": 1}`."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for key, value in options.items():
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
+            found |= flat(value, f"{prefix}{key}.")
         else:
-            flat[prefix + key] = value
-    return flat
+            found[prefix + key] = value
+    return found

@@ -1,6 +1,7 @@
 """The devices and processes of a run, and the Lightning trainer that uses them."""
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,6 +79,14 @@ class Machine:
             raise OptionError(
                 f"devices is {self.devices}, but there are {torch.cuda.device_count()} "
                 "GPUs here; use fewer devices, or --accelerator cpu."
+            )
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        in_torchrun = "TORCHELASTIC_RUN_ID" in os.environ
+        if in_torchrun and started != self.devices * self.num_nodes:
+            raise OptionError(
+                f"torchrun started {started} processes, but devices x num_nodes is "
+                f"{self.devices} x {self.num_nodes}; give --devices the number of "
+                "processes per machine, and --num-nodes the number of machines."
             )
 
     @property
@@ -168,7 +177,8 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
         return TensorBoardLogger(folder, name="", version="tensorboard")
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            "logging for TensorBoard needs a package: pip install 'gnnak[tensorboard]'."
+            "logging for TensorBoard needs tensorboard; install it with pip install "
+            "tensorboard."
         ) from error
 
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from io import FileIO
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import torch
 
@@ -59,7 +60,7 @@ def append_record(path: Path, record: Record) -> None:
         ValueError: If the record contains NaN or infinite numbers.
     """
     line = to_line(record)
-    check_appendable(path)
+    make_folder(path.parent)
     try:
         with path.open("a+b", buffering=0) as file, locked_file(file):
             _write_whole(file, line if _ends_with_line_break(file) else b"\n" + line)
@@ -71,12 +72,19 @@ def append_record(path: Path, record: Record) -> None:
 def check_appendable(path: Path) -> None:
     """Check before a long run that its record can be appended to a file.
 
+    The check creates neither the file nor its folder. If the file does not exist, a
+    temporary file is written to the nearest existing parent folder.
+
     Raises:
         FileFormatError: If the file cannot be written.
     """
-    make_folder(path.parent)
     try:
-        path.open("ab").close()
+        if path.exists():
+            path.open("ab").close()
+            return
+        folder = next(parent for parent in path.absolute().parents if parent.exists())
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise FileFormatError(_unwritable(path, error)) from error
 

@@ -319,7 +319,7 @@ def uplifted(gnn, edge_attr):
         (pyg.GATConv(8, 8), "GATConv does not read edge attributes"),
         (pyg.SAGEConv(8, 8), "SAGEConv does not read edge attributes"),
         (pyg.GIN(8, 8, 2), "GIN does not read edge attributes"),
-        (pyg.GCNConv(8, 8), r"GCNConv reads one weight per edge.*\[8, 3\]"),
+        (pyg.GCNConv(8, 8), r"GCNConv reads one weight per edge.*\[4, 3\]"),
     ],
 )
 def test_calling_does_not_drop_edge_attributes(gnn, wanted):

@@ -52,10 +52,19 @@ def test_append_record_on_a_full_disk_leaves_the_file_unchanged(tmp_path, monkey
 
 def test_check_appendable_explains_an_impossible_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileFormatError, match="file cannot be made: File exists"):
+    with pytest.raises(FileFormatError, match="cannot be written: Not a directory"):
         check_appendable(tmp_path / "file" / "runs.jsonl")
     with pytest.raises(FileFormatError, match="cannot be written: Is a directory"):
         check_appendable(tmp_path)
+
+
+def test_check_appendable_leaves_no_file_behind(tmp_path):
+    path = tmp_path / "results" / "new" / "runs.jsonl"
+    check_appendable(path)
+    assert list(tmp_path.iterdir()) == []
+    append_record(path, {"seed": 0})
+    check_appendable(path)
+    assert read_records(path) == [{"seed": 0}]
 
 
 def test_append_record_begins_a_new_line_after_a_torn_one(tmp_path):
