@@ -116,7 +116,9 @@ def test_train_that_is_stopped_before_it_begins_leaves_no_traceback(
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
-@pytest.mark.parametrize("everybody", [False, True])
+@pytest.mark.parametrize(
+    "everybody", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_train_of_two_processes_leaves_none_behind(everybody, tmp_path):
     process = start(tmp_path, *ENDLESS, "--devices", "2")
     wait_for(lambda: last_checkpoints(tmp_path))
@@ -214,6 +216,7 @@ def test_train_goes_on_after_a_worker_was_killed(tmp_path):
     assert (record["epochs"], record["processes"]) == (60, 2)
 
 
+@pytest.mark.slow
 def test_train_of_two_processes_runs_every_fold_once(tmp_path):
     folds = [word for word in TRAIN if word not in ("--fold", "0")]
     process = start(tmp_path, *folds, "--set", "train.epochs=1", "--devices", "2")
@@ -221,7 +224,7 @@ def test_train_of_two_processes_runs_every_fold_once(tmp_path):
     assert process.returncode == 0, err
     told = [(record["fold"], record["processes"]) for record in records(tmp_path)]
     assert told == [(fold, 2) for fold in range(5)]
-    assert len(out.splitlines()) == 9
+    assert sum("fold" in line for line in out.splitlines()) == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

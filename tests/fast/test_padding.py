@@ -73,6 +73,7 @@ def test_pointers_are_padded_alike(counts):
     assert_agree("pad_pointers", value, first, first + count, size, rows_first)
 
 
+@pytest.mark.slow
 def test_padding_compiles_for_a_gpu(tmp_path):
     program = "tests.fast.compile_padding"
     assert len(compiled(program, tmp_path).split()) == 7

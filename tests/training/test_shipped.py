@@ -21,8 +21,8 @@ def test_shipped_network_is_small_and_has_a_card(name):
 def test_zinc_network_predicts_penalised_logp():
     pytest.importorskip("rdkit")
     model = gnnak.from_pretrained("zinc")
-    smiles = ["CCCCCCCCCc1ccccc1", "NC(=O)c1cccnc1", "C(", "C[Si](C)(C)C"]
+    smiles = ["CCCCCCc1ccc(OC)cc1", "NC(=O)c1cccnc1", "C(", "C[Si](C)(C)C"]
     found = model.predict(smiles)
     assert np.isnan(found.values[:, 0]).tolist() == [False, False, True, False]
-    # A long alkyl chain raises logP, and nicotinamide is soluble in water.
+    # An alkyl chain raises logP, and nicotinamide is soluble in water.
     assert found.values[0, 0] > found.values[1, 0] + 1

@@ -148,7 +148,7 @@ def test_proposition_1_different_egonets_are_enough(first, second):
 
 
 @pytest.mark.heavy
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(graphs(max_nodes=7), graphs(max_nodes=7))
 def test_proposition_1_with_a_hash_that_distinguishes_the_egonets(first, second):
     egos = [nx.ego_graph(graph, node) for graph in (first, second) for node in graph]

@@ -180,7 +180,7 @@ def _gated_sum(
 
 
 @triton.jit
-def _term(grad, table, key, row, entry, there, column, shown, width, GATED):
+def gate_term(grad, table, key, row, entry, there, column, shown, width, GATED):
     """Return the gradient of each row's group, times the gate of the row.
 
     Args:
@@ -235,9 +235,9 @@ def _gated_rows(
     there, inside = row < m, column < width
     shown = there[:, None] & inside[None, :]
     entry = tl.load(rows + row, mask=there, other=0)
-    total = _term(grad, table, key, row, entry, there, column, shown, width, GATED)
+    total = gate_term(grad, table, key, row, entry, there, column, shown, width, GATED)
     if TWO:
-        total += _term(
+        total += gate_term(
             grad_2, table_2, key_2, row, entry, there, column, shown, width, GATED_2
         )
     if CENTROIDS:
