@@ -39,7 +39,7 @@ types: $(READY)  ## the type checker
 
 unit: $(READY)  ## unit, property and doc tests
 	$(BIN)/pytest -n 2 -m 'not slow and not gpu'
-	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 $(KERNELS)
+	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 -m 'not slow' $(KERNELS)
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
