@@ -115,6 +115,7 @@ class TrainingStep:
         self._weights = list(model.parameters())
         self._state: tuple = ()
         self._modules: list[nn.Module] = []
+        self._places: list[tuple[dict[str, Any], str]] = []
         self._told: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
         self._update: Callable[[], object] = self._update_weights
@@ -237,16 +238,31 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, reason)
 
     def _notice_changes(self) -> None:
-        """Capture anew if weights were replaced or frozen, or modes changed."""
-        if not self._captured:
-            # Listing the modules takes long, so it is done only before a capture.
-            self._modules = list(self.model.modules())
-        weights = [(each.data_ptr(), each.requires_grad) for each in self._weights]
-        modes = [module.training for module in self._modules]
-        state = (weights, modes, torch.is_autocast_enabled(self.device.type))
+        """Capture anew if weights or buffers were replaced, or modes changed."""
+        if self._captured and self._present_state() == self._state:
+            return
+        # Listing the modules takes long, so it is done only before a capture.
+        self._modules = list(self.model.modules())
+        self._weights = list(self.model.parameters())
+        self._places = [
+            (tensors, name)
+            for module in self._modules
+            for tensors in (module._parameters, module._buffers)
+            for name in tensors
+        ]
+        state = self._present_state()
         if state != self._state:
             self._state, self.reason = state, None
             self._captured.clear()
+
+    def _present_state(self) -> tuple:
+        """Return what captured steps depend on: addresses, frozen weights, modes."""
+        tensors = [tensors.get(name) for tensors, name in self._places]
+        return (
+            [None if t is None else (t.data_ptr(), t.requires_grad) for t in tensors],
+            [module.training for module in self._modules],
+            torch.is_autocast_enabled(self.device.type),
+        )
 
     def __repr__(self) -> str:
         parts = [type(self.model).__name__, type(self.optimizer).__name__]
