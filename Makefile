@@ -39,10 +39,11 @@ types: $(READY)  ## the type checker
 
 unit: $(READY)  ## unit, property and doc tests
 	$(BIN)/pytest -n 2 -m 'not slow and not gpu'
-	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 $(KERNELS)
+	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 -m 'not slow' $(KERNELS)
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
+	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 -m slow $(KERNELS)
 
 faults: $(READY)  ## kills, damaged files, full disks, threads, hostile files: minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults

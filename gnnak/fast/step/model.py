@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import Recorder
@@ -79,7 +79,8 @@ class CapturedModel(CapturedStep):
             return nothing
 
         self.recorder.warm_up(work)
-        return outputs[0]
+        # Copies, since replays write to the memory that a warm-up has allocated from.
+        return tree_map(_copied, outputs[0])
 
     def record(self, static: Item) -> Callable[[], Any]:
         """Capture both passes for a static item; return what replays them."""
@@ -90,6 +91,10 @@ class CapturedModel(CapturedStep):
             return passes()
 
         return replay
+
+    def close(self) -> None:
+        """Free the memory of all captured passes and updates."""
+        self._release_all()
 
     def _release_gradients(self) -> None:
         self.captured_update.forget()
@@ -138,7 +143,7 @@ class _Passes:
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
         leaves = [
-            next(replayed) if place in self.places else out
+            next(replayed) if place in self.places else _copied(out)
             for place, out in enumerate(self.outputs)
         ]
         assert self.spec is not None
@@ -222,15 +227,21 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
-        """Return the outputs that the forward pass has just written.
+        """Return copies of the outputs that the forward pass has just written.
 
-        `anchor` requires a gradient, so that the outputs do too.
+        The next replay overwrites the outputs themselves. `anchor` requires a gradient,
+        so that the copies do too.
         """
         ctx.passes = passes
-        return tuple(out.detach() for out in passes.differentiable)
+        return tuple(out.clone() for out in passes.differentiable)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, None]:
         """Replay the backward pass."""
         ctx.passes.backward(gradients)
         return None, None
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a tensor, and any other value unchanged."""
+    return value.clone() if isinstance(value, Tensor) else value

@@ -1,5 +1,6 @@
 """Capture functions as CUDA graphs that share one memory pool."""
 
+import gc
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -121,6 +122,7 @@ class GraphRecorder:
         try:
             with (
                 _capturing,
+                _garbage_collection_paused(),
                 graph_pools_changing(self.device),
                 torch.cuda.graph(
                     graph, self.pool, self.stream, capture_error_mode="thread_local"
@@ -180,6 +182,21 @@ class GraphRecorder:
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Context manager: pause Python's garbage collector, which may free CUDA graphs.
+
+    CUDA may refuse to free a graph while another graph is captured.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @contextmanager

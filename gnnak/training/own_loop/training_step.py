@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
+MOST_CAPTURED = 4
+"""For how many loaders, or kinds of batches, captured steps are in memory together."""
 
 
 @operation
@@ -181,7 +183,7 @@ class TrainingStep:
             if not self._captured and self.device.type == "cuda":
                 self._tell(form)
             return self.call(self.model, batch)
-        key = (form.build, *sorted(form.item.extra))
+        key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
             return self.call(self.model, batch)
         captured = self._captured[key]
@@ -226,6 +228,10 @@ class TrainingStep:
         weights = [weight for weight in self._weights if weight.requires_grad]
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
+        if len(self._captured) == MOST_CAPTURED:
+            oldest = self._captured.pop(next(iter(self._captured)))
+            if hasattr(oldest, "close"):
+                oldest.close()
         self._captured[key] = captured
         form.pad_to_largest()
         return True

@@ -3,10 +3,13 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_flatten
+from torch_geometric.nn import global_add_pool
 
 from gnnak import GraphLoader, TrainingStep
 from gnnak.fast.step.model import _Passes
 from gnnak.training.own_loop import training_step
+from gnnak.training.own_loop.training_step import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
 from tests.training.own_loop.models import (
     Gine,
@@ -51,6 +54,29 @@ def test_weights_outside_of_the_model_have_gradients_that_are_not_captured():
     assert passes.has_own_gradients([inside, outside])
     outside.grad = torch.ones(2)
     assert not passes.has_own_gradients([inside, outside])
+
+
+def captured_forward():
+    """Return passes whose replays write outputs of 1, 2, 3 ... to two tensors."""
+    passes, static = object.__new__(_Passes), [torch.zeros(2), torch.zeros(2)]
+
+    def replay():
+        for each in static:
+            each.add_(1)
+
+    passes.outputs, passes.spec = tree_flatten(tuple(static))
+    passes.differentiable, passes.places = static[:1], {0}
+    passes.replay_forward, passes.of_outputs = replay, [torch.zeros(2)]
+    passes.anchor = torch.zeros((), requires_grad=True)
+    return passes
+
+
+def test_outputs_that_a_loss_keeps_are_not_overwritten():
+    passes = captured_forward()
+    kept = [passes() for _ in range(3)]
+    for number, outputs in enumerate(kept, 1):
+        assert [out.tolist() for out in outputs] == [[number] * 2] * 2
+        assert [out.requires_grad for out in outputs] == [True, False]
 
 
 @pytest.fixture
@@ -110,3 +136,46 @@ def test_steps_are_captured_anew_after(captured, replace):
     assert len(after) == 1
     assert after != before
     assert after[0].weights == [*model.parameters()]
+
+
+class Sums(nn.Module):
+    """Takes features of any width and dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones((), dtype=torch.double))
+
+    def forward(self, x, batch):
+        ones = self.scale * x.sum(dim=1).double()
+        return global_add_pool(ones, batch)
+
+
+def test_fields_of_another_width_or_dtype_are_captured_separately(captured):
+    model = Sums()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.0))
+    kinds = (lambda x: x, lambda x: x[:, :1], lambda x: x.float())
+    found, wanted, loader = [], [], GraphLoader(molecules(18), 6, pad=True)
+    for _ in range(8):
+        for batch, kind in zip(loader, kinds, strict=True):
+            batch.x = kind(batch.x)
+            found.append(float(step(batch)))
+            sums = global_add_pool(batch.x.sum(dim=1).double(), batch.batch)
+            wanted.append(float(mae(sums, batch)))
+    assert found == pytest.approx(wanted)
+    assert step.reason is None
+    assert len(step._captured) == 3
+
+
+def test_a_new_loader_per_epoch_does_not_take_more_and_more_memory(captured):
+    model = Gine().double()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    seen = []
+    for _ in range(MOST_CAPTURED + 2):
+        for batch in GraphLoader(molecules(6), 6, pad=True):
+            step(batch)
+        seen += [each for each in step._captured.values() if each not in seen]
+    assert len(seen) == MOST_CAPTURED + 2
+    assert len(step._captured) == MOST_CAPTURED
+    assert [each._largest is None for each in seen] == [True] * 2 + [
+        False
+    ] * MOST_CAPTURED
