@@ -39,7 +39,13 @@ def captured() -> str:
     names = list(dict.fromkeys(name for name, _ in found))
     rows = []
     for name in names:
-        pair = [found[name, uplifted] for uplifted in (False, True)]
-        cells = ["yes" if r["captured"] else f"no: {r['reason']}" for r in pair]
-        rows.append([f"`{name}`", *cells])
+        pair = [found.get((name, uplifted)) for uplifted in (False, True)]
+        rows.append([f"`{name}`", *map(_cell, pair)])
     return markdown(["conv or model", "plain", "uplifted"], rows)
+
+
+def _cell(record: Record | None) -> str:
+    """Say whether the steps of a model were captured, and if not, why."""
+    if record is None:
+        return "not run"
+    return "yes" if record["captured"] else f"no: {record['reason']}"

@@ -69,7 +69,7 @@ CASES = {
     "some groups": (True, True, (3, 0, 40)),
     "a long group": (True, False, (0, 70, 0)),
     "one group of one row": (False, True, (1,)),
-    "empty groups": (False, False, (0, 1, 0)),
+    "empty groups": (False, False, (0, 5, 0)),
 }
 """By name, whether there is padding, whether there are gates, and sizes of groups."""
 
