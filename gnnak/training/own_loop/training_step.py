@@ -19,6 +19,7 @@ from gnnak.loading.pyg_batch import PaddedForm, padded_form
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.calling import call_model
+from gnnak.training.own_loop.changes import ModelWatch
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import backward
@@ -115,9 +116,7 @@ class TrainingStep:
         self.capture = capture
         self.reason: str | None = None
         self._weights = list(model.parameters())
-        self._state: tuple = ()
-        self._modules: list[nn.Module] = []
-        self._places: list[tuple[dict[str, Any], str]] = []
+        self._watch = ModelWatch(model)
         self._told: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
         self._update: Callable[[], object] = self._update_weights
@@ -220,6 +219,8 @@ class TrainingStep:
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
             self.reason = "the model is compiled by torch.compile"
+        elif not any(weight.requires_grad for weight in self._weights):
+            self.reason = "all weights of the model are frozen"
         else:
             self.reason = find_difference(self.model, plain, padded)
         if self.reason is not None:
@@ -245,30 +246,10 @@ class TrainingStep:
 
     def _notice_changes(self) -> None:
         """Capture anew if weights or buffers were replaced, or modes changed."""
-        if self._captured and self._present_state() == self._state:
-            return
-        # Listing the modules takes long, so it is done only before a capture.
-        self._modules = list(self.model.modules())
-        self._weights = list(self.model.parameters())
-        self._places = [
-            (tensors, name)
-            for module in self._modules
-            for tensors in (module._parameters, module._buffers)
-            for name in tensors
-        ]
-        state = self._present_state()
-        if state != self._state:
-            self._state, self.reason = state, None
+        if self._watch.has_changed(quick=bool(self._captured)):
+            self._weights = list(self.model.parameters())
+            self.reason = None
             self._captured.clear()
-
-    def _present_state(self) -> tuple:
-        """Return what captured steps depend on: addresses, frozen weights, modes."""
-        tensors = [tensors.get(name) for tensors, name in self._places]
-        return (
-            [None if t is None else (t.data_ptr(), t.requires_grad) for t in tensors],
-            [module.training for module in self._modules],
-            torch.is_autocast_enabled(self.device.type),
-        )
 
     def __repr__(self) -> str:
         parts = [type(self.model).__name__, type(self.optimizer).__name__]

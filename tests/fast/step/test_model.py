@@ -179,3 +179,13 @@ def test_a_new_loader_per_epoch_does_not_take_more_and_more_memory(captured):
     assert [each._largest is None for each in seen] == [True] * 2 + [
         False
     ] * MOST_CAPTURED
+
+
+def test_a_frozen_model_with_a_trained_loss_is_not_captured(captured):
+    model, scale = Gine().double().requires_grad_(False), nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([scale], 0.1)
+    step = TrainingStep(model, lambda out, batch: mae(out, batch) * scale, optimizer)
+    for batch in GraphLoader(molecules(18), 6, pad=True):
+        step(batch)
+    assert "frozen" in step.reason
+    assert scale < 1
