@@ -9,6 +9,7 @@ NEED_TRITON = [
     "gnnak/fast/sampling/fill.py",
     "gnnak/fast/sampling/greedy.py",
     "tests/fast/compile_*.py",
+    "tests/fast/kernels/test_kernels_bounds.py",
     "tests/fast/*/compile_*.py",
     "tests/no_gpu.py",
 ]

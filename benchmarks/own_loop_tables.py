@@ -47,14 +47,17 @@ def captured() -> str:
         (record["name"], record["uplifted"]): record
         for record in read_records(RESULTS / "captured.jsonl")
     }
-    names = [name for name, uplifted in found if uplifted]
+    names = list(dict.fromkeys(name for name, _ in found))
     rows = []
     for name in names:
-        pair = [found[name, uplifted] for uplifted in (False, True)]
-        reasons = [(r["reason"] or "").partition(" in ")[0] for r in pair]
-        cells = [
-            "yes" if r["captured"] else f"no: {reason}"
-            for r, reason in zip(pair, reasons, strict=True)
-        ]
-        rows.append([f"`{name}`", *cells])
+        pair = [found.get((name, uplifted)) for uplifted in (False, True)]
+        rows.append([f"`{name}`", *map(_cell, pair)])
     return markdown(["conv or model", "plain", "uplifted"], rows)
+
+
+def _cell(record: Record | None) -> str:
+    """Say whether the steps of a model were captured, and if not, why."""
+    if record is None:
+        return "not run"
+    reason = (record["reason"] or "").partition(" in ")[0]
+    return "yes" if record["captured"] else f"no: {reason}"

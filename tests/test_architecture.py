@@ -23,6 +23,7 @@ ORDER = [
     "typing",
     "optional",
     "memory",
+    "streams",
     "backend",
     "graphs",
     "subgraphs",

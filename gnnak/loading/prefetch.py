@@ -7,7 +7,6 @@ would be idle after that step. A thread with a side stream waits only for its ow
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from queue import Queue
 from threading import Event, Lock, Semaphore, Thread
 from typing import Any, Protocol, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import torch
 
 from gnnak.loading.flat import tensors_of
+from gnnak.streams import own_streams
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
@@ -82,7 +82,9 @@ class SideStream:
     """The side stream of a GPU, on which a producer thread computes results.
 
     Work on the side stream starts after all work that was launched on the current
-    stream before this object was created.
+    stream before this object was created. All `SideStream` objects of a device share
+    one stream, because PyTorch's allocator reuses freed memory only on the stream that
+    the memory was allocated on.
 
     Args:
         device: A GPU.
@@ -95,7 +97,7 @@ class SideStream:
     @contextmanager
     def activate(self) -> Iterator[None]:
         """Context manager: make the side stream the thread's current stream."""
-        stream = _stream(self.device)
+        stream = own_streams(self.device).prefetch
         stream.wait_event(self.created)
         with torch.cuda.device(self.device), torch.cuda.stream(stream):
             yield
@@ -121,16 +123,6 @@ class SideStream:
         here.wait_event(event)
         for tensor in tensors_of(tuple(result)):
             tensor.record_stream(here)
-
-
-@cache
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    """Return the side stream of a device.
-
-    All `SideStream` objects of a device share one stream, because PyTorch's allocator
-    reuses freed memory only on the stream that the memory was allocated on.
-    """
-    return torch.cuda.Stream(device)
 
 
 class Prefetcher(Iterator[T]):

@@ -39,6 +39,13 @@ class PaddedForm:
     """Makes the loader pad its next few batches to the largest shape. A step is
     captured for this shape first, since captures for other shapes share its memory."""
 
+    def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
+        """Return the name, the dtype and the size of a row of each tensor."""
+        given = self.item.batch
+        fields = {"x": given.x, "edge_attr": given.edge_attr, "y": given.y}
+        tensors = {k: v for k, v in (fields | self.item.extra).items() if v is not None}
+        return [(k, v.dtype, v.shape[1:]) for k, v in sorted(tensors.items())]
+
 
 class BatchMaker:
     """Makes PyG batches from assembled items.

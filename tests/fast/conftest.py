@@ -6,6 +6,18 @@ import pytest
 
 from gnnak.backend import use_backend
 from tests.fast.backends import fused_everywhere
+from tests.fast.bounds import accesses_checked
+
+
+@pytest.fixture(autouse=True)
+def _accesses_checked():
+    """Check every memory access of kernels, where Triton's interpreter runs them."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        pytest.importorskip("triton")
+        with accesses_checked():
+            yield
+    else:
+        yield
 
 
 @pytest.fixture

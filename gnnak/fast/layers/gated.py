@@ -43,7 +43,8 @@ def gated_pools(
         [s, c].
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
-    rows = rows.contiguous()
+    rows, states = rows.contiguous(), states.contiguous()
+    tables = [None if table is None else table.contiguous() for table in tables]
     *sums, centroids = _GatedPools.apply(states, rows, pools, subgraphs, *tables)
     return sums, centroids
 
@@ -60,8 +61,7 @@ class _GatedPools(torch.autograd.Function):
         subgraphs: RootedSubgraphs,
         *tables: Tensor | None,
     ) -> tuple[Tensor, ...]:
-        states, kernels = states.contiguous(), kernels_for(states)
-        tables = tuple(None if t is None else t.contiguous() for t in tables)
+        kernels = kernels_for(states)
         centroid = subgraphs.centroid.contiguous()
         subgraph = subgraphs.subgraph.contiguous()
         ctx.save_for_backward(states, rows, centroid, subgraph, *tables)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import Recorder
@@ -54,18 +54,19 @@ class CapturedModel(CapturedStep):
         """Clip the gradients of the last call and take an optimiser step.
 
         The step is replayed if the last call was, and if the captured backward pass
-        computed all gradients.
+        computed all gradients that the optimiser reads.
         """
         passes, update = self.last, self.captured_update
-        if passes is None or not passes.has_own_gradients():
+        groups = update.optimizer.param_groups
+        trained = [weight for group in groups for weight in group["params"]]
+        if passes is None or not passes.has_own_gradients(trained):
             return update.run()
-        if passes.replay_update is not None and not update.can_replay():
-            passes.replay_update = None
-        if passes.replay_update is None:
+        if not update.can_replay(passes.replay_update):
             passes.replay_update = update.record()
-        if passes.replay_update is None or not update.can_replay():
+        replay = passes.replay_update
+        if replay is None or not update.can_replay(replay):
             return update.run()
-        passes.replay_update()
+        replay()
         return None
 
     def warm_up(self, static: Item) -> Any:
@@ -78,7 +79,8 @@ class CapturedModel(CapturedStep):
             return nothing
 
         self.recorder.warm_up(work)
-        return outputs[0]
+        # Copies, since replays write to the memory that a warm-up has allocated from.
+        return tree_map(_copied, outputs[0])
 
     def record(self, static: Item) -> Callable[[], Any]:
         """Capture both passes for a static item; return what replays them."""
@@ -90,7 +92,12 @@ class CapturedModel(CapturedStep):
 
         return replay
 
+    def close(self) -> None:
+        """Free the memory of all captured passes and updates."""
+        self._release_all()
+
     def _release_gradients(self) -> None:
+        self.captured_update.forget()
         for weight in self.weights:
             weight.grad = None
 
@@ -122,7 +129,7 @@ class _Passes:
         self.spec: TreeSpec | None = None
         self.differentiable: list[Tensor] = []
         self.places: set[int] = set()
-        self.gradients: list[Tensor | None] = []
+        self.gradients: dict[Tensor, Tensor | None] = {}
         self.of_outputs: list[Tensor] = []
         self.replay_update: Callable[[], object] | None = None
         self.replay_forward = recorder.record(self._run_forward)
@@ -136,7 +143,7 @@ class _Passes:
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
         leaves = [
-            next(replayed) if place in self.places else out
+            next(replayed) if place in self.places else _copied(out)
             for place, out in enumerate(self.outputs)
         ]
         assert self.spec is not None
@@ -150,19 +157,27 @@ class _Passes:
         """
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
+        for weight in self.weights:
+            if weight.grad is not None and weight.grad is self.gradients.get(weight):
+                # The replay writes the new gradient to the memory of the old one.
+                weight.grad = weight.grad.clone()
         self.replay_backward()
-        for weight, found in zip(self.weights, self.gradients, strict=True):
+        for weight in self.weights:
+            found = self.gradients[weight]
             if found is not None:
                 before = weight.grad
                 weight.grad = found if before is None else before + found
 
-    def has_own_gradients(self) -> bool:
+    def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
         """Return whether all gradients are those of the captured backward pass.
 
-        They are not if the loss also depends on the weights in another way.
+        They are not if the loss depends on weights in another way, for example on
+        weights that are no part of the model.
+
+        Args:
+            trained: The weights that the optimiser updates.
         """
-        pairs = zip(self.weights, self.gradients, strict=True)
-        return all(weight.grad is gradient for weight, gradient in pairs)
+        return all(weight.grad is self.gradients.get(weight) for weight in trained)
 
     def _detach(self) -> None:
         """Release the autograd graph of the outputs, which is not needed any more.
@@ -201,7 +216,7 @@ class _Passes:
             weight.grad = None
         with torch.autograd.set_multithreading_enabled(False):
             torch.autograd.backward(self.differentiable, self.of_outputs)
-        self.gradients = [weight.grad for weight in self.weights]
+        self.gradients = {weight: weight.grad for weight in self.weights}
         for weight, gradient in zip(self.weights, before, strict=True):
             weight.grad = gradient
         return self.nothing
@@ -212,15 +227,21 @@ class _Replayed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, passes: _Passes) -> tuple[Tensor, ...]:
-        """Return the outputs that the forward pass has just written.
+        """Return copies of the outputs that the forward pass has just written.
 
-        `anchor` requires a gradient, so that the outputs do too.
+        The next replay overwrites the outputs themselves. `anchor` requires a gradient,
+        so that the copies do too.
         """
         ctx.passes = passes
-        return tuple(out.detach() for out in passes.differentiable)
+        return tuple(out.clone() for out in passes.differentiable)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, None]:
         """Replay the backward pass."""
         ctx.passes.backward(gradients)
         return None, None
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of a tensor, and any other value unchanged."""
+    return value.clone() if isinstance(value, Tensor) else value

@@ -1,10 +1,12 @@
 """Capture functions as CUDA graphs that share one memory pool."""
 
+import gc
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import RLock
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from gnnak.loading.prefetch import prefetching_paused
 from gnnak.memory import graph_pools_changing, growth_measured
+from gnnak.streams import own_streams
 
 Work = Callable[[], Tensor]
 """A function without arguments that launches GPU work and returns a tensor, such as
@@ -21,6 +24,9 @@ HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
 step."""
+_capturing = RLock()
+"""Held while work is captured or warmed up: all recorders of a GPU share a stream, and
+only one thread may capture on a stream at a time."""
 
 
 class Recorder(Protocol):
@@ -68,7 +74,7 @@ class GraphRecorder:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.stream = torch.cuda.Stream(device)
+        self.stream = own_streams(device).capture
         self.index = self.stream.device_index
         self.device = torch.device("cuda", self.index)
         self.peak_bytes = 0
@@ -87,6 +93,7 @@ class GraphRecorder:
         self.stream.wait_stream(outside)
         allocation = self._in_pool() if self.graphs else growth_measured(self.device)
         with (
+            _capturing,
             torch.cuda.stream(self.stream),
             synchronisations_recorded() as self.synchronisations,
             allocation as growth,
@@ -114,6 +121,8 @@ class GraphRecorder:
         before = generator.clone_state()
         try:
             with (
+                _capturing,
+                _garbage_collection_paused(),
                 graph_pools_changing(self.device),
                 torch.cuda.graph(
                     graph, self.pool, self.stream, capture_error_mode="thread_local"
@@ -173,6 +182,21 @@ class GraphRecorder:
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """Context manager: pause Python's garbage collector, which may free CUDA graphs.
+
+    CUDA may refuse to free a graph while another graph is captured.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 @contextmanager

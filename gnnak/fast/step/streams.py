@@ -8,9 +8,10 @@ then runs on the current stream.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 import torch
+
+from gnnak.streams import own_streams
 
 
 class SideStreams:
@@ -48,7 +49,10 @@ class SideStreams:
         if not self.active:
             yield
             return
-        stream = _stream(self.device, len(self._streams))
+        # The same streams each time, since new ones could not reuse the memory that
+        # PyTorch caches for old ones.
+        streams = own_streams(self.device).side
+        stream = streams[len(self._streams) % len(streams)]
         stream.wait_stream(torch.cuda.current_stream(self.device))
         self._streams.append(stream)
         with torch.cuda.stream(stream):
@@ -58,12 +62,3 @@ class SideStreams:
         """Make the current stream wait for all side streams."""
         for stream in self._streams:
             torch.cuda.current_stream(self.device).wait_stream(stream)
-
-
-@cache
-def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
-    """Return side stream `number`; the same number always gives the same stream.
-
-    New streams could not reuse the memory that PyTorch caches for old streams.
-    """
-    return torch.cuda.Stream(device)

@@ -6,7 +6,9 @@ the betas of Adam, are part of the graph, so a step with other values is not rep
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import chain
+from operator import is_
 from typing import Any
 
 import torch
@@ -46,13 +48,16 @@ class CapturedUpdate:
         self.device = device
         self.reason = _find_obstacle(optimizer)
         self.rates: list[Tensor] = []
-        self._state: tuple[int, int] | None = None
+        # The weights and optimiser states that captured updates read and write. These
+        # references keep their memory allocated.
+        self._held: list[object] | None = None
+        self._replays: list[Callable[[], object]] = []
         self._options: list[dict[str, Any]] = []
         self._known: list[float | None] = []
 
     def run(self) -> None:
         """Update the weights without a capture."""
-        with self._on_device() if self._state is not None else _unchanged():
+        with self._on_device() if self._is_current() else nullcontext():
             self.take()
 
     def record(self) -> Callable[[], object] | None:
@@ -64,7 +69,8 @@ class CapturedUpdate:
         """
         if self.reason is not None or not self._has_state():
             return None
-        self._prepare()
+        if not self._is_current():
+            self._prepare()
         nothing = torch.empty(0, device=self.device)
 
         def work() -> Tensor:
@@ -73,32 +79,63 @@ class CapturedUpdate:
 
         try:
             with self._on_device(self.rates):
-                return self.recorder.record(work)
+                replay = self.recorder.record(work)
         except Exception as error:
             self.reason = (str(error).splitlines() or [type(error).__name__])[0]
             return None
+        self._replays.append(replay)
+        return replay
 
-    def can_replay(self) -> bool:
+    def can_replay(self, replay: Callable[[], object] | None) -> bool:
         """Copy the learning rates to the GPU; return whether a replay is right.
 
-        If the optimiser has got another state, as by `load_state_dict`, updates have to
-        be captured anew. If an option has changed, they are no longer captured.
+        If the optimiser has got other weights or another state, as by
+        `load_state_dict`, updates have to be captured anew. If an option has changed,
+        or if there are hooks, they are no longer captured.
+
+        Args:
+            replay: What `record` returned.
         """
-        groups = self.optimizer.param_groups
-        if self._state != (id(self.optimizer.state), id(groups)):
-            self._state = None
+        if replay is None or not self._is_current() or replay not in self._replays:
             return False
-        if [_options(group) for group in groups] != self._options:
+        if self._now() != self._options:
             self.reason = "options of the optimiser change from step to step"
             return False
-        for i, group in enumerate(groups):
+        if _has_hooks(self.optimizer):
+            self.reason = f"{type(self.optimizer).__name__} has hooks"
+            return False
+        for i, group in enumerate(self.optimizer.param_groups):
             if _is_on_gpu(group["lr"]):
-                continue
-            rate = float(group["lr"])
-            if rate != self._known[i]:
+                self.rates[i].copy_(group["lr"])
+                self._known[i] = None
+            elif (rate := float(group["lr"])) != self._known[i]:
                 self._known[i] = rate
                 self.rates[i].fill_(rate)
         return True
+
+    def forget(self) -> None:
+        """Forget all captured updates."""
+        self._replays.clear()
+
+    def _is_current(self) -> bool:
+        """Return whether weights and states are those of the captured updates."""
+        held = self._held
+        if held is None:
+            return False
+        now = self._tensors()
+        return len(now) == len(held) and all(map(is_, now, held))
+
+    def _tensors(self) -> list[object]:
+        """Return the weights of the optimiser, and all values of its state."""
+        groups, states = self.optimizer.param_groups, self.optimizer.state.values()
+        weights = chain.from_iterable(group["params"] for group in groups)
+        return [*weights, *chain.from_iterable(state.values() for state in states)]
+
+    def _now(self) -> list[dict[str, Any]]:
+        """Return the present options of the optimiser that a CUDA graph contains."""
+        names = [name for name in self.optimizer.defaults if name not in VARYING]
+        groups = self.optimizer.param_groups
+        return [{name: group[name] for name in names} for group in groups]
 
     def _has_state(self) -> bool:
         """Return whether a step would allocate no state of the optimiser."""
@@ -113,21 +150,18 @@ class CapturedUpdate:
         return True
 
     def _prepare(self) -> None:
-        """Move step counters to the GPU, and note the options of the optimiser."""
+        """Move counters to the GPU, and note the options of the optimiser."""
         groups = self.optimizer.param_groups
-        self._state = (id(self.optimizer.state), id(groups))
-        self._options = [_options(group) for group in groups]
+        self._options = self._now()
         for state in self.optimizer.state.values():
-            if isinstance(state.get("step"), Tensor):
-                state["step"] = state["step"].to(self.device)
-        if len(self.rates) != len(groups):
-            self._known = [None] * len(groups)
-            self.rates = [
-                group["lr"]
-                if _is_on_gpu(group["lr"])
-                else torch.tensor(float(group["lr"]), device=self.device)
-                for group in groups
-            ]
+            for name, value in state.items():
+                if isinstance(value, Tensor) and not value.dim():
+                    state[name] = value.to(self.device)
+        self._held = self._tensors()
+        self._replays.clear()
+        self._known = [None] * len(groups)
+        rates = [float(group["lr"]) for group in groups]
+        self.rates = [torch.tensor(rate, device=self.device) for rate in rates]
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
@@ -137,7 +171,8 @@ class CapturedUpdate:
         for i, group in enumerate(groups):
             if "capturable" in group and self.device.type == "cuda":
                 group["capturable"] = True
-                if type(self.optimizer) in FUSED and group.get("foreach") is None:
+                chosen = (group.get("foreach"), group.get("fused"))
+                if type(self.optimizer) in FUSED and chosen == (None, None):
                     group["fused"] = True
             if rates is not None:
                 group["lr"] = rates[i]
@@ -146,17 +181,6 @@ class CapturedUpdate:
         finally:
             for group, values in zip(groups, before, strict=True):
                 group.update(values)
-
-
-@contextmanager
-def _unchanged() -> Iterator[None]:
-    """Context manager: does nothing."""
-    yield
-
-
-def _options(group: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a parameter group that are part of a CUDA graph."""
-    return {name: value for name, value in group.items() if name not in VARYING}
 
 
 def _is_on_gpu(rate: object) -> bool:
@@ -170,9 +194,14 @@ def _find_obstacle(optimizer: Optimizer) -> str | None:
     capturable = all("capturable" in group for group in groups)
     if not known or not (capturable or kind is torch.optim.SGD):
         return f"{kind.__name__} has no option capturable"
-    hooks = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
-    if any(getattr(optimizer, name, None) for name in hooks):
+    if _has_hooks(optimizer):
         return f"{kind.__name__} has hooks"
     if any(group.get("differentiable") for group in groups):
         return f"{kind.__name__} is differentiable"
     return None
+
+
+def _has_hooks(optimizer: Optimizer) -> bool:
+    """Return whether the user has hooks that run before or after each step."""
+    names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+    return any(getattr(optimizer, name, None) for name in names)

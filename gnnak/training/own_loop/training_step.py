@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
@@ -20,6 +19,7 @@ from gnnak.loading.pyg_batch import PaddedForm, padded_form
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.calling import call_model
+from gnnak.training.own_loop.changes import ModelWatch, built_weights
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import backward
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
+MOST_CAPTURED = 4
+"""For how many loaders, or kinds of batches, captured steps are in memory together."""
 
 
 @operation
@@ -113,9 +115,8 @@ class TrainingStep:
         self.clip, self.call, self.autocast = clip, call or call_model, autocast
         self.capture = capture
         self.reason: str | None = None
-        self._weights = _built_weights(model)
-        self._state: tuple = ()
-        self._modules: list[nn.Module] = []
+        self._weights = built_weights(model)
+        self._watch = ModelWatch(model)
         self._told: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
         self._update: Callable[[], object] = self._update_weights
@@ -181,7 +182,7 @@ class TrainingStep:
             if not self._captured and self.device.type == "cuda":
                 self._tell(form)
             return self.call(self.model, batch)
-        key = (form.build, *sorted(form.item.extra))
+        key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
             return self.call(self.model, batch)
         captured = self._captured[key]
@@ -218,16 +219,22 @@ class TrainingStep:
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
             self.reason = "the model is compiled by torch.compile"
+        elif not any(weight.requires_grad for weight in self._weights):
+            self.reason = "all weights of the model are frozen"
         else:
             self.reason = find_difference(self.model, plain, padded)
         if self.reason is not None:
             self._tell(self.reason)
             return False
-        self._list_parts()
-        self._state = self._state_now()
+        if self._watch.has_changed(quick=False):  # by its first call
+            self._list_weights()
         weights = [weight for weight in self._weights if weight.requires_grad]
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
+        if len(self._captured) == MOST_CAPTURED:
+            oldest = self._captured.pop(next(iter(self._captured)))
+            if hasattr(oldest, "close"):
+                oldest.close()
         self._captured[key] = captured
         form.pad_to_largest()
         return True
@@ -240,26 +247,22 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, reason)
 
     def _notice_changes(self) -> None:
-        """Capture anew if weights were replaced or frozen, or modes changed."""
-        if not self._captured:
-            # Listing the modules takes long, so it is done only before a capture.
-            self._list_parts()
-        state = self._state_now()
-        if state != self._state:
-            self._state, self.reason = state, None
+        """Capture anew if weights or buffers were replaced, or modes changed."""
+        if self._watch.has_changed(quick=bool(self._captured)):
+            self._list_weights()
+            self.reason = None
             self._captured.clear()
 
-    def _list_parts(self) -> None:
-        """List the modules and weights of the model; tell if weights are new.
+    def _list_weights(self) -> None:
+        """List the weights of the model; tell if the optimizer does not train new ones.
 
         A model may build weights in its first call, as an uplifted conv does that
         declares no input width.
         """
-        self._modules = list(self.model.modules())
-        before, self._weights = self._weights, _built_weights(self.model)
-        known = {id(weight) for weight in before}
+        known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:
             known |= {id(weight) for weight in group["params"]}
+        self._weights = built_weights(self.model)
         new = [weight for weight in self._weights if id(weight) not in known]
         if new:
             logging.getLogger("gnnak").warning(
@@ -269,12 +272,6 @@ class TrainingStep:
                 len(new),
             )
 
-    def _state_now(self) -> tuple:
-        """Return all that a capture depends on."""
-        weights = [(each.data_ptr(), each.requires_grad) for each in self._weights]
-        modes = [module.training for module in self._modules]
-        return weights, modes, torch.is_autocast_enabled(self.device.type)
-
     def __repr__(self) -> str:
         parts = [type(self.model).__name__, type(self.optimizer).__name__]
         options = {"clip": self.clip, "autocast": self.autocast}
@@ -282,12 +279,6 @@ class TrainingStep:
         if self.reason is not None:
             parts.append(f"not captured: {self.reason}")
         return f"TrainingStep({', '.join(parts)})"
-
-
-def _built_weights(model: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of a model, without those that its first call will build."""
-    weights = model.parameters()
-    return [each for each in weights if not isinstance(each, UninitializedParameter)]
 
 
 def _check_options(

@@ -21,7 +21,6 @@ def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):
     calls = []
     graph = SimpleNamespace(reset=lambda: calls.append("reset"))
     stand_ins = {
-        "Stream": lambda _: SimpleNamespace(device_index=0),
         "graph_pool_handle": object,
         "synchronize": lambda _: calls.append("synchronize"),
         "empty_cache": lambda: calls.append("empty_cache"),
@@ -31,6 +30,8 @@ def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):
     }
     for name, stand_in in stand_ins.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
+    streams = SimpleNamespace(capture=SimpleNamespace(device_index=0))
+    monkeypatch.setattr("gnnak.fast.step.recorder.own_streams", lambda _: streams)
     recorder = GraphRecorder(torch.device("cuda"))
     pool, recorder.graphs = recorder.pool, [graph, graph]
     recorder.release()

@@ -1,5 +1,9 @@
 """Captured updates of the weights; calls stand in for captures."""
 
+import gc
+import weakref
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -37,9 +41,9 @@ class Loop:
 
     def step(self):
         self.weight.grad = self.weight.detach().square()
-        if self.replay is None or not self.update.can_replay():
+        if not self.update.can_replay(self.replay):
             self.replay = self.update.record()
-        if self.replay is None or not self.update.can_replay():
+        if not self.update.can_replay(self.replay):
             self.update.run()
         else:
             self.replayed += 1
@@ -88,10 +92,99 @@ def test_a_loaded_state_is_captured_anew():
     for _ in range(3):
         loop.step()
     before = loop.replay
-    loop.optimizer.load_state_dict(loop.optimizer.state_dict())
+    loop.optimizer.load_state_dict(deepcopy(loop.optimizer.state_dict()))
     loop.step()
     assert loop.replay is not before
     assert loop.replayed == 3
+    assert torch.equal(loop.weight, by_hand(torch.optim.Adam, [0.1] * 4))
+
+
+def test_no_update_captured_with_an_old_state_is_replayed():
+    loop = Loop()
+    loop.step()
+    small, large = loop.update.record(), loop.update.record()
+    loop.optimizer.load_state_dict(deepcopy(loop.optimizer.state_dict()))
+    again = loop.update.record()
+    assert loop.update.can_replay(again)
+    assert not loop.update.can_replay(small)
+    assert not loop.update.can_replay(large)
+
+
+def other_weight(optimizer):
+    optimizer.param_groups[0]["params"].append(weight())
+
+
+def other_group(optimizer):
+    optimizer.add_param_group({"params": [weight()]})
+
+
+def other_moments(optimizer):
+    for state in optimizer.state.values():
+        state["exp_avg"] = torch.zeros_like(state["exp_avg"])
+
+
+def no_state(optimizer):
+    optimizer.state.clear()
+
+
+@pytest.mark.parametrize("change", [other_weight, other_group, other_moments, no_state])
+def test_no_update_is_replayed_after_a_change_of(change):
+    loop = Loop()
+    loop.step()
+    captured = loop.update.record()
+    assert loop.update.can_replay(captured)
+    change(loop.optimizer)
+    assert not loop.update.can_replay(captured)
+    loop.step()
+
+
+def test_the_memory_of_captured_states_stays_allocated():
+    loop = Loop()
+    loop.step()
+    loop.update.record()
+    state = weakref.ref(loop.optimizer.state[loop.weight]["exp_avg"])
+    loop.optimizer.state.clear()
+    gc.collect()
+    assert state() is not None
+
+
+def test_released_updates_are_not_replayed():
+    loop = Loop()
+    loop.step()
+    captured = loop.update.record()
+    loop.update.forget()
+    assert not loop.update.can_replay(captured)
+
+
+def test_hooks_added_later_end_the_capture():
+    loop, called = Loop(), []
+    for _ in range(2):
+        loop.step()
+    loop.optimizer.register_step_post_hook(lambda *_: called.append(1))
+    loop.step()
+    assert called == [1]
+    assert "hooks" in loop.update.reason
+
+
+def test_a_scheduler_built_later_does_not_end_the_capture():
+    loop = Loop()
+    for _ in range(2):
+        loop.step()
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(loop.optimizer, 0.5)
+    for _ in range(2):
+        loop.step()
+        scheduler.step()
+    assert loop.update.reason is None
+    assert loop.update.rates[0].item() == pytest.approx(0.05)
+
+
+def test_all_scalar_states_are_moved_to_the_device_of_the_weights():
+    loop = Loop(torch.optim.NAdam)
+    loop.step()
+    loop.update.device = torch.device("meta")
+    loop.update.record()
+    state = loop.optimizer.state[loop.weight]
+    assert {state[name].device.type for name in ("step", "mu_product")} == {"meta"}
 
 
 def test_options_that_change_end_the_capture():

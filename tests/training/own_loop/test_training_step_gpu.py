@@ -1,5 +1,7 @@
 """Captured steps on a GPU, compared with steps that are not captured."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import nn
@@ -51,6 +53,53 @@ def test_captured_steps_equal_uncaptured_ones(options, nodes):
     assert step.reason is None
     assert replayed(step)
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+def test_captured_steps_are_right_however_many_streams_were_taken_before():
+    # PyTorch has 32 streams, which it returns in turn.
+    one, other = twins(uplift(Gine(), num_hops=1))
+    graphs, options = molecules(136), {"subgraphs": EgoNets(1)}
+    wanted, _ = losses(other, False, graphs, **options)
+    for _ in range(31):
+        torch.cuda.Stream()
+    found, step = losses(one, True, graphs, **options)
+    assert replayed(step)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+def test_updates_use_a_state_that_was_loaded_meanwhile():
+    results = []
+    for model, capture in zip(twins(Gine()), (True, False), strict=True):
+        model.cuda().train()
+        loader = GraphLoader(molecules(136), 16, True, device="cuda")
+        optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+        step = TrainingStep(model, mae, optimizer, capture=capture)
+        start = None
+        for _ in range(4):
+            for batch in loader:
+                value = step(batch)
+            start = start or deepcopy(optimizer.state_dict())
+            optimizer.load_state_dict(deepcopy(start))
+            torch.cuda.empty_cache()
+        results.append(value)
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+@pytest.mark.parametrize(
+    "build", [torch.optim.NAdam, torch.optim.RMSprop, torch.optim.Adamax]
+)
+def test_optimisers_of_pytorch_update_captured_models(build):
+    results = []
+    for model, capture in zip(twins(Gine()), (True, False), strict=True):
+        model.cuda().train()
+        loader = GraphLoader(molecules(136), 16, True, device="cuda")
+        optimizer = build(model.parameters(), lr=1e-3)
+        step = TrainingStep(model, mae, optimizer, capture=capture)
+        results.append([step(batch) for _ in range(4) for batch in loader][-1])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
 
 
 class Reads(Gine):

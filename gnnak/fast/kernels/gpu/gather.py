@@ -184,13 +184,9 @@ def _lift(
     entry = tl.load(rows + row, mask=there, other=0).to(tl.int64)
     in_x = there[:, None] & (column < first)[None, :]
     in_table = there[:, None] & ((column >= begin) & (column < width))[None, :]
-    value = tl.load(
-        x + source[:, None] * first + column[None, :], mask=in_x, other=0.0
-    ) + tl.load(
-        table + entry[:, None] * (width - begin) + column[None, :] - begin,
-        mask=in_table,
-        other=0.0,
-    )
+    value = tl.load(x + source[:, None] * first + column[None, :], in_x, 0.0)
+    place = entry[:, None] * (width - begin) + column[None, :] - begin
+    value = widened(value) + widened(tl.load(table + place, in_table, 0.0))
     place = row.to(tl.int64)[:, None] * width + column[None, :]
     tl.store(out + place, value, mask=in_x | in_table)
 

@@ -1,0 +1,64 @@
+"""Notice changes of a model after which its steps must be captured anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+
+
+class ModelWatch:
+    """Notices changes of a model that captured steps depend on.
+
+    These are the addresses of weights and buffers, frozen weights, the modes of modules
+    (training or evaluation), and autocast.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._modules: list[nn.Module] = []
+        self._places: list[tuple[dict[str, Any], str]] = []
+        self._state: tuple | None = None
+
+    def has_changed(self, quick: bool) -> bool:
+        """Return whether the model has changed since the last call.
+
+        Args:
+            quick: Whether to look only at the modules of the last call. To list the
+                modules takes long, so it is done only before a capture.
+        """
+        if quick and self._present_state() == self._state:
+            return False
+        self._modules = list(self.model.modules())
+        self._places = [
+            (tensors, name)
+            for module in self._modules
+            for tensors in (module._parameters, module._buffers)
+            for name in tensors
+        ]
+        before, self._state = self._state, self._present_state()
+        return self._state != before
+
+    def _present_state(self) -> tuple:
+        found = [_built(tensors.get(name)) for tensors, name in self._places]
+        kind = next((t.device.type for t in found if t is not None), "cpu")
+        return (
+            [None if t is None else (t.data_ptr(), t.requires_grad) for t in found],
+            [module.training for module in self._modules],
+            torch.is_autocast_enabled(kind),
+        )
+
+
+def built_weights(model: nn.Module) -> list[nn.Parameter]:
+    """Return the weights of a model, without those that its first call will build."""
+    return [each for each in model.parameters() if _built(each) is not None]
+
+
+def _built(tensor: Tensor | None) -> Tensor | None:
+    """Return a tensor, or None if it has no shape yet."""
+    return None if isinstance(tensor, UninitializedParameter) else tensor

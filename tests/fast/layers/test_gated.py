@@ -1,0 +1,50 @@
+"""Gates and pools: gradients, second gradients, and strided inputs."""
+
+import pytest
+import torch
+
+from gnnak import EgoNets
+from gnnak.fast.layers.gated import GatedPool, gated_pools
+
+EDGES = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 0, 2, 3]])
+
+
+def pools_of(states, first, second):
+    """Return the gated and the plain sums of node copies, and the roots' states."""
+    subgraphs = EgoNets(1)(EDGES, 4)
+    pools = [
+        GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),
+        GatedPool(subgraphs.by("node"), subgraphs.node),
+    ]
+    sums, roots = gated_pools(states, (first, second), subgraphs.hop, pools, subgraphs)
+    return *sums, roots
+
+
+def tensors(strided):
+    """Return states and two tables of gates; strided: transposed matrices."""
+    copies = EgoNets(1)(EDGES, 4).num_copies
+    shapes = [(copies, 3), (2, 3), (2, 3)]
+    made = [torch.randn(shape[::-1] if strided else shape).double() for shape in shapes]
+    return [(each.t() if strided else each).requires_grad_() for each in made]
+
+
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_gated_pools_can_be_differentiated_twice(gated, strided):
+    states, first, second = tensors(strided)
+    given = (states, first, second if gated else None)
+    assert torch.autograd.gradcheck(pools_of, given)
+    assert torch.autograd.gradgradcheck(pools_of, given)
+
+
+def test_gated_pools_multiply_and_sum():
+    states, first, second = (each.detach() for each in tensors(False))
+    subgraphs = EgoNets(1)(EDGES, 4)
+    gates = first[subgraphs.hop]
+    wanted = torch.zeros(4, 3).double().index_add(0, subgraphs.subgraph, gates * states)
+    context = second[subgraphs.hop] * states
+    others = torch.zeros(4, 3).double().index_add(0, subgraphs.node, context)
+    found = pools_of(states, first, second)
+    torch.testing.assert_close(found[0], wanted)
+    torch.testing.assert_close(found[1], others)
+    torch.testing.assert_close(found[2], states[subgraphs.centroid])

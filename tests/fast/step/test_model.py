@@ -1,0 +1,191 @@
+"""Gradients of captured passes, at fixed addresses; calls replace captures."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten
+from torch_geometric.nn import global_add_pool
+
+from gnnak import GraphLoader, TrainingStep
+from gnnak.fast.step.model import _Passes
+from gnnak.training.own_loop import training_step
+from gnnak.training.own_loop.training_step import MOST_CAPTURED
+from tests.fast.recorders import CallRecorder, maker_with
+from tests.training.own_loop.models import (
+    Gine,
+    assert_same_weights,
+    mae,
+    molecules,
+    twins,
+)
+
+
+def captured_backward(weight):
+    """Return passes whose replays write gradients of 1, 2, 3 ... to one tensor."""
+    passes = object.__new__(_Passes)
+    gradient = torch.zeros_like(weight)
+    passes.weights, passes.gradients = [weight], {weight: gradient}
+    passes.of_outputs, passes.replay_backward = [], lambda: gradient.add_(1)
+    return passes
+
+
+def test_gradients_that_are_not_set_to_none_add_up():
+    weight = nn.Parameter(torch.zeros(2))
+    passes = captured_backward(weight)
+    for wanted in (1, 1 + 2, 1 + 2 + 3):
+        passes.backward([])
+        assert weight.grad.tolist() == [wanted] * 2
+
+
+def test_gradients_are_those_of_the_last_replay_when_set_to_none_before():
+    weight = nn.Parameter(torch.zeros(2))
+    passes = captured_backward(weight)
+    for wanted in (1, 2, 3):
+        weight.grad = None
+        passes.backward([])
+        assert weight.grad is passes.gradients[weight]
+        assert weight.grad.tolist() == [wanted] * 2
+
+
+def test_weights_outside_of_the_model_have_gradients_that_are_not_captured():
+    inside, outside = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))
+    passes = captured_backward(inside)
+    passes.backward([])
+    assert passes.has_own_gradients([inside, outside])
+    outside.grad = torch.ones(2)
+    assert not passes.has_own_gradients([inside, outside])
+
+
+def captured_forward():
+    """Return passes whose replays write outputs of 1, 2, 3 ... to two tensors."""
+    passes, static = object.__new__(_Passes), [torch.zeros(2), torch.zeros(2)]
+
+    def replay():
+        for each in static:
+            each.add_(1)
+
+    passes.outputs, passes.spec = tree_flatten(tuple(static))
+    passes.differentiable, passes.places = static[:1], {0}
+    passes.replay_forward, passes.of_outputs = replay, [torch.zeros(2)]
+    passes.anchor = torch.zeros((), requires_grad=True)
+    return passes
+
+
+def test_outputs_that_a_loss_keeps_are_not_overwritten():
+    passes = captured_forward()
+    kept = [passes() for _ in range(3)]
+    for number, outputs in enumerate(kept, 1):
+        assert [out.tolist() for out in outputs] == [[number] * 2] * 2
+        assert [out.requires_grad for out in outputs] == [True, False]
+
+
+@pytest.fixture
+def captured(monkeypatch):
+    """Capture the steps of `TrainingStep`, with calls in place of CUDA graphs."""
+    make = maker_with(CallRecorder())
+    monkeypatch.setattr(training_step, "make_captured_model", make)
+
+
+def test_a_loss_with_weights_of_its_own_trains_them(captured):
+    one, other = twins(Gine())
+    scales = [nn.Parameter(torch.ones((), dtype=torch.double)) for _ in range(2)]
+    steps, passes = [], []
+    for model, scale, capture in zip((one, other), scales, (True, False), strict=True):
+        optimizer = torch.optim.SGD([*model.parameters(), scale], lr=0.01)
+
+        def loss(out, batch, scale=scale):
+            return mae(out, batch) * scale.exp() + scale.square()
+
+        steps.append(TrainingStep(model, loss, optimizer, capture=capture))
+    for batch in GraphLoader(molecules(), 4, pad=True):
+        for step in steps:
+            step(batch)
+        passes += [found.last for found in steps[0]._captured.values()]
+    assert any(each is not None for each in passes)
+    assert all(each is None or each.replay_update is None for each in passes)
+    torch.testing.assert_close(*scales, rtol=1e-9, atol=1e-9)
+    assert_same_weights(one, other, 1e-9)
+
+
+def other_buffers(model):
+    model.norm.running_mean = model.norm.running_mean.clone()
+
+
+def other_weights(model):
+    copies = {name: value.clone() for name, value in model.state_dict().items()}
+    model.load_state_dict(copies, assign=True)
+
+
+def other_addresses(model):
+    for weight in model.parameters():
+        weight.data = weight.data.clone()
+
+
+@pytest.mark.parametrize("replace", [other_buffers, other_weights, other_addresses])
+def test_steps_are_captured_anew_after(captured, replace):
+    model = Gine().double()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    batches = [*GraphLoader(molecules(), 6, pad=True)]
+    step(batches[0])
+    before = [*step._captured.values()]
+    step(batches[1])
+    assert [*step._captured.values()] == before
+    replace(model)
+    step(batches[2])
+    after = [*step._captured.values()]
+    assert len(after) == 1
+    assert after != before
+    assert after[0].weights == [*model.parameters()]
+
+
+class Sums(nn.Module):
+    """Takes features of any width and dtype."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones((), dtype=torch.double))
+
+    def forward(self, x, batch):
+        ones = self.scale * x.sum(dim=1).double()
+        return global_add_pool(ones, batch)
+
+
+def test_fields_of_another_width_or_dtype_are_captured_separately(captured):
+    model = Sums()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.0))
+    kinds = (lambda x: x, lambda x: x[:, :1], lambda x: x.float())
+    found, wanted, loader = [], [], GraphLoader(molecules(18), 6, pad=True)
+    for _ in range(8):
+        for batch, kind in zip(loader, kinds, strict=True):
+            batch.x = kind(batch.x)
+            found.append(float(step(batch)))
+            sums = global_add_pool(batch.x.sum(dim=1).double(), batch.batch)
+            wanted.append(float(mae(sums, batch)))
+    assert found == pytest.approx(wanted)
+    assert step.reason is None
+    assert len(step._captured) == 3
+
+
+def test_a_new_loader_per_epoch_does_not_take_more_and_more_memory(captured):
+    model = Gine().double()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    seen = []
+    for _ in range(MOST_CAPTURED + 2):
+        for batch in GraphLoader(molecules(6), 6, pad=True):
+            step(batch)
+        seen += [each for each in step._captured.values() if each not in seen]
+    assert len(seen) == MOST_CAPTURED + 2
+    assert len(step._captured) == MOST_CAPTURED
+    assert [each._largest is None for each in seen] == [True] * 2 + [
+        False
+    ] * MOST_CAPTURED
+
+
+def test_a_frozen_model_with_a_trained_loss_is_not_captured(captured):
+    model, scale = Gine().double().requires_grad_(False), nn.Parameter(torch.ones(()))
+    optimizer = torch.optim.SGD([scale], 0.1)
+    step = TrainingStep(model, lambda out, batch: mae(out, batch) * scale, optimizer)
+    for batch in GraphLoader(molecules(18), 6, pad=True):
+        step(batch)
+    assert "frozen" in step.reason
+    assert scale < 1
