@@ -1,0 +1,86 @@
+"""Products with sparse matrices of zeros and ones: gathers and segment sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gnnak.subgraphs.groups import Groups, group
+
+
+@dataclass(frozen=True, eq=False)
+class Incidence:
+    """A sparse matrix of zeros and ones, [r, k], and its transpose, in CSR form.
+
+    CSR means compressed sparse rows: the columns of the ones in row i are
+    `columns[ptr[i]:ptr[i + 1]]`.
+    """
+
+    columns: Tensor
+    """[q]: the column of each one, sorted by row."""
+    ptr: Tensor | None
+    """[r + 1]: where each row begins in `columns`. None means that each row has exactly
+    one 1; a product then only gathers rows."""
+    transposed: Groups
+    """For each column, the rows that have a one in this column."""
+
+    def __matmul__(self, values: Tensor) -> Tensor:
+        """Multiply with a dense matrix [k, c]; the gradient needs no atomic additions.
+
+        Returns:
+            For each row of the matrix, the sum of the rows of `values` at its ones, as
+            [r, c].
+        """
+        return _Product.apply(values, self)
+
+    @property
+    def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
+        """The transposed matrix, [k, r]."""
+        of_rows = Groups(self._pointers(), self.columns)
+        order = self.transposed.order
+        if order is None:
+            order = torch.arange(self.num_rows, device=self.columns.device)
+        return Incidence(order, self.transposed.ptr, of_rows)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, r."""
+        return (self.columns if self.ptr is None else self.ptr[1:]).numel()
+
+    def _pointers(self) -> Tensor:
+        if self.ptr is not None:
+            return self.ptr
+        return torch.arange(self.columns.numel() + 1, device=self.columns.device)
+
+
+def gather_matrix(index: Tensor, size: int, groups: Groups | None = None) -> Incidence:
+    """Return the matrix whose product with `values`, [size, c], is `values[index]`.
+
+    Args:
+        index: The rows to gather, [r].
+        size: Number of rows of `values`.
+        groups: The positions 0 to r - 1, grouped by `index`; None = compute them.
+    """
+    return Incidence(index, None, group(index, size) if groups is None else groups)
+
+
+class _Product(torch.autograd.Function):
+    """Autograd function of the product; the gradient can be differentiated again."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, matrix: Incidence) -> Tensor:
+        ctx.matrix = matrix
+        if matrix.ptr is None:
+            return values.index_select(0, matrix.columns)
+        if not matrix.columns.numel():
+            return values.new_zeros(matrix.num_rows, values.size(1))
+        return torch.embedding_bag(
+            values.contiguous(), matrix.columns, matrix.ptr, include_last_offset=True
+        )[0]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return ctx.matrix.T @ grad, None
