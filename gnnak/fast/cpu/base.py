@@ -11,8 +11,12 @@ from gnnak.fast.cpu.pairs import hop_pairs
 from gnnak.fast.layers.convs import can_run
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.calling import Inputs, lift_inputs
+from gnnak.nn.norm import BatchNorm
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+NORMS = (nn.BatchNorm1d, BatchNorm)
+"""Norms whose output may be overwritten: their backward pass does not read it."""
 
 
 class BeforeLinears(NamedTuple):
@@ -48,21 +52,33 @@ def run_base(
     assert isinstance(conv, GINEConv)
     pairs = hop_pairs(layer.hop_table, subgraphs, "node", x.dtype)
     c = pair_states(layer, x, pairs)
-    own = pairs.of_copies @ c
-    summed = gine_sums(conv, c, own, edge_attr, find_messages(subgraphs, pairs))
+    summed = gine_sums(conv, c, edge_attr, find_messages(subgraphs, pairs))
+    parts = list(conv.nn) if type(conv.nn) is nn.Sequential else [conv.nn]
     if type(gnn) is Stack:
-        out = conv.nn(summed)
-        return BeforeLinears(own + gnn.after(gnn.norms[0](out)), last)
-    if type(conv.nn) is nn.Sequential and type(conv.nn[-1]) is nn.Linear:
-        last = [conv.nn[-1], *last]
-        return BeforeLinears(run_modules(list(conv.nn)[:-1], summed), last)
-    return BeforeLinears(conv.nn(summed), last)
+        out = run_modules([*parts, gnn.norms[0], *gnn.after], summed)
+        return BeforeLinears(pairs.of_copies @ c + out, last)
+    end = parts[-1]
+    if type(end) is nn.Linear:
+        parts, last = parts[:-1], [end, *last]
+    return BeforeLinears(run_modules(parts, summed), last)
 
 
 def run_modules(modules: Iterable[nn.Module], rows: Tensor) -> Tensor:
-    """Call modules one after the other."""
+    """Call modules one after the other; a ReLU overwrites the output of a BatchNorm.
+
+    Args:
+        modules: The modules.
+        rows: The input of the first module, [m, c].
+    """
+    before = None
     for module in modules:
-        rows = module(rows)
+        if type(module) is nn.Sequential:
+            rows = run_modules(module, rows)
+        elif type(module) is nn.ReLU and type(before) in NORMS:
+            rows = rows.relu_()
+        else:
+            rows = module(rows)
+        before = module
     return rows
 
 

@@ -22,14 +22,18 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class Messages(NamedTuple):
-    """The different messages: pairs of an edge and the distance of its source."""
+    """The different messages, and the node copies that receive them.
+
+    There are v pairs of an edge and the distance of its source to the root, and u pairs
+    of a node and its distance to the root. The latter send a message to themselves.
+    """
 
     source: Incidence
     """[v, u]: for each message, the pair (node, distance) that sends the message."""
     edge: Incidence
     """[v, e]: for each message, its edge."""
     into: Incidence
-    """[m, v]: for each node copy, the messages that the node copy receives."""
+    """[m, v + u]: for each node copy, the v messages and u states that are summed."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -49,21 +53,18 @@ def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
     return torch.cat([h, pairs.one_hot @ d], dim=1)
 
 
-def gine_sums(
-    conv: GINEConv, c: Tensor, own: Tensor, e: Tensor, messages: Messages
-) -> Tensor:
+def gine_sums(conv: GINEConv, c: Tensor, e: Tensor, messages: Messages) -> Tensor:
     r"""Return $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w].
 
     Args:
         conv: The conv, for its weights.
         c: States of the pairs (node, distance), [u, w].
-        own: States of the m node copies (nodes as they occur in one subgraph), [m, w].
         e: States of the edges of the graph.
         messages: The different messages.
     """
     e = e if conv.lin is None else conv.lin(e)
-    sent = (messages.source @ c).add_(messages.edge @ e).relu_()
-    return torch.addcmul(messages.into @ sent, own, 1 + conv.eps)
+    sent = (messages.source @ c + messages.edge @ e).relu_()
+    return messages.into @ torch.cat([sent, (1 + conv.eps) * c])
 
 
 def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
@@ -73,7 +74,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
         subgraphs: The rooted subgraphs, with `num_nodes` and `num_edges` set.
         pairs: The pairs of a node and a distance to the root.
     """
-    num_hops = pairs.one_hot.size(1)
+    num_pairs, num_hops = pairs.one_hot.shape
 
     def find() -> Messages:
         source, num_edges = subgraphs.edge_index[0], subgraphs.num_edges
@@ -84,17 +85,37 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
         distinct, number = numbered(key, num_edges * num_hops)
         senders = torch.empty_like(distinct)
         senders[number] = sender  # Equal numbers have equal senders.
-        edge = distinct // num_hops
-        ptr = subgraphs.by("target").ptr
-        targets = group(number, distinct.numel())
-        assert targets.order is not None
-        # Transposed, a message goes to the targets of its edge copies.
-        receivers = subgraphs.edge_index[1].index_select(0, targets.order)
-        into = Incidence(number, ptr, Groups(targets.ptr, receivers))
         return Messages(
-            gather_matrix(senders, pairs.one_hot.size(0)),
-            gather_matrix(edge, num_edges),
-            into,
+            gather_matrix(senders, num_pairs),
+            gather_matrix(distinct // num_hops, num_edges),
+            _received(subgraphs, number, distinct.numel(), pairs),
         )
 
     return subgraphs.once(f"messages, {num_hops}", find)
+
+
+def _received(
+    subgraphs: RootedSubgraphs, number: Tensor, count: int, pairs: HopPairs
+) -> Incidence:
+    """Return the matrix `Messages.into`.
+
+    Args:
+        subgraphs: The rooted subgraphs.
+        number: For each edge copy (an edge as it occurs in one rooted subgraph), the
+            number of its message, [f].
+        count: Number of different messages, v.
+        pairs: The pairs of a node and a distance to the root.
+    """
+    target, own = subgraphs.edge_index[1], pairs.of_copies
+    # Edge copies are sorted by target. The state of a node copy itself comes after the
+    # messages to this node copy, at the position `ptr[1:]` of the merged list.
+    ptr = subgraphs.by("target").ptr + torch.arange(own.num_rows + 1)
+    columns = target.new_empty(target.numel() + own.num_rows)
+    columns[torch.arange(target.numel()) + target] = number
+    columns[ptr[1:] - 1] = own.columns + count
+    by_message, by_pair = group(number, count), own.transposed
+    assert by_message.order is not None
+    assert by_pair.order is not None
+    rows = [target.index_select(0, by_message.order), by_pair.order]
+    ends = torch.cat([by_message.ptr, by_pair.ptr[1:] + target.numel()])
+    return Incidence(columns, ptr, Groups(ends, torch.cat(rows)))

@@ -68,11 +68,10 @@ def gather_matrix(index: Tensor, size: int, groups: Groups | None = None) -> Inc
 
 
 class _Product(torch.autograd.Function):
-    """Autograd function of the product; the gradient can be differentiated again."""
+    """Autograd function of the product, also for `torch.func`."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, matrix: Incidence) -> Tensor:
-        ctx.matrix = matrix
+    def forward(values: Tensor, matrix: Incidence) -> Tensor:
         if matrix.ptr is None:
             return values.index_select(0, matrix.columns)
         if not matrix.columns.numel():
@@ -82,5 +81,25 @@ class _Product(torch.autograd.Function):
         )[0]
 
     @staticmethod
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Incidence], output: Tensor
+    ) -> None:
+        ctx.matrix = inputs[1]
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return ctx.matrix.T @ grad, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _: None) -> Tensor:
+        return ctx.matrix @ tangent
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], values: Tensor, matrix: Incidence
+    ) -> tuple[Tensor, int]:
+        # Treat the batch of b matrices [k, c] as one matrix [k, c b].
+        assert in_dims[0] is not None
+        rows = values.movedim(in_dims[0], -1)
+        product = matrix @ rows.flatten(1)
+        return product.view(matrix.num_rows, *rows.shape[1:]), 2

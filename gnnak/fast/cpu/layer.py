@@ -16,7 +16,7 @@ from gnnak.fast.layers.parts import blocks_of, has_hooks
 from gnnak.nn.calling import Inputs
 from gnnak.nn.calling.masks import explained_convs
 from gnnak.nn.encodings import scaled_to_all
-from gnnak.nn.norm import several_processes
+from gnnak.nn.norm import BatchNorm, several_processes
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -30,8 +30,8 @@ def can_run_on_cpu(
 ) -> bool:
     """Return whether `cpu_encodings` can compute the encodings of a layer.
 
-    This needs full precision, the weights' dtype, subgraphs without padding, and no
-    hooks on modules of the layer.
+    This needs full precision, the weights' dtype, subgraphs without padding, and the
+    modules that `GNNAK` builds, without hooks.
 
     Args:
         layer: The GNN-AK layer.
@@ -46,14 +46,30 @@ def can_run_on_cpu(
     exact = weights <= {x.dtype} and x.dtype in (torch.float, torch.double)
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     full = subgraphs.real is None and subgraphs.num_copies > 1
-    plain = type(layer) is GNNAK and not explained_convs(layer.gnn)
     return (
         exact
         and values.dtype == x.dtype
         and known
         and full
-        and plain
+        and _has_known_parts(layer)
         and not several_processes()
+    )
+
+
+def _has_known_parts(layer: GNNAK) -> bool:
+    """Return whether all parts of a layer are those that `GNNAK` builds, without hooks.
+
+    PyG's explainers set masks on convs; layers with such convs run in plain PyTorch.
+    """
+    transforms = list(layer.transforms.values())
+    blocks = [block for transform in transforms for block in transform.children()]
+    types = [tuple(map(type, block.children())) for block in blocks]
+    return (
+        type(layer) is GNNAK
+        and type(layer.project) in (nn.Linear, nn.Identity)
+        and all(type(part) is nn.Sequential for part in transforms + blocks)
+        and all(found == (nn.Linear, BatchNorm, nn.ReLU) for found in types)
+        and not explained_convs(layer.gnn)
         and not any(map(has_hooks, layer.modules()))
     )
 
@@ -150,7 +166,7 @@ def _pooled(
     sums = pairs.of_copies.T @ states
     gate = _gate_table(layer, name)
     if gate is not None:
-        sums = (pairs.one_hot @ gate).mul_(sums)
+        sums = sums * (pairs.one_hot @ gate)
     pooled = pairs.of_keys.T @ sums
     if reduce == "mean":
         return pooled / subgraphs.by(axis).ptr.diff().clamp(min=1)[:, None]
