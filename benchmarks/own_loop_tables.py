@@ -30,6 +30,27 @@ def own_loop() -> str:
     return markdown(["model, loop", "an epoch", "ratio", "goal"], rows)
 
 
+def published_step() -> str:
+    """Render the newest `benchmarks.published_step` of each model."""
+    found: dict[str, Record] = {}
+    for record in read_records(RESULTS / "own_loop.jsonl"):
+        if record["kind"] == "published-step":
+            found[record["model"]] = record
+    rows = [
+        [
+            name,
+            *(f"{r[side]:.2f} s" for side in ("published", "seconds")),
+            f"{r['ratio']:.2f}",
+            f"{r['processor_ratio']:.2f}",
+            "1.5",
+        ]
+        for name, r in found.items()
+    ]
+    sides = ["as published", "`gnnak`"]
+    head = ["model", *sides, "times faster", "by processor time", "goal"]
+    return markdown(head, rows)
+
+
 def captured() -> str:
     """Render which convs and models the last `benchmarks.captured` captured."""
     found = {
