@@ -87,7 +87,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
         senders[number] = sender  # Equal numbers have equal senders.
         return Messages(
             gather_matrix(senders, num_pairs),
-            gather_matrix(distinct // num_hops, num_edges),
+            gather_matrix(distinct // num_hops, num_edges, in_order=True),
             _received(subgraphs, number, distinct.numel(), pairs),
         )
 

@@ -56,15 +56,15 @@ class Incidence:
         return torch.arange(self.columns.numel() + 1, device=self.columns.device)
 
 
-def gather_matrix(index: Tensor, size: int, groups: Groups | None = None) -> Incidence:
+def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
     """Return the matrix whose product with `values`, [size, c], is `values[index]`.
 
     Args:
         index: The rows to gather, [r].
         size: Number of rows of `values`.
-        groups: The positions 0 to r - 1, grouped by `index`; None = compute them.
+        in_order: Whether `index` is sorted.
     """
-    return Incidence(index, None, group(index, size) if groups is None else groups)
+    return Incidence(index, None, group(index, size, in_order))
 
 
 class _Product(torch.autograd.Function):

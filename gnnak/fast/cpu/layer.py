@@ -57,7 +57,7 @@ def can_run_on_cpu(
 
 
 def _has_known_parts(layer: GNNAK) -> bool:
-    """Return whether all parts of a layer are those that `GNNAK` builds, without hooks.
+    """Return whether the parts of a layer are those that `GNNAK` builds, without hooks.
 
     PyG's explainers set masks on convs; layers with such convs run in plain PyTorch.
     """
@@ -70,7 +70,7 @@ def _has_known_parts(layer: GNNAK) -> bool:
         and all(type(part) is nn.Sequential for part in transforms + blocks)
         and all(found == (nn.Linear, BatchNorm, nn.ReLU) for found in types)
         and not explained_convs(layer.gnn)
-        and not any(map(has_hooks, layer.modules()))
+        and not any(has_hooks(part) for part in layer.modules() if part is not layer)
     )
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from gnnak.fast.cpu.incidence import Incidence, gather_matrix
 from gnnak.nn.gates import HopTable
-from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 PairAxis = Literal["node", "subgraph"]
@@ -82,12 +81,10 @@ def hop_pairs(
     def find() -> HopPairs:
         pair = key if hops is None else key * num_hops + hops.rows(subgraphs)
         distinct, number = numbered(pair, size * num_hops)
-        keys = distinct // num_hops
-        sizes = torch.arange(size + 1, device=key.device)
-        in_order = Groups(torch.searchsorted(keys, sizes))
+        keys = gather_matrix(distinct // num_hops, size, in_order=True)
         columns = torch.arange(num_hops, device=key.device)
         one_hot = (distinct.remainder(num_hops)[:, None] == columns).to(dtype)
         copies = gather_matrix(number, distinct.numel())
-        return HopPairs(copies, gather_matrix(keys, size, in_order), one_hot)
+        return HopPairs(copies, keys, one_hot)
 
     return subgraphs.once(f"pairs of {axis}, {num_hops}, {dtype}", find)

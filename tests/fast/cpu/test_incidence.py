@@ -22,9 +22,7 @@ def test_a_transposed_gather_sums_rows():
 
 
 def test_the_transpose_of_sorted_groups_needs_no_order():
-    matrix = gather_matrix(
-        torch.tensor([0, 0, 2]), 3, Groups(torch.tensor([0, 2, 2, 3]))
-    )
+    matrix = gather_matrix(torch.tensor([0, 0, 2]), 3, in_order=True)
     rows = torch.tensor([[1.0], [2.0], [5.0]])
     assert (matrix.T @ rows).flatten().tolist() == [3, 0, 5]
 
