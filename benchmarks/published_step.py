@@ -27,6 +27,7 @@ from benchmarks.data import molecules
 from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop import Gine
 from gnnak.backend import PLAIN, use_backend
+from gnnak.fast.backend import cpu_backend
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import GNNAK, describe
@@ -117,7 +118,7 @@ def check_agreement(ours: nn.Module, published: nn.Module, store: GraphStore) ->
     batch = store[torch.arange(4)]
     subgraphs = gnnak.EgoNets(NUM_HOPS)(batch.edge_index, batch.num_nodes)
     found = []
-    for model, backend in ((ours, None), (published, PLAIN)):
+    for model, backend in ((ours, cpu_backend(0)), (published, PLAIN)):
         model = copy.deepcopy(model).double()
         if backend is PLAIN:
             model = as_published(model)

@@ -27,9 +27,14 @@ def default_backend() -> Backend:
     return cpu_backend()
 
 
-def cpu_backend() -> Backend:
-    """Build the backend for machines without a GPU."""
-    return Backend("cpu", _methods(CpuOperations()))
+def cpu_backend(min_copies: int = 5000) -> Backend:
+    """Build the backend for machines without a GPU.
+
+    Args:
+        min_copies: Least number of node copies (nodes as they occur in one rooted
+            subgraph) in a batch; smaller batches run in plain PyTorch.
+    """
+    return Backend("cpu", _methods(CpuOperations(min_copies)))
 
 
 def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend:

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GINEConv
 
-from gnnak.fast.cpu.incidence import Incidence, gather_matrix
+from gnnak.fast.cpu.incidence import Incidence, Ones, gather_matrix
 from gnnak.fast.cpu.pairs import HopPairs, numbered
 from gnnak.nn.uplift import GNNAK
-from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.groups import group
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -79,7 +79,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
     def find() -> Messages:
         source, num_edges = subgraphs.edge_index[0], subgraphs.num_edges
         assert num_edges is not None
-        sender = pairs.of_copies.columns.index_select(0, source)
+        sender = pairs.of_copies.ones.columns.index_select(0, source)
         hop = pairs.one_hot.argmax(dim=1).index_select(0, sender)
         key = subgraphs.edge * num_hops + hop
         distinct, number = numbered(key, num_edges * num_hops)
@@ -106,16 +106,17 @@ def _received(
         count: Number of different messages, v.
         pairs: The pairs of a node and a distance to the root.
     """
-    target, own = subgraphs.edge_index[1], pairs.of_copies
+    target, own = subgraphs.edge_index[1], pairs.of_copies.ones.columns
     # Edge copies are sorted by target. The state of a node copy itself comes after the
     # messages to this node copy, at the position `ptr[1:]` of the merged list.
-    ptr = subgraphs.by("target").ptr + torch.arange(own.num_rows + 1)
-    columns = target.new_empty(target.numel() + own.num_rows)
+    ptr = subgraphs.by("target").ptr
+    ptr = ptr + torch.arange(ptr.numel())
+    columns = target.new_empty(target.numel() + own.numel())
     columns[torch.arange(target.numel()) + target] = number
-    columns[ptr[1:] - 1] = own.columns + count
-    by_message, by_pair = group(number, count), own.transposed
+    columns[ptr[1:] - 1] = own + count
+    by_message, by_pair = group(number, count), pairs.of_copies.transposed
     assert by_message.order is not None
-    assert by_pair.order is not None
-    rows = [target.index_select(0, by_message.order), by_pair.order]
+    assert by_pair.ptr is not None
+    rows = [target.index_select(0, by_message.order), by_pair.columns]
     ends = torch.cat([by_message.ptr, by_pair.ptr[1:] + target.numel()])
-    return Incidence(columns, ptr, Groups(ends, torch.cat(rows)))
+    return Incidence(Ones(columns, ptr), Ones(torch.cat(rows), ends))

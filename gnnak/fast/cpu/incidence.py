@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.groups import group
+
+
+class Ones(NamedTuple):
+    """Where the ones of a sparse matrix of zeros and ones are, row by row."""
+
+    columns: Tensor
+    """[q]: the column of each one, sorted by row."""
+    ptr: Tensor | None = None
+    """[r + 1]: where each of the r rows begins in `columns`. None means that each row
+    has exactly one 1; a product then only gathers rows."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, r."""
+        return (self.columns if self.ptr is None else self.ptr[1:]).numel()
 
 
 @dataclass(frozen=True, eq=False)
 class Incidence:
-    """A sparse matrix of zeros and ones, [r, k], and its transpose, in CSR form.
+    """A sparse matrix of zeros and ones, [r, k], and its transpose."""
 
-    CSR means compressed sparse rows: the columns of the ones in row i are
-    `columns[ptr[i]:ptr[i + 1]]`.
-    """
-
-    columns: Tensor
-    """[q]: the column of each one, sorted by row."""
-    ptr: Tensor | None
-    """[r + 1]: where each row begins in `columns`. None means that each row has exactly
-    one 1; a product then only gathers rows."""
-    transposed: Groups
-    """For each column, the rows that have a one in this column."""
+    ones: Ones
+    """The ones of each row."""
+    transposed: Ones
+    """The ones of each column: row numbers, sorted by column."""
 
     def __matmul__(self, values: Tensor) -> Tensor:
         """Multiply with a dense matrix [k, c]; the gradient needs no atomic additions.
@@ -39,21 +47,7 @@ class Incidence:
     @property
     def T(self) -> Incidence:  # noqa: N802 (as in PyTorch)
         """The transposed matrix, [k, r]."""
-        of_rows = Groups(self._pointers(), self.columns)
-        order = self.transposed.order
-        if order is None:
-            order = torch.arange(self.num_rows, device=self.columns.device)
-        return Incidence(order, self.transposed.ptr, of_rows)
-
-    @property
-    def num_rows(self) -> int:
-        """Number of rows, r."""
-        return (self.columns if self.ptr is None else self.ptr[1:]).numel()
-
-    def _pointers(self) -> Tensor:
-        if self.ptr is not None:
-            return self.ptr
-        return torch.arange(self.columns.numel() + 1, device=self.columns.device)
+        return Incidence(self.transposed, self.ones)
 
 
 def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence:
@@ -64,7 +58,11 @@ def gather_matrix(index: Tensor, size: int, in_order: bool = False) -> Incidence
         size: Number of rows of `values`.
         in_order: Whether `index` is sorted.
     """
-    return Incidence(index, None, group(index, size, in_order))
+    groups = group(index, size, in_order)
+    order = groups.order
+    if order is None:
+        order = torch.arange(index.numel(), device=index.device)
+    return Incidence(Ones(index), Ones(order, groups.ptr))
 
 
 class _Product(torch.autograd.Function):
@@ -72,12 +70,13 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def forward(values: Tensor, matrix: Incidence) -> Tensor:
-        if matrix.ptr is None:
-            return values.index_select(0, matrix.columns)
-        if not matrix.columns.numel():
-            return values.new_zeros(matrix.num_rows, values.size(1))
+        columns, ptr = matrix.ones
+        if ptr is None:
+            return values.index_select(0, columns)
+        if not columns.numel():
+            return values.new_zeros(matrix.ones.num_rows, values.size(1))
         return torch.embedding_bag(
-            values.contiguous(), matrix.columns, matrix.ptr, include_last_offset=True
+            values.contiguous(), columns, ptr, include_last_offset=True
         )[0]
 
     @staticmethod
@@ -102,4 +101,4 @@ class _Product(torch.autograd.Function):
         assert in_dims[0] is not None
         rows = values.movedim(in_dims[0], -1)
         product = matrix @ rows.flatten(1)
-        return product.view(matrix.num_rows, *rows.shape[1:]), 2
+        return product.view(matrix.ones.num_rows, *rows.shape[1:]), 2

@@ -10,7 +10,15 @@ from gnnak.typing import Encoding, Reduce
 
 
 class CpuOperations:
-    """GNN-AK layers on a CPU, in float32 or float64."""
+    """GNN-AK layers on a CPU, in float32 or float64.
+
+    Args:
+        min_copies: Least number of node copies (nodes as they occur in one rooted
+            subgraph) in a batch; plain PyTorch is as fast for smaller batches.
+    """
+
+    def __init__(self, min_copies: int) -> None:
+        self._min_copies = min_copies
 
     def encode(
         self,
@@ -20,6 +28,8 @@ class CpuOperations:
         edge_attr: Tensor | Inputs | None,
         context_reduce: Reduce,
     ) -> dict[Encoding, Tensor]:
+        if subgraphs.num_copies < self._min_copies:
+            return NotImplemented
         if not can_run_on_cpu(layer, x, subgraphs, edge_attr):
             return NotImplemented
         return cpu_encodings(layer, x, subgraphs, edge_attr, context_reduce)

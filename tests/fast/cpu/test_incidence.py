@@ -2,9 +2,8 @@
 
 import torch
 
-from gnnak.fast.cpu.incidence import Incidence, gather_matrix
+from gnnak.fast.cpu.incidence import Incidence, Ones, gather_matrix
 from gnnak.fast.cpu.pairs import numbered
-from gnnak.subgraphs.groups import Groups
 
 INDEX = torch.tensor([2, 0, 2, 1])
 DENSE = torch.tensor([[0, 0, 1], [1, 0, 0], [0, 0, 1], [0, 1, 0]]).double()
@@ -28,8 +27,9 @@ def test_the_transpose_of_sorted_groups_needs_no_order():
 
 
 def test_a_matrix_with_an_empty_row_and_a_repeated_one():
-    by_column = Groups(torch.tensor([0, 2, 3]), torch.tensor([0, 0, 2]))
-    matrix = Incidence(torch.tensor([0, 0, 1]), torch.tensor([0, 2, 2, 3]), by_column)
+    by_row = Ones(torch.tensor([0, 0, 1]), torch.tensor([0, 2, 2, 3]))
+    by_column = Ones(torch.tensor([0, 0, 2]), torch.tensor([0, 2, 3]))
+    matrix = Incidence(by_row, by_column)
     assert (matrix @ torch.tensor([[1.0], [7.0]])).flatten().tolist() == [2, 0, 7]
     assert (matrix.T @ torch.tensor([[1.0], [5.0], [7.0]])).flatten().tolist() == [2, 7]
 

@@ -54,7 +54,7 @@ def inputs(layer, edge_index, num_nodes, subgraphs):
 
 def recording(used):
     """Return the CPU backend, which appends to `used` whether it ran a layer."""
-    encode = cpu_backend().implementations["encode"]
+    encode = cpu_backend(0).implementations["encode"]
 
     def call(*given):
         result = encode(*given)
@@ -136,7 +136,7 @@ def test_gradients_can_be_differentiated_again():
     layer = make_layer(options=PUBLISHED).eval()
     x, subgraphs, e = inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12))
     found = []
-    for backend in (cpu_backend(), PLAIN):
+    for backend in (cpu_backend(0), PLAIN):
         with use_backend(backend):
             given = x.clone().requires_grad_()
             out = layer(given, subgraphs, e).square().sum()
@@ -155,7 +155,7 @@ def test_transforms_of_torch_func_agree_with_plain_pytorch():
         return layer(x, subgraphs, e).square().sum()
 
     found = []
-    for backend in (cpu_backend(), PLAIN):
+    for backend in (cpu_backend(0), PLAIN):
         with use_backend(backend):
             gradients = torch.func.vmap(torch.func.grad(run), in_dims=1)(
                 several.movedim(0, 1)
@@ -181,7 +181,7 @@ def test_two_steps_give_equal_bits():
     layer = make_layer(options=PUBLISHED).float()
     x, subgraphs, e = inputs(layer, edge_index, 40, EgoNets(2)(edge_index, 40))
     given = (x.float(), subgraphs, e.float())
-    once, twice = (values(layer, cpu_backend(), *given) for _ in range(2))
+    once, twice = (values(layer, cpu_backend(0), *given) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(once, twice, strict=True))
 
 
@@ -197,3 +197,11 @@ def test_a_hook_autocast_or_another_dtype_runs_in_plain_pytorch():
     assert used == [False, False]
     layer.double().project.register_forward_hook(lambda *_: None)
     assert_agrees(layer, *given, runs=False)
+
+
+def test_small_batches_run_in_plain_pytorch():
+    edge_index = random_graph(12)
+    layer = make_layer(options=PUBLISHED)
+    given = inputs(layer, edge_index, 12, EgoNets(2)(edge_index, 12))
+    encode = cpu_backend().implementations["encode"]
+    assert encode(layer, *given, "sum") is NotImplemented
