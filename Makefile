@@ -63,6 +63,7 @@ bench: $(READY)  ## run the benchmarks and write their records to results/
 	$(BIN)/python -m benchmarks.subgraph_drop --record
 	$(BIN)/python -m benchmarks.wl --record
 	$(BIN)/python -m benchmarks.cpu --record
+	$(BIN)/python -m benchmarks.published_step --record
 	$(BIN)/python -m benchmarks.family --graphs 256 --epochs 1 --record
 	$(MAKE) tables
 

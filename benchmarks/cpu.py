@@ -20,8 +20,8 @@ from gnnak.graphs import GraphStore
 from gnnak.models import ModelOptions, Network, build_model
 from gnnak.nn import describe
 from gnnak.training.config.options import change
+from gnnak.training.config.own_defaults import DEFAULTS
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.own import DEFAULTS
 from gnnak.training.records.results import append_record, environment, six_digits
 
 RESULTS = Path("results/cpu.jsonl")

@@ -41,6 +41,24 @@ def _memory(record: Record) -> str:
     return f", {record['peak_mb']:.0f} MB"
 
 
+def published_step() -> str:
+    """Render the newest `benchmarks.published_step` of each model."""
+    found: dict[str, Record] = {}
+    for record in read_records(RESULTS / "own_loop.jsonl"):
+        if record["kind"] == "published-step":
+            found[record["model"]] = record
+    rows = [
+        [
+            name,
+            f"{r['ratio']:.2f}",
+            f"{r['processor_ratio']:.2f}",
+            "1.5",
+        ]
+        for name, r in found.items()
+    ]
+    return markdown(["model", "times faster", "by processor time", "goal"], rows)
+
+
 def captured() -> str:
     """Render which convs and models the last `benchmarks.captured` captured."""
     found = {

@@ -13,7 +13,7 @@ from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
 from benchmarks.family import family_costs
 from benchmarks.markdown import RESULTS, markdown
-from benchmarks.own_loop_tables import captured, own_loop
+from benchmarks.own_loop_tables import captured, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, paper_tables
 from gnnak.report.paper import load_table
 from gnnak.report.tables import fill_from_folder
@@ -182,6 +182,7 @@ TABLES: dict[str, Callable[[], str]] = {
         agreement_summary,
         faults,
         own_loop,
+        published_step,
         captured,
     )
 } | paper_tables()

@@ -3,7 +3,7 @@
 A function with the decorator `operation` is written in plain PyTorch. A `Backend` maps
 names of operations to faster implementations. An implementation returns
 `NotImplemented` for arguments that it does not support; then the plain function runs.
-`gnnak.fast` has the backend for GPUs, which is the default where it can run.
+`gnnak.fast` has a backend for machines with a GPU, and one for those without.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def use_backend(backend: Backend | None) -> Iterator[None]:
 
 
 def default_backend() -> Backend:
-    """Return the backend of `gnnak.fast` if this machine can run it, else `PLAIN`."""
+    """Return the backend of `gnnak.fast` for this machine, or `PLAIN` without it."""
     return _default.find()
 
 

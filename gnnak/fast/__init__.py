@@ -1,4 +1,4 @@
-"""Faster implementations, mostly for GPUs; the rest of gnnak works without them.
+"""Faster implementations, for GPUs and CPUs; the rest of gnnak works without them.
 
 `gnnak.backend` imports `default_backend` from here. A function decorated with
 `gnnak.backend.operation` is replaced by the fast implementation of the same name, if

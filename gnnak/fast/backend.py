@@ -1,4 +1,4 @@
-"""Build the fast backend, which maps names of operations to fast implementations."""
+"""Build the fast backends, which map names of operations to fast implementations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,27 +6,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gnnak.backend import PLAIN, Backend
+from gnnak.backend import Backend
 from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.operations.batches import BatchOperations
+from gnnak.fast.operations.cpu import CpuOperations
 from gnnak.fast.operations.layers import LayerOperations
 from gnnak.fast.operations.steps import StepOperations
 from gnnak.optional import has_triton, interprets_triton
 
 
 def default_backend() -> Backend:
-    """Return the fast backend if there is a GPU or if Triton's interpreter is on.
+    """Return the backend for this machine.
 
-    Otherwise return `PLAIN`, the backend in plain PyTorch. Triton's interpreter runs
-    the GPU kernels on a CPU, slowly, for tests.
+    With a GPU, or with Triton's interpreter, this is the backend of `make_backend`;
+    tensors on a CPU then run in plain PyTorch. Without a GPU, this is `cpu_backend`.
+    Triton's interpreter runs the GPU kernels on a CPU, slowly, for tests.
     """
     if torch.cuda.is_available() or (has_triton() and interprets_triton()):
         return make_backend()
-    return PLAIN
+    return cpu_backend()
+
+
+def cpu_backend(min_copies: int = 5000) -> Backend:
+    """Build the backend for machines without a GPU.
+
+    Args:
+        min_copies: Least number of node copies (nodes as they occur in one rooted
+            subgraph) in a batch; smaller batches run in plain PyTorch.
+    """
+    return Backend("cpu", _methods(CpuOperations(min_copies)))
 
 
 def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend:
-    """Build the fast backend.
+    """Build the backend for GPUs.
 
     Args:
         serves: Takes the input tensor of an operation and returns whether the fast
@@ -36,6 +48,11 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
     """
     found: dict[str, Callable[..., Any]] = {}
     for operations in (LayerOperations(serves), BatchOperations(), StepOperations()):
-        names = [name for name in vars(type(operations)) if not name.startswith("_")]
-        found |= {name: getattr(operations, name) for name in names}
+        found |= _methods(operations)
     return Backend("fast", found)
+
+
+def _methods(operations: object) -> dict[str, Callable[..., Any]]:
+    """Return the public methods of an object, by name."""
+    names = [name for name in vars(type(operations)) if not name.startswith("_")]
+    return {name: getattr(operations, name) for name in names}
