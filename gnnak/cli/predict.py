@@ -27,9 +27,10 @@ def predict(
         list[Path],
         typer.Argument(
             metavar="MODEL... DATA",
-            help="One or more models (checkpoints, or folders of save_pretrained), "
-            "then the data: a CSV, npz, graph6, JSON, PyG or edge list file, or a "
-            "folder of graphs. Predictions of several models are averaged.",
+            help="One or more models: checkpoints, folders of save_pretrained, or "
+            "zinc, which is installed with gnnak. After them, the data: a CSV, npz, "
+            "graph6, JSON, PyG or edge list file, or a folder of graphs. "
+            "Predictions of several models are averaged.",
         ),
     ],
     output: Annotated[

@@ -84,16 +84,19 @@ def _states(predictions: Predictions) -> list[np.ndarray]:
 
 def _tell(task: Task, count: int, bad: int, as_json: bool) -> None:
     """Say how many rows were written, and how many of them have no prediction."""
+    have = "has" if bad == 1 else "have"
     if task.output is None:
         if bad:
-            typer.echo(f"{bad} of {count} rows have no prediction.", err=True)
+            typer.echo(f"{bad} of {count} rows {have} no prediction.", err=True)
         return
     if as_json:
         told: dict[str, Any] = {"rows": count, "bad": bad, "output": str(task.output)}
         typer.echo(json.dumps(told))
         return
-    lost = f"; {bad} have no prediction, see the column error" if bad else ""
-    typer.echo(f"{task.output}: {count} rows{lost}", err=True)
+    lost = f"; {bad} {have} no prediction, see the column error" if bad else ""
+    models = len(task.checkpoints)
+    mean = f", mean of {models} models" if models > 1 else ""
+    typer.echo(f"{task.output}: {count} rows{mean}{lost}", err=True)
 
 
 @contextmanager

@@ -122,9 +122,18 @@ def parse_name(name: str) -> ModelForm:
 def normal_name(name: str) -> str:
     """Return the name of a model in lower case; names of classes keep their case.
 
+    Raises:
+        OptionError: If it is not a string.
+
     >>> normal_name("GIN-AK+"), normal_name("my.layers:Conv-ak+")
     ('gin-ak+', 'my.layers:Conv-ak+')
     """
+    if not isinstance(name, str):
+        raise OptionError(
+            f"the model is a {type(name).__name__}; give a name, such as 'gin-ak+' or "
+            "'package.module:Class-ak+'. To train a module of your own, use "
+            "gnnak.uplift and gnnak.TrainingStep."
+        )
     return name if ":" in name else name.lower()
 
 

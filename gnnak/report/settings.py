@@ -137,7 +137,7 @@ def _settings(group: Sequence[tuple[Record, dict[str, Any]]]) -> list[Setting]:
         words = [
             f"{name.split('.')[-1]}={options.get(name)}"
             for name in differing
-            if name != "model.name"
+            if name != "model.name" and options.get(name) is not None
         ]
         runs = settings.setdefault(", ".join([options["model.name"], *words]), {})
         key = (record["seed"], record.get("fold"))

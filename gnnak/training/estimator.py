@@ -121,7 +121,7 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
             graphs: The graphs.
             y: Targets, [g] or [g, t]; NaN = unknown.
         """
-        targets = np.asarray(y, dtype=np.float64)
+        targets = _numbers(y)
         self._flat = targets.ndim == 1
         self._train(graphs, targets)
         return self
@@ -152,7 +152,7 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
             graphs: The graphs.
             y: The class of each graph, [g].
         """
-        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
+        self.classes_, codes = np.unique(_class_names(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise OptionError(
                 f"y has the classes {self.classes_.tolist()}; give at least two."
@@ -177,6 +177,36 @@ def _as_list(graphs: Sequence[Any]) -> list[Any]:
         raise OptionError("graphs is one string; give a list of graphs or SMILES.")
     listed = list(graphs)
     return [str(one) if isinstance(one, np.str_) else one for one in listed]
+
+
+def _numbers(y: Any) -> np.ndarray:
+    """Return regression targets as an array of float64."""
+    try:
+        return np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise OptionError(
+            f"y cannot be read as numbers ({error}); give numbers, or use "
+            "GNNAKClassifier for classes."
+        ) from error
+
+
+def _class_names(y: Any) -> np.ndarray:
+    """Return the class of each graph; missing classes and fractions are refused."""
+    names = np.asarray(y)
+    if names.ndim != 1:
+        raise OptionError(
+            f"y has shape {list(names.shape)}; give one class for every graph."
+        )
+    missing = [row for row, name in enumerate(names, 1) if name is None or name != name]
+    if missing:
+        raise OptionError(
+            f"y has no class in row {missing[0]}; leave out graphs without a class."
+        )
+    if names.dtype.kind == "f" and (names != np.round(names)).any():
+        raise OptionError(
+            "y has numbers that are not whole; give classes, or use GNNAKRegressor."
+        )
+    return names
 
 
 def _parts(count: int, seed: int) -> np.ndarray:

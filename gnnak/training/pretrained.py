@@ -34,6 +34,7 @@ def find_local(path: FilePath) -> Checkpoint:
         FileFormatError: If there is none of these.
         CheckpointError: If a file is damaged or of another version.
     """
+    _check_type(path)
     where = Path(path)
     if is_folder(where):
         return load_folder(where)
@@ -69,7 +70,17 @@ def find(path: FilePath, revision: str | None = None) -> Checkpoint:
         CheckpointError: If a file is damaged or of another version.
         MissingPackageError: If the hub is needed, but huggingface_hub is missing.
     """
+    _check_type(path)
     name = os.fspath(path)
     if not Path(path).exists() and HUB_NAME.fullmatch(name):
         return load_folder(download(name, revision))
     return find_local(path)
+
+
+def _check_type(path: object) -> None:
+    """Refuse what is neither a string nor a path."""
+    if not isinstance(path, str | os.PathLike):
+        raise FileFormatError(
+            f"the path is {path!r}; give the path of a checkpoint or of a folder of "
+            "save_pretrained."
+        )

@@ -38,6 +38,14 @@ def test_predict_writes_one_row_per_input_row(checkpoint, new):
     assert [path.name for path in Path().iterdir() if path.suffix == ".part"] == []
 
 
+def test_predict_says_that_one_row_has_no_prediction(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("one.csv").write_text("smiles\nCC\nC(\n")
+    told = predict(checkpoint, checkpoint, "one.csv", "-o", "out.csv").stderr
+    line = "out.csv: 2 rows, mean of 2 models; 1 has no prediction"
+    assert line in " ".join(told.split())
+
+
 def test_predict_prints_csv_or_writes_json_lines_and_arrays(checkpoint, new):
     printed = predict(checkpoint, new)
     predict(checkpoint, new, "-o", "out.csv")

@@ -117,6 +117,15 @@ def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
     assert "Cost of training, solubility: logp: gin-ak+, learning_rate=0.2" in page
 
 
+def test_report_page_names_only_options_that_are_set(results):
+    own = change(RunConfig(), {"data.name": "own", "data.own.path": "own.csv"})
+    few = change(own, {"data.own.graphs": 60})
+    write_records(results, [run_record(own), run_record(few)])
+    page = report_page(results)
+    assert "gin-ak+, graphs=60</th>" in page
+    assert "graphs=None" not in page
+
+
 def test_report_page_without_runs_has_the_command_to_start_one(tmp_path):
     page = report_page(tmp_path)
     assert "no run has been recorded in this folder; to train on your own" in page

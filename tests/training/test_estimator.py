@@ -103,3 +103,19 @@ def test_wrong_inputs_are_answered_in_a_sentence():
         net.fit("CCO", SIZES[:1])
     with pytest.raises(OptionError, match=r"y has the classes \[1\]; give at least"):
         gnnak.GNNAKClassifier().fit(GRAPHS, np.ones(24, dtype=int))
+    with pytest.raises(OptionError, match="y cannot be read as numbers"):
+        net.fit(GRAPHS, ["high"] * 24)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0.0, 1.0, float("nan")] * 8, "no class in row 3"),
+        (["a", None, "b"] * 8, "no class in row 2"),
+        ([0.5, 1.0, 2.0] * 8, "not whole"),
+        ([[0, 1]] * 24, r"shape \[24, 2\]"),
+    ],
+)
+def test_classifier_refuses_targets_that_are_no_classes(y, message):
+    with pytest.raises(OptionError, match=message):
+        gnnak.GNNAKClassifier(**SMALL).fit(GRAPHS, y)

@@ -117,3 +117,14 @@ def test_train_warns_before_memory_runs_out(monkeypatch):
     monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 1000)
     with pytest.warns(UserWarning, match="a training step on 29 graphs needs about"):
         gnnak.train(SMILES, carbons(SMILES), **SMALL)
+
+
+@pytest.mark.parametrize("data", [{"smiles": SMILES}, b"table.csv"])
+def test_train_refuses_dicts_and_bytes(data):
+    with pytest.raises(GnnakError, match=r"the data are a (dict|bytes); give a path"):
+        gnnak.train(data, carbons(SMILES), **SMALL)
+
+
+def test_train_refuses_a_module_in_place_of_a_name():
+    with pytest.raises(GnnakError, match="the model is a Linear; give a name"):
+        gnnak.train(SMILES, carbons(SMILES), **SMALL | {"model": torch.nn.Linear(1, 1)})

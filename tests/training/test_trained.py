@@ -95,3 +95,10 @@ NO_EDGES = torch.zeros(2, 0).long()
 def test_model_answers_wrong_graphs_with_a_sentence(model, graphs, message):
     with pytest.raises(GnnakError, match=message):
         model(graphs)
+
+
+@pytest.mark.parametrize("path", [None, 5])
+def test_load_and_from_pretrained_refuse_what_is_no_path(path):
+    for read in (gnnak.load, gnnak.from_pretrained):
+        with pytest.raises(GnnakError, match=f"the path is {path}; give the path"):
+            read(path)

@@ -164,6 +164,8 @@ def as_items(data: Any) -> list[Any]:
     if hasattr(data, "edge_index") or hasattr(data, "adj"):
         return [data]
     try:
+        if isinstance(data, dict | bytes):
+            raise TypeError
         return list(data)
     except TypeError as error:
         raise GraphError(

@@ -161,8 +161,10 @@ def check_split(split: object, num_graphs: int) -> Tensor:
     whole = not codes.is_floating_point() and not codes.is_complex()
     inside = whole and codes.numel() and codes.min() >= 0 and codes.max() <= 2
     if codes.shape != (num_graphs,) or not inside:
+        fits = codes.shape == (num_graphs,)
+        wrong = "other values" if fits else f"shape {list(codes.shape)}"
         raise GraphError(
-            f"split has shape {list(codes.shape)}; give {num_graphs} numbers, one for "
+            f"split has {wrong}; give {num_graphs} numbers, one for "
             "every graph: 0 (train), 1 (validation) or 2 (test)."
         )
     return codes.to(torch.long)

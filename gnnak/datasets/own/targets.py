@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ MISSING = frozenset({"", "nan", "na", "n/a", "none", "null", "?"})
 TRUE_FALSE = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 MOST_CLASSES = 20
 """Whole numbers 0, 1, ... with more distinct values than this are no classes."""
+MISSPELT = re.compile(r"[+-]?\d+(,\d+|\.\d+\s*[^\d.].*)")
+"""Words such as `1,5` and `1.5 mg/L`: numbers with a decimal comma or a unit."""
 LIMIT = 3.0e38
 """Targets are stored as float32, whose largest number is slightly greater."""
 
@@ -65,6 +68,7 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
 
     Raises:
         OptionError: If there is no target, or a task needs only one.
+        GraphError: If a column of words has too many different ones to be classes.
 
     >>> encode_targets([("kind", ["b", "a", ""])])[:4:3]
     ('classification', ('a', 'b'))
@@ -76,6 +80,8 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
     names = tuple(name for name, _ in columns)
     texts = [[_text(value) for value in values] for _, values in columns]
     found = task or tell_task(texts)
+    if task is None and found == "classification":
+        _check_words(names[0], texts[0])
     if found == "classification":
         if len(columns) > 1:
             raise OptionError(
@@ -106,6 +112,19 @@ def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
     if 2 <= len(column) <= MOST_CLASSES and whole:
         return "classification"
     return "regression"
+
+
+def _check_words(name: str, column: Sequence[str | None]) -> None:
+    """Refuse words that are misspelt numbers, or of which there are too many."""
+    known = [text for text in column if text is not None]
+    distinct = set(known)
+    many = len(distinct) > MOST_CLASSES and 2 * len(distinct) > len(known)
+    if many or all(MISSPELT.fullmatch(text) for text in distinct):
+        raise GraphError(
+            f"{name} has {len(distinct)} different words in {len(known)} rows, such as "
+            f"{known[0]!r}; write numbers without units and with a decimal point, or "
+            "set --task classification (task='classification') if these are classes."
+        )
 
 
 def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:

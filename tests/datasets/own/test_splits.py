@@ -75,3 +75,10 @@ def test_column_split_takes_usual_words_in_any_case():
 def test_check_split_refuses_anything_else(split):
     with pytest.raises((OptionError, GraphError), match="split"):
         check_split(split, 3)
+
+
+def test_check_split_names_what_is_wrong():
+    with pytest.raises(GraphError, match="split has other values; give 3 numbers"):
+        check_split([0, 1, 3], 3)
+    with pytest.raises(GraphError, match=r"split has shape \[2\]; give 3 numbers"):
+        check_split([0, 1], 3)

@@ -64,8 +64,18 @@ def test_encode_targets_labels_are_0_and_1():
         ([], None, "there is no target"),
         ([("a", ["x"]), ("b", ["y"])], "classification", "one target, got 2"),
         ([("a", ["x", "x"])], "classification", "has 1 classes"),
+        ([("a", [f"w{n}" for n in range(30)])], None, "30 different words in 30 rows"),
+        ([("a", ["1,5", "2,5", "1,5"])], None, "decimal point"),
+        ([("a", ["1.5 mg/L", "2.5 mg/L"])], None, "numbers without units"),
     ],
 )
 def test_encode_targets_wrong_input_is_a_sentence(columns, task, message):
     with pytest.raises((OptionError, GraphError), match=message):
         encode_targets(columns, task)
+
+
+def test_encode_targets_words_that_are_asked_for_are_classes():
+    words = [f"w{number}" for number in range(30)]
+    assert len(encode_targets([("a", words)], "classification").classes) == 30
+    numbers = [("ec", ["1.1.1.1", "1.1.1.27", "2.7.1.1"])]
+    assert encode_targets(numbers).task == "classification"
