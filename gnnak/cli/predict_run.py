@@ -43,7 +43,7 @@ class Task(NamedTuple):
 
 def run_predict(task: Task, machine: Machine, as_json: bool) -> None:
     """Predict for all rows of a file and write them."""
-    check_output(task.output)
+    check_output(task.output, task.data)
     models = [_ready(path, machine) for path in task.checkpoints]
     states: list[np.ndarray] = []
     count, bad = 0, 0

@@ -31,11 +31,15 @@ class Writer(Protocol):
         """Write the predictions for some consecutive rows."""
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, data: Path) -> None:
     """Raise an error, before any work, if a file cannot be written.
 
+    Args:
+        path: The file for the predictions; None = they are printed.
+        data: The file that is read.
+
     Raises:
-        OptionError: If the suffix is unknown.
+        OptionError: If the suffix is unknown, or if both are the same file.
         FileFormatError: If the folder does not exist.
     """
     if path is None:
@@ -47,6 +51,10 @@ def check_output(path: Path | None) -> None:
         )
     if not path.parent.is_dir():
         raise FileFormatError(f"there is no folder {path.parent}; create it first.")
+    if path.exists() and data.exists() and path.samefile(data):
+        raise OptionError(
+            f"the output {path} is the file to predict for; give another file with -o."
+        )
 
 
 @contextmanager

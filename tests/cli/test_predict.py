@@ -100,6 +100,12 @@ def test_predict_wrong_input_is_one_line(checkpoint, new, fails, arguments, mess
     assert not Path("out.csv").exists()
 
 
+def test_predict_does_not_overwrite_the_file_that_it_reads(checkpoint, new, fails):
+    told = fails("predict", checkpoint, "new.csv", "-o", "./new.csv")
+    assert "is the file to predict for" in told
+    assert Path("new.csv").read_text() == NEW
+
+
 def test_predict_takes_pretrained_folders_alone_and_in_ensembles(checkpoint, new):
     gnnak.load(checkpoint).save_pretrained("net")
     assert predict("net", new).stdout == predict(checkpoint, new).stdout
