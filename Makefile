@@ -43,7 +43,7 @@ unit: $(READY)  ## unit, property and doc tests
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
-	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 -m slow $(KERNELS)
+	TRITON_INTERPRET=1 CHECK_ACCESSES=1 $(BIN)/pytest -n 2 $(KERNELS)
 
 faults: $(READY)  ## kills, damaged files, full disks, threads, hostile files: minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults

@@ -10,9 +10,15 @@ from tests.fast.bounds import accesses_checked
 
 
 @pytest.fixture(autouse=True)
-def _accesses_checked():
-    """Check every memory access of kernels, where Triton's interpreter runs them."""
-    if os.environ.get("TRITON_INTERPRET") == "1":
+def _accesses_checked(request):
+    """Check every memory access of kernels that Triton's interpreter runs.
+
+    This takes time, so other tests than those of the check do it in `make slow` only,
+    which sets CHECK_ACCESSES.
+    """
+    asked = os.environ.get("CHECK_ACCESSES") == "1"
+    asked = asked or request.path.name == "test_kernels_bounds.py"
+    if asked and os.environ.get("TRITON_INTERPRET") == "1":
         pytest.importorskip("triton")
         with accesses_checked():
             yield
