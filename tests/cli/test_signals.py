@@ -116,9 +116,8 @@ def test_train_that_is_stopped_before_it_begins_leaves_no_traceback(
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
-@pytest.mark.parametrize(
-    "everybody", [pytest.param(False, marks=pytest.mark.slow), True]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("everybody", [False, True])
 def test_train_of_two_processes_leaves_none_behind(everybody, tmp_path):
     process = start(tmp_path, *ENDLESS, "--devices", "2")
     wait_for(lambda: last_checkpoints(tmp_path))

@@ -116,7 +116,11 @@ def test_gnnak_leaves_its_input_alone_and_every_weight_gets_a_gradient():
 @pytest.mark.parametrize(
     "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("options", [PAPER, PUBLISHED], ids=["paper", "published"])
+@pytest.mark.parametrize(
+    "options",
+    [PAPER, pytest.param(PUBLISHED, marks=pytest.mark.slow)],
+    ids=["paper", "published"],
+)
 def test_gnnak_compiled_equals_eager(options, backend):
     layer = make_layer(options=options).train()
     compiled = torch.compile(

@@ -33,7 +33,7 @@ def run_to_the_end(folder: Path, devices: int, resume: str, options: dict) -> di
     return json.loads((folder / "record.json").read_text())
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
     # In a program of its own: other tests leave settings of PyTorch that change sums.
     whole = run_to_the_end(tmp_path / "whole", 1, "new", RANDOM)
@@ -50,12 +50,8 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(tmp_path):
     assert resumed["scores"] == whole["scores"]
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    "model",
-    [pytest.param(name, marks=pytest.mark.slow) for name in ("pna*-ak", "gcn")]
-    + ["gin-ak+"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gin-ak+", "pna*-ak", "gcn"])
 def test_two_processes_have_the_scores_of_one(model, tmp_path):
     options = {
         "data.name": "edges",

@@ -22,7 +22,7 @@ def test_strongly_regular_families_are_complete_and_pairwise_unlike(build):
     assert all(is_strongly_regular(graph, *parameters) for graph in graphs)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_srg25_are_the_graphs_of_the_data_set(data_dir):
     path = data_dir / "sr25.g6"
     if not path.exists():

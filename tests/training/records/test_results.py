@@ -83,6 +83,7 @@ def test_append_record_begins_a_new_line_after_a_torn_one(tmp_path):
             assert read_records(path) == kept
 
 
+@pytest.mark.slow
 def test_append_record_of_several_processes_loses_nothing(tmp_path):
     path = tmp_path / "runs.jsonl"
     path.write_bytes(b'{"torn": ')
