@@ -153,7 +153,9 @@ of a step divided by the time of the step."""
 
 
 def lines(records: Iterable[Record]) -> list[list[str]]:
-    """Return the texts of all rows of the table, from the newest records on a GPU.
+    """Return the cells of all rows of the table of GPU benchmarks, as text.
+
+    Each row shows the newest record of its benchmark.
 
     Args:
         records: JSON records of `gnnak bench --record` and `benchmarks.gpu`, oldest

@@ -103,7 +103,11 @@ class OfProbabilities(Collected):
         self.needs_both = needs_both
 
     def compute(self) -> Tensor:
-        """Return the metric of all rows; NaN if all rows are of one class."""
+        """Return the metric over all rows seen since the last reset.
+
+        The result is NaN if the metric needs rows of both classes, but all rows belong
+        to one class.
+        """
         scores, answers = dim_zero_cat(self.scores), dim_zero_cat(self.answers)
         if self.needs_both and answers.unique().numel() < 2:
             return torch.tensor(torch.nan)

@@ -32,7 +32,11 @@ def gate_tables(gates: nn.ModuleDict, d: Tensor) -> dict[str, Tensor]:
 
 
 class _Gates(torch.autograd.Function):
-    """Autograd function of `gate_tables`, for gates of the same sizes."""
+    """Autograd function of `gate_tables`.
+
+    `weights` are the weight matrices of all gates, [c, h] each, then their biases, [c]
+    each.
+    """
 
     @staticmethod
     def forward(ctx: Any, d: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Train a network on one pair of graphs, and test whether it distinguishes them."""
+"""Train a network on one pair of graphs, and test whether their embeddings differ."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -164,7 +164,11 @@ def _train(
 
 
 def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:
-    """Return the embeddings of all graphs, [graphs, channels]."""
+    """Run the network without gradients on all batches.
+
+    Returns:
+        One row per graph, [g, channels]: the output of the network.
+    """
     with torch.no_grad():
         rows = [network(item.batch, subgraphs=item.subgraphs) for item in batches]
     return torch.cat(rows)

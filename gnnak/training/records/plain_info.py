@@ -22,7 +22,7 @@ FEATURES = ("node_features", "edge_features")
 
 
 def plain_info(info: DatasetInfo) -> dict[str, Any]:
-    """Convert a `DatasetInfo` to plain values.
+    """Convert a `DatasetInfo` to a dict of values that JSON can store.
 
     Categorical features become a list with the number of categories of each column,
     and continuous features become the number of columns.

@@ -41,7 +41,11 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def again(self, alone: bool = False) -> Task:
-        """Return this task for a further try; `alone` = without other runs."""
+        """Return this task, to be started once more after a try that failed.
+
+        Args:
+            alone: Whether no other run may use the device at the same time.
+        """
         return replace(self, tries=self.tries + 1, alone=alone)
 
 
