@@ -39,6 +39,9 @@ def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def _fixed_seed() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
+    # After a bfloat16 product that the processor cannot do, PyTorch leaves oneDNN
+    # switched off for the whole process; sums of later tests would be rounded otherwise.
+    torch.backends.mkldnn.set_flags(_enabled=True)
 
 
 @pytest.fixture(params=list(small_graphs()))
