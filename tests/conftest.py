@@ -39,8 +39,8 @@ def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def _fixed_seed() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    # After a bfloat16 product that the processor cannot do, PyTorch leaves oneDNN
-    # switched off for the whole process; sums of later tests would be rounded otherwise.
+    # After a bfloat16 product that the processor cannot do, PyTorch leaves oneDNN off
+    # for the rest of the process, and later tests would round in another way.
     torch.backends.mkldnn.set_flags(_enabled=True)
 
 
