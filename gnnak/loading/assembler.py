@@ -12,6 +12,7 @@ from torch import Tensor
 from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.budget import into_windows
+from gnnak.loading.demand import Demand
 from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Subgraphs, window_shares
@@ -45,7 +46,7 @@ class Assembler:
         graphs: The graphs, with all fields.
         subgraphs: Where the rooted subgraphs of a batch come from.
         batch_size: Number of graphs of a full batch; None = it varies.
-        pad: Whether full batches also get a padded form.
+        demand: Decides which windows get a padded form; None = none of them.
     """
 
     def __init__(
@@ -53,11 +54,12 @@ class Assembler:
         graphs: FieldStore,
         subgraphs: Subgraphs,
         batch_size: int | None,
-        pad: bool,
+        demand: Demand | None,
     ) -> None:
         self.graphs, self.subgraphs, self.batch_size = graphs, subgraphs, batch_size
         store = graphs.store
-        self.shapes = Shapes(distinct=True) if pad else None
+        self.demand = demand
+        self.shapes = None if demand is None else Shapes(distinct=True)
         self.share = torch.ones(len(store))
         if store.device.type == "cuda":
             self.share = window_shares(store, subgraphs, batch_size or len(store))
@@ -134,11 +136,13 @@ class Assembler:
     def _padded(self, window: Window | None) -> Generator[Item, None, None]:
         """Return an iterator over the padded forms of the batches of a window.
 
+        The iterator is empty if no padded forms are needed.
         A last, smaller batch is padded to a shape of full batches. One of a single
         graph is not padded: there, the BatchNorms of PyTorch raise an error.
         """
         items: list[Item] = []
-        if window is not None and self.shapes is not None:
+        pads = self.demand is not None and self.demand.pads_next()
+        if pads and window is not None and self.shapes is not None:
             sizes = window.counts("graphs")
             full = sizes.count(self.batch_size or 0)
             until = len(sizes) - (full < len(sizes) and sizes[-1] < 2)

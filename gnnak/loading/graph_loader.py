@@ -11,6 +11,7 @@ import torch
 
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.loading.assembler import Assembler, Windows
+from gnnak.loading.demand import Demand
 from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
 from gnnak.loading.loader import Subgraphs
 from gnnak.loading.order import Budget, GraphOrder
@@ -57,7 +58,7 @@ class GraphLoader:
         seed: Random seed of the order and of random subgraphs.
         pad: Whether a batch of full size also has a padded form, from which
             `TrainingStep` captures CUDA graphs. The batch itself never has padding.
-            None = on a GPU.
+            None = on a GPU, as long as padded forms are used.
 
     >>> from torch_geometric.data import Data
     >>> ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.ones(3, 1))
@@ -93,10 +94,11 @@ class GraphLoader:
         wanted = fields.store.device.type == "cuda" if pad is None else pad
         self.padded = wanted and fixed and not fields.attributes.irregular
         size = batch_size if isinstance(batch_size, int) else None
-        assembler = Assembler(fields, source, size, self.padded)
+        demand = Demand(always=pad is True) if self.padded else None
+        assembler = Assembler(fields, source, size, demand)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
-        self._make = BatchMaker(fields, subgraphs, assembler.shapes)
+        self._make = BatchMaker(fields, subgraphs, assembler.shapes, demand)
         self._start = partial(_windows, assembler, order, seed)
         self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
         weakref.finalize(self, self._prefetcher.close)

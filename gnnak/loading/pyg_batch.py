@@ -12,6 +12,7 @@ from torch import Tensor
 from gnnak.graphs.ragged import pointers
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.assembler import Assembled
+from gnnak.loading.demand import Demand
 from gnnak.loading.items import Item
 from gnnak.loading.shapes import Shapes
 from gnnak.subgraphs.attached import attach
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 FORM = "_padded"
-"""The attribute of a PyG batch that has its padded form."""
+"""The attribute of a PyG batch that has its padded form, or a `Demand` if the loader
+could pad the batch but did not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,8 @@ class PaddedForm:
     pad_to_largest: Callable[[], None]
     """Makes the loader pad its next few batches to the largest shape. A step is
     captured for this shape first, since captures for other shapes share its memory."""
+    demand: Demand
+    """Is told when the padded form is used."""
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
         """Return the name, the dtype and the size of a row of each tensor."""
@@ -54,24 +58,33 @@ class BatchMaker:
         graphs: All graphs, from which the items were assembled.
         extractor: What extracted the rooted subgraphs of items; None = items have none.
         shapes: The shapes that items are padded to; None = items are not padded.
+        demand: Is told when a padded form is used; None = items are not padded.
     """
 
     def __init__(
-        self, graphs: FieldStore, extractor: Extractor | None, shapes: Shapes | None
+        self,
+        graphs: FieldStore,
+        extractor: Extractor | None,
+        shapes: Shapes | None,
+        demand: Demand | None,
     ) -> None:
-        self.graphs, self.extractor, self.shapes = graphs, extractor, shapes
+        self.graphs, self.extractor = graphs, extractor
+        self.shapes, self.demand = shapes, demand
 
     def __call__(self, assembled: Assembled) -> Batch:
         """Return a PyG batch; it refers to its padded form, if there is one."""
         batch = self.build(assembled.item)
-        if assembled.padded is not None and self.shapes is not None:
+        if self.demand is None or self.shapes is None:
+            return batch
+        batch.__dict__[FORM] = self.demand
+        if assembled.padded is not None:
             fields = {
                 name: (value, _version(value), self._axis(name))
                 for name, value in batch._store.items()
             }
             largest = self.shapes.pad_to_largest
-            form = PaddedForm(assembled.padded, self.build, fields, largest)
-            batch.__dict__[FORM] = form
+            given = (assembled.padded, self.build, fields, largest, self.demand)
+            batch.__dict__[FORM] = PaddedForm(*given)
         return batch
 
     def build(self, item: Item) -> Batch:
@@ -176,9 +189,16 @@ def padded_form(batch: object) -> PaddedForm | str:
     Returns:
         The padded form, or a sentence that says why there is none.
     """
-    form: PaddedForm | None = getattr(batch, "__dict__", {}).get(FORM)
-    if form is None:
+    form = getattr(batch, "__dict__", {}).get(FORM)
+    if isinstance(form, Demand):
+        form.use()
+        return (
+            "this batch has no padded form, since it is not full or since the batches "
+            "before it were used without a TrainingStep"
+        )
+    if not isinstance(form, PaddedForm):
         return "only full batches of a GraphLoader that pads have a padded form"
+    form.demand.use()
     now = dict(batch._store.items())  # type: ignore[attr-defined]
     given, extra = form.item.batch, dict(form.item.extra)
     for name in form.fields.keys() - now.keys():

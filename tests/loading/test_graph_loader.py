@@ -12,7 +12,9 @@ from torch_geometric.loader import DataLoader
 from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop, uplift
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.graphs import from_pyg
-from gnnak.loading import order
+from gnnak.loading import graph_loader, order
+from gnnak.loading.demand import Demand
+from gnnak.loading.pyg_batch import PaddedForm, padded_form
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
 from gnnak.subgraphs.invariants import TENSORS
@@ -336,7 +338,7 @@ def test_graph_loader_pads_only_the_hidden_form_of_full_batches():
     for batch, other in zip(loader, theirs, strict=True):
         assert_same_batch(batch, other)
         if batch.num_graphs < 3:
-            assert "_padded" not in batch.__dict__
+            assert "not full" in padded_form(batch)
             continue
         form = batch.__dict__["_padded"]
         padded = form.build(form.item)
@@ -350,6 +352,24 @@ def test_graph_loader_pads_only_the_hidden_form_of_full_batches():
         assert torch.equal(padded.edge_weight[: sizes["edges"]], batch.edge_weight)
         assert torch.equal(padded.number[:3], batch.number)
         assert int(padded.batch.max()) + 1 == shape.graphs
+
+
+def test_graph_loader_pads_only_while_padded_forms_are_used(monkeypatch):
+    monkeypatch.setattr(graph_loader, "Demand", lambda always: Demand(False))
+    graphs = [rich(seed, 5, 8) for seed in range(20)]
+    plain = [Data(x=one.x, edge_index=one.edge_index) for one in graphs]
+    loader = GraphLoader(plain, 2, pad=True)
+    has_form = [isinstance(batch.__dict__["_padded"], PaddedForm) for batch in loader]
+    assert has_form == [True, True] + [False] * 8
+    used = [padded_form(batch) for batch in loader]
+    assert isinstance(used[0], str)
+    assert all(isinstance(form, PaddedForm) for form in used[1:])
+
+
+def test_graph_loader_that_is_told_to_pad_always_pads():
+    graphs = [Data(x=torch.ones(3, 1), edge_index=torch.zeros(2, 1).long())] * 10
+    for batch in GraphLoader(graphs, 2, pad=True):
+        assert isinstance(batch.__dict__["_padded"], PaddedForm)
 
 
 def test_graph_loader_frees_its_graphs():

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.layers.convs import can_run, run_conv
-from gnnak.fast.layers.gate_tables import gate_tables
 from gnnak.fast.layers.gated import GatedPool, gated_pools
 from gnnak.fast.layers.gather import SMALL_TABLE
+from gnnak.fast.layers.hop_tables import hop_tables
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.nn.calling import Inputs
@@ -44,7 +44,7 @@ def can_fuse_conv(
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
     if not torch.is_autocast_enabled(x.device.type):
-        dtype = next(layer.parameters()).dtype
+        dtype = next(layer.gnn.parameters(), x).dtype
         if x.dtype != dtype or (e is not None and e.dtype != dtype):
             return False
     return can_run(layer.gnn, e, width)
@@ -69,8 +69,8 @@ def fused_embedding(
         x = x.to(torch.get_autocast_dtype(kind))
     table, rows, add = None, subgraphs.hop, layer.hop_linear is not None
     if layer.hop_table is not None:
-        d = layer.hop_table.weight
-        table = d if layer.hop_linear is None else layer.hop_linear(d)
+        table = hop_tables(layer).added if add else layer.hop_table.weight
+        assert table is not None
         table, rows = table.to(x.dtype), layer.hop_table.rows(subgraphs)
     c = lift(x, table, rows, subgraphs, add)
     return layer.project(run_conv(layer.gnn, c, e, subgraphs))
@@ -102,7 +102,7 @@ def pooled_encodings(
         context_reduce: How the context encoding is pooled.
     """
     hops = layer.hop_table
-    gates = {} if hops is None else gate_tables(layer.gates, hops.weight)
+    gates = hop_tables(layer).gates
     rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
     pools: dict[Encoding, GatedPool] = {
         "subgraph": GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),

@@ -34,6 +34,7 @@ from gnnak.fast.layers.weights import batched_weight_products
 from gnnak.models.network import Network
 from gnnak.nn.calling import Inputs
 from gnnak.nn.features import ContinuousEncoder
+from gnnak.nn.model_call import call_with
 from gnnak.nn.norm import BatchNorm, NormReluDropout
 from gnnak.nn.padding import on_copies
 from gnnak.nn.sliced import can_slice
@@ -161,8 +162,9 @@ class LayerOperations:
                 return fused_encodings(layer, x, subgraphs, states, context_reduce)
         if not can_fuse_pools(layer, subgraphs):
             return NotImplemented
-        emb = layer.embed(x, subgraphs, edge_attr)
-        return pooled_encodings(layer, emb, subgraphs, context_reduce)
+        with call_with(layer):
+            emb = layer.embed(x, subgraphs, edge_attr)
+            return pooled_encodings(layer, emb, subgraphs, context_reduce)
 
     def embed(
         self,
