@@ -1,5 +1,6 @@
 """Warn about NaN and infinite inputs, which make all outputs near them useless."""
 
+import math
 import warnings
 
 import torch
@@ -24,7 +25,7 @@ def is_finite(values: Tensor | None) -> bool:
     values = values.detach()
     # A sum is faster than a test of every number. It is finite only if all numbers are;
     # if the sum overflows, every number is tested.
-    return bool(values.sum().isfinite()) or bool(values.isfinite().all())
+    return math.isfinite(values.sum().item()) or bool(values.isfinite().all())
 
 
 def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:
