@@ -143,6 +143,7 @@ which had colour 0 and saw colours 3 x 0.
 def _deciding_colors(
     test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
 ) -> tuple[DecidingColor, ...]:
+    """Return the colours of the deciding round, the last colouring in `history`."""
     now = history[-1]
     size = now.num_colors
     in_first = torch.bincount(now.color[now.graph == 0], minlength=size)
@@ -213,6 +214,7 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
 
 
 def _named(example: tuple[int, ...]) -> str:
+    """Return a node, or a tuple of nodes, as text."""
     return f"node {example[0]}" if len(example) == 1 else f"nodes {example}"
 
 

@@ -84,6 +84,7 @@ def _from_networkx(graph: nx.Graph) -> LabeledGraph:
 
 
 def _known(labels: list[Any]) -> list[Hashable] | None:
+    """Return the labels; None if all of them are None."""
     return None if all(label is None for label in labels) else labels
 
 
@@ -101,6 +102,10 @@ def _from_data(data: Data) -> LabeledGraph:
 
 
 def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
+    """Return the rows of a feature matrix as tuples, which serve as labels.
+
+    Raises `GraphError` if a feature is NaN.
+    """
     if value is None:
         return None
     if value.is_floating_point() and bool(value.isnan().any()):
