@@ -1,4 +1,4 @@
-"""Warn about NaN and infinite inputs, which make all outputs near them useless."""
+"""Warn about NaN and infinite inputs; all outputs that depend on them are useless."""
 
 import warnings
 

@@ -61,6 +61,7 @@ def read_graph(graph: Graph) -> LabeledGraph:
 
 
 def _from_store(store: GraphStore) -> LabeledGraph:
+    """Convert a store with a single graph, without labels."""
     if len(store) != 1:
         raise GraphError(
             f"a graph6 string holds {len(store)} graphs; give one string a graph."
@@ -69,6 +70,7 @@ def _from_store(store: GraphStore) -> LabeledGraph:
 
 
 def _from_networkx(graph: nx.Graph) -> LabeledGraph:
+    """Convert a networkx graph; an undirected edge becomes two arcs."""
     number = {node: index for index, node in enumerate(graph)}
     nodes = [label for _, label in graph.nodes(data="label")]
     ends, edges = [], []
@@ -89,6 +91,7 @@ def _known(labels: list[Any]) -> list[Hashable] | None:
 
 
 def _from_data(data: Data) -> LabeledGraph:
+    """Convert PyG data; the rows of `x` and `edge_attr` are labels."""
     bare = Data(data.x, data.edge_index, data.edge_attr)
     if "num_nodes" in data:
         bare.num_nodes = data.num_nodes

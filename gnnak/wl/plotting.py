@@ -119,4 +119,5 @@ def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
 
 
 def _count(number: int, word: str) -> str:
+    """Return a number and a word as text, such as "1 node" or "2 nodes"."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -95,6 +95,7 @@ def run_conv(
 
 
 def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a GINE conv in every rooted subgraph; arguments as in `run_conv`."""
     assert e is not None
     # Apply the Linear to the edges of the graph, which are fewer than edge copies.
     states = e if conv.lin is None else conv.lin(e)
@@ -103,16 +104,19 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 
 def _run_gin(conv: GINConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a GIN conv in every rooted subgraph; `e` is None."""
     summed = neighbour_sum(c.values, edges)
     return conv.nn(summed + (1 + conv.eps).to(summed.dtype) * c.values)
 
 
 def _run_gcn(conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a GCN conv in every rooted subgraph; `e` is None."""
     rows, _ = run_gcn(conv, c, None, edges, norm_follows=False)
     return rows.values
 
 
 def _run_sage(conv: SAGEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a SAGE conv in every rooted subgraph; `e` is None."""
     summed = neighbour_sum(c.values, edges)
     degree = edges.by_target.ptr.diff().clamp(min=1).to(summed.dtype)
     out = conv.lin_l(summed / degree[:, None])

@@ -59,6 +59,7 @@ def lift(
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:
+        """Compute the states of the node copies, in a forward or a backward pass."""
         # The forward pass runs `gather` in `_Lift`, where autograd is off, so that this
         # returns the fast kernels. A backward pass with `create_graph=True` needs
         # kernels that autograd can differentiate.

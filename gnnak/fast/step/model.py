@@ -96,6 +96,7 @@ class CapturedModel(CapturedStep):
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
+            """Replay the forward pass, and return its outputs."""
             self.last = passes
             return passes()
 
