@@ -3,8 +3,8 @@
 PyTorch has 32 streams per GPU, and `torch.cuda.Stream` returns them in turn: the 33rd
 stream is the first one again. If a stream for captures were also the stream of the
 prefetching thread, kernels of that thread would become part of a CUDA graph, and a
-replay would read and write memory that was freed long ago. So this package takes its
-streams once per process, one right after the other.
+replay would read and write memory that was freed long ago. So this package creates its
+streams once per process, one right after the other, and never creates others.
 """
 
 from functools import cache
@@ -15,8 +15,8 @@ import torch
 
 SIDE_STREAMS = 16
 """Number of side streams for kernels that run at the same time."""
-_taking = Lock()
-"""Held while the streams of a GPU are taken, so that all threads get the same ones."""
+_lock = Lock()
+"""Locked while the streams of a GPU are created, so that all threads get the same."""
 
 
 class OwnStreams(NamedTuple):
@@ -37,12 +37,13 @@ def own_streams(device: torch.device) -> OwnStreams:
         device: A GPU; "cuda" without an index means the current GPU.
     """
     index = torch.cuda.current_device() if device.index is None else device.index
-    with _taking:
+    with _lock:
         return _streams_of(index)
 
 
 @cache
 def _streams_of(index: int) -> OwnStreams:
+    """Create the streams of the GPU with this index; later calls return the same."""
     device = torch.device("cuda", index)
     streams = [torch.cuda.Stream(device) for _ in range(2 + SIDE_STREAMS)]
     assert len(set(streams)) == len(streams), "PyTorch has fewer streams than expected"

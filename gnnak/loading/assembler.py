@@ -1,4 +1,4 @@
-"""Assemble batches with all their fields, padded forms and rooted subgraphs."""
+"""Assemble batches, with and without padding, and with their rooted subgraphs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from gnnak.loading.windows import Window, make_window
 
 
 class Assembled(NamedTuple):
-    """A batch in two forms."""
+    """A batch without padding and, if it is needed, the same batch with padding."""
 
     item: Item
     """The batch, without padding."""
     padded: Item | None
-    """The same batch, padded to one of a few sizes; None = not padded."""
+    """The padded form: the same batch, padded to one of a few sizes; None = there is no
+    padded form."""
 
 
 Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
@@ -74,7 +75,8 @@ class Assembler:
         """
         device = self.graphs.store.device
 
-        def made() -> Generator[list[Assembled], None, None]:
+        def assembled() -> Generator[list[Assembled], None, None]:
+            """Yield the windows, the first one without its batches before `first`."""
             done = 0
             for window in into_windows(batches, self.share):
                 skipped, begin = max(first - done, 0), done
@@ -84,7 +86,7 @@ class Assembler:
                     generator.manual_seed(epoch_seed(seed, begin))
                     yield self._assemble(window, generator)[skipped:]
 
-        return prefetch(made(), device)
+        return prefetch(assembled(), device)
 
     def _assemble(
         self, batches: list[Tensor], generator: torch.Generator
@@ -136,9 +138,10 @@ class Assembler:
     def _padded(self, window: Window | None) -> Generator[Item, None, None]:
         """Return an iterator over the padded forms of the batches of a window.
 
-        The iterator is empty if no padded forms are needed.
-        A last, smaller batch is padded to a shape of full batches. One of a single
-        graph is not padded: there, the BatchNorms of PyTorch raise an error.
+        The iterator is empty if no padded forms are needed. The last batch of an epoch,
+        if it is smaller than the others, is padded to a shape of full batches. A last
+        batch of a single graph is not padded: PyTorch's BatchNorm raises an error for a
+        single row.
         """
         items: list[Item] = []
         pads = self.demand is not None and self.demand.pads_next()

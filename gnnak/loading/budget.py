@@ -1,9 +1,9 @@
 """Choose how many batches form a window, from a memory budget.
 
 A window is several consecutive batches that are assembled together. The memory of a
-window is estimated before it is assembled, as a sum over its graphs. Most of it is
-for node copies (a node as it occurs in one rooted subgraph) and edge copies (an edge as
-seen in one rooted subgraph).
+window is estimated before the window is assembled, as a sum over its graphs. Node
+copies (nodes as they occur in one rooted subgraph) and edge copies (edges as they occur
+in one rooted subgraph) take most of the memory.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -147,6 +147,7 @@ def _entries(copies: Count, edge_copies: Count) -> Count:
 
 
 def _limit(store: GraphStore) -> int:
+    """Return the memory budget of a window in bytes, for the device of the store."""
     return WINDOW_BYTES.get(store.device.type, WINDOW_BYTES["cpu"])
 
 

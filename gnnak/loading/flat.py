@@ -1,4 +1,4 @@
-"""List the tensors of nested records, and rebuild records from such a list.
+"""List the tensors of a nested record, and rebuild the record with other tensors.
 
 A record is a dataclass, dict or tuple of tensors, plain values or further records; for
 example, a `GraphBatch`.
@@ -44,19 +44,20 @@ def like(record: Record, tensors: Iterable[Tensor]) -> Record:
 
 
 def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
+    """Return a copy of a record with the next tensors of an iterator."""
     if isinstance(record, Tensor):
         return next(tensors)
     parts = _parts(record)
     if parts is None:
         return record
-    made = {name: _rebuilt(part, tensors) for name, part in parts}
+    rebuilt = {name: _rebuilt(part, tensors) for name, part in parts}
     if isinstance(record, dict | tuple):
-        return made if isinstance(record, dict) else tuple(made.values())
-    derived = made.pop(DERIVED, None)
-    fresh = replace(record, **made)
+        return rebuilt if isinstance(record, dict) else tuple(rebuilt.values())
+    derived = rebuilt.pop(DERIVED, None)
+    copy = replace(record, **rebuilt)
     if derived is not None:
-        fresh.__dict__[DERIVED] = derived
-    return fresh
+        copy.__dict__[DERIVED] = derived
+    return copy
 
 
 def _parts(record: Any) -> list[tuple[Any, Any]] | None:

@@ -31,11 +31,11 @@ class GraphLoader:
     """Iterate over batches of many small graphs; a replacement of PyG's `DataLoader`.
 
     All graphs are moved to `device` once. Batches are assembled there, without a loop
-    over graphs; on a GPU several batches at once, and before they are needed. A batch
-    is a PyG `Batch` with all fields of the graphs. With `subgraphs`, the rooted
-    subgraphs of a batch are in its field `subgraphs`, and an uplifted model or a
-    network that is called with the batch's `edge_index` uses them instead of extracting
-    them again.
+    over graphs. On a GPU, several batches are assembled at once, and prefetched. A
+    batch is a PyG `Batch` with all fields of the graphs. With `subgraphs`, the rooted
+    subgraphs of a batch are in its field `subgraphs`. An uplifted model or a network
+    that is called with the batch's `edge_index` uses these subgraphs, and extracts
+    none.
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
     the number of the epoch. In distributed training (`torch.distributed`), each process
@@ -48,7 +48,7 @@ class GraphLoader:
         batch_size: Number of graphs per batch; or a `Budget`, which limits the number
             of nodes or node copies (a node as it occurs in one rooted subgraph) of a
             batch.
-        shuffle: Whether the order of the graphs is random, and another in each epoch.
+        shuffle: Whether the graphs are in a random order, a new one in each epoch.
         device: The device of the batches; None = that of the graphs.
         subgraphs: Extracts the rooted subgraphs, for example `EgoNets(3)`; None =
             batches have no subgraphs. Subgraphs that are not random and fit into memory
@@ -56,9 +56,13 @@ class GraphLoader:
         drop: Samples the rooted subgraphs of each batch (SubgraphDrop), for training;
             None = batches have all subgraphs.
         seed: Random seed of the order and of random subgraphs.
-        pad: Whether a batch of full size also has a padded form, from which
-            `TrainingStep` captures CUDA graphs. The batch itself never has padding.
-            None = on a GPU, as long as padded forms are used.
+        pad: Whether to compute, for each batch, also a padded form, which
+            `TrainingStep` needs to capture CUDA graphs. The batch itself never has
+            padding. None = on a GPU, as long as a `TrainingStep` uses the padded forms.
+
+    Attributes:
+        padded: Whether batches can have a padded form. They cannot with a `Budget`, or
+            if a field has neither one row per graph, nor per node, nor per edge.
 
     >>> from torch_geometric.data import Data
     >>> ring = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), x=torch.ones(3, 1))
@@ -131,7 +135,8 @@ class GraphLoader:
         Args:
             epoch: Number of the epoch.
             done: Number of batches to skip.
-            current: Identifies this iteration. Only the latest one counts.
+            current: Identifies this iteration. Only the latest iteration changes the
+                state of the loader.
         """
         count = len(self._order.of_epoch(epoch))
         windows = self._start(epoch, done) if done else self._prefetcher.take(epoch)
@@ -152,34 +157,36 @@ class GraphLoader:
             self._epoch, self._done, self._current = epoch + 1, 0, None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the loader stands, also in the middle of an epoch.
+        """Return the number of the epoch and of the next batch, as a checkpoint.
 
-        A loader that is built alike and gets this dict by `load_state_dict` goes on
-        with the batch after the last one that this loader yielded.
+        A loader that is built with the same arguments and gets this dict by
+        `load_state_dict` continues with the batch after the last one that this loader
+        yielded, also in the middle of an epoch.
         """
         return {"epoch": self._epoch, "batch": self._done} | self._built()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where another loader stood, in the next iteration.
+        """Continue another loader's epoch: the next iteration yields its next batch.
 
         Args:
-            state: What `state_dict` of a loader returned that was built alike.
+            state: The `state_dict()` of a loader that was built with the same
+                arguments.
 
         Raises:
-            CheckpointError: If that loader was built in another way.
+            CheckpointError: If that loader was built with other arguments.
         """
         for name, mine in self._built().items():
             if state.get(name) != mine:
                 raise CheckpointError(
                     f"the state is that of a loader with {name}={state.get(name)}, but "
-                    f"this one has {name}={mine}; build both alike."
+                    f"this one has {name}={mine}; build both with the same arguments."
                 )
         self._epoch = check_count("epoch", state.get("epoch"))
         self._done = check_count("batch", state.get("batch"))
         self._resumed, self._current = True, None
 
     def _built(self) -> dict[str, Any]:
-        """Return what must be equal in a loader that goes on for another."""
+        """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
             "batch_size": str(self._order.batch_size),
@@ -226,7 +233,7 @@ def _source(
 
 
 def _device(device: torch.device | str | None) -> torch.device | None:
-    """Return a device as a `torch.device`; raise `OptionError` if there is none."""
+    """Return a device as a `torch.device`; raise `OptionError` if it cannot be used."""
     if device is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Batches as the loader yields them, and the sizes they are padded to.
 
-The sizes include the numbers of node copies (a node as seen in one rooted subgraph) and
-edge copies (an edge as it occurs in one rooted subgraph).
+The sizes include the numbers of node copies (nodes as they occur in one rooted
+subgraph) and edge copies (edges as they occur in one rooted subgraph).
 """
 
 from dataclasses import dataclass, field

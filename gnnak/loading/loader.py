@@ -96,8 +96,9 @@ def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tens
         # All subgraphs are extracted, with their edges, before some are dropped.
         source = replace(source, drop=None)
 
-    def subgraphs_of(graphs: GraphBatch, where: Tensor) -> RootedSubgraphs | None:
-        return source.of(graphs, where, generator)
+    def subgraphs_of(graphs: GraphBatch, positions: Tensor) -> RootedSubgraphs | None:
+        """Return the rooted subgraphs of a batch, with a fixed seed."""
+        return source.of(graphs, positions, generator)
 
     if source.extractor is not None:
         return estimated_memory_shares(store, subgraphs_of, drop, batch_size)

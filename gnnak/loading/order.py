@@ -18,7 +18,8 @@ class Budget:
     """The largest number of nodes, node copies or both that a batch may have.
 
     A node copy is a node as it occurs in one rooted subgraph. Batches with a budget
-    have about equally much work, while batches with a fixed number of graphs vary.
+    take about the same time and memory, while batches with a fixed number of graphs
+    vary.
 
     >>> Budget(nodes=3000)
     Budget(nodes=3000, copies=None)
@@ -90,10 +91,11 @@ class GraphOrder:
         return order[self.rank :: self.processes]
 
     def _within(self, order: Tensor, budget: Budget) -> list[Tensor]:
-        """Return the batches of this process that are within a budget.
+        """Fill batches up to a budget, and return those of this process.
 
-        The batches of all processes are made in turn. The last ones are divided, so
-        that all processes get equally many.
+        Batches are assigned to the processes in turn. If some processes would get one
+        batch more than others, the last batches are merged and divided among all
+        processes, so that all get equally many.
         """
         cuts, begin = [], 0
         ends = {n: self.sizes[n][order].cumsum(0) for n in _limited(budget)}
@@ -115,6 +117,7 @@ class GraphOrder:
         return batches[self.rank :: self.processes]
 
     def _check_budget(self, budget: Budget) -> None:
+        """Raise `OptionError` if a graph exceeds the budget, or sizes are unknown."""
         for name in _limited(budget):
             limit = getattr(budget, name)
             if name not in self.sizes:
@@ -132,6 +135,6 @@ class GraphOrder:
 
 
 def _limited(budget: Budget) -> list[str]:
-    """Return the names of what a budget limits."""
+    """Return what a budget limits: "nodes", "copies" or both."""
     names = ("nodes", "copies")
     return [name for name in names if getattr(budget, name) is not None]

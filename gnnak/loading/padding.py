@@ -70,10 +70,10 @@ def pad_numbers(values: list[Tensor], rows: Span, named: Span, to_last: bool) ->
         tensor, then those of the second, and so on. The rest of a row is undefined.
     """
     place = torch.arange(rows.most, device=rows.first.device)
-    count, size, things = rows.count[:, None], rows.size[:, None], named.count[:, None]
+    count, size, real = rows.count[:, None], rows.size[:, None], named.count[:, None]
     spread = named.size[:, None] - 1
     if not to_last:
-        spread = (place - count) * (spread + 1 - things) // (size - count) + things
+        spread = (place - count) * (spread + 1 - real) // (size - count) + real
     out = place.new_empty(rows.first.numel(), len(values) * rows.most)
     for number, value in enumerate(values):
         found, is_padding = _gather(value, rows.first, rows.count, rows.most)

@@ -21,9 +21,10 @@ POLL_SECONDS = 0.1
 """Interval, in seconds, at which a paused prefetching thread checks whether
 `Prefetcher.close` was called."""
 _making = Lock()
-"""A prefetching thread holds this lock while it computes a result. `prefetching_paused`
-holds the lock to pause all prefetching threads."""
+"""A prefetching thread locks this while it computes a result, and `prefetching_paused`
+locks it to pause all prefetching threads."""
 _END = object()
+"""Stands for the end of an iterator."""
 
 
 def prefetch(

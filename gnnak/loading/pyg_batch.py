@@ -1,4 +1,4 @@
-"""Make PyG batches from items, and find the padded form of such a batch again."""
+"""Convert assembled batches to PyG batches, and look up the padded form of one."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
 FORM = "_padded"
-"""The attribute of a PyG batch that has its padded form, or a `Demand` if the loader
-could pad the batch but did not."""
+"""Name of the attribute of a PyG batch that refers to its padded form, or to a `Demand`
+if the loader could have padded the batch but did not."""
 
 
 @dataclass(frozen=True, eq=False)
 class PaddedForm:
-    """The padded form of a PyG batch, and the fields that the batch had at first."""
+    """The padded form of a PyG batch, and the fields of the batch as it was yielded."""
 
     item: Item
     """The padded batch."""
     build: Callable[[Item], Batch]
     """Returns a padded item as a PyG batch, which also has the field `real`."""
     fields: dict[str, tuple[Any, int, str | None]]
-    """The fields of the PyG batch by name: the value, how often a tensor had been
-    written to, and what the field has one row for, such as "nodes"."""
+    """The fields of the PyG batch by name, as the loader yielded it: the value, the
+    version counter of a tensor (how often it was changed in place), and the axis that
+    the field has rows on, such as "nodes"."""
     pad_to_largest: Callable[[], None]
     """Makes the loader pad its next few batches to the largest shape. A step is
     captured for this shape first, since captures for other shapes share its memory."""
     demand: Demand
-    """Is told when the padded form is used."""
+    """Records that the padded form is used."""
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
-        """Return the name, the dtype and the size of a row of each tensor."""
+        """Return the name, the dtype and the shape of a row, for each tensor field."""
         given = self.item.batch
         fields = {"x": given.x, "edge_attr": given.edge_attr, "y": given.y}
         tensors = {k: v for k, v in (fields | self.item.extra).items() if v is not None}
@@ -52,13 +53,13 @@ class PaddedForm:
 
 
 class BatchMaker:
-    """Makes PyG batches from assembled items.
+    """Converts assembled batches (`Item`s) to PyG batches.
 
     Args:
         graphs: All graphs, from which the items were assembled.
-        extractor: What extracted the rooted subgraphs of items; None = items have none.
+        extractor: The extractor of the items' rooted subgraphs; None = items have none.
         shapes: The shapes that items are padded to; None = items are not padded.
-        demand: Is told when a padded form is used; None = items are not padded.
+        demand: Records that padded forms are used; None = items are not padded.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class BatchMaker:
         return batch
 
     def _axis(self, name: str) -> str | None:
-        """Return what a field has one row for; None if rows cannot be padded."""
+        """Return the axis that a field has rows on; None if it cannot be padded."""
         if name == "y" and self.graphs.store.y is not None:
             return "nodes" if self.graphs.store.node_targets else "graphs"
         attribute = self.graphs.attributes.tensors.get(name)
@@ -125,7 +126,14 @@ class BatchMaker:
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
     def _add_slices(self, batch: Batch, positions: Tensor) -> None:
-        """Set what PyG's `Batch.to_data_list` needs; computed when it is needed."""
+        """Set the attributes of a batch that PyG's `Batch.to_data_list` reads.
+
+        Their values are computed when they are read.
+
+        Args:
+            batch: The batch.
+            positions: Positions of the batch's graphs in the store.
+        """
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
             batch._num_nodes = store.counts[0, positions].tolist()
@@ -133,6 +141,7 @@ class BatchMaker:
         counts = {"nodes": store.counts[0], "edges": store.counts[1]}
 
         def slices(name: str) -> Tensor:
+            """Return where the rows of each graph start in a field."""
             attribute = attributes.tensors.get(name)
             if attribute is not None:
                 return pointers(attribute.count[positions])
@@ -140,6 +149,7 @@ class BatchMaker:
             return pointers(counts[axis][positions] if axis in counts else ones)
 
         def shifts(name: str) -> Tensor | None:
+            """Return the number that was added to each graph's indices in a field."""
             attribute = attributes.tensors.get(name)
             step = None if attribute is None else attribute.step
             if name == "edge_index":
@@ -148,14 +158,14 @@ class BatchMaker:
                 return None
             return torch.zeros_like(ones) if step is None else pointers(step[positions])
 
-        made = ("batch", "ptr", "subgraphs", "num_nodes")
-        names = [name for name in batch._store if name not in made]
+        not_split = ("batch", "ptr", "subgraphs", "num_nodes")
+        names = [name for name in batch._store if name not in not_split]
         batch._slice_dict = _Lazy(names, slices)
         batch._inc_dict = _Lazy(names, shifts)
 
 
 class _Lazy(Mapping):
-    """A mapping that computes a value when it is asked for.
+    """A mapping that computes a value whenever it is read.
 
     Args:
         names: The keys.
@@ -180,14 +190,14 @@ class _Lazy(Mapping):
 def padded_form(batch: object) -> PaddedForm | str:
     """Return the padded form of a PyG batch, with the present fields of the batch.
 
-    A field that was replaced or written to since the loader yielded the batch is padded
-    anew, with zeros.
+    A field that was added, replaced or changed in place since the loader yielded the
+    batch is padded now, with zeros.
 
     Args:
         batch: A batch of a `GraphLoader`, or anything else.
 
     Returns:
-        The padded form, or a sentence that says why there is none.
+        The padded form, or a text that says why there is none.
     """
     form = getattr(batch, "__dict__", {}).get(FORM)
     if isinstance(form, Demand):
@@ -218,7 +228,7 @@ def padded_form(batch: object) -> PaddedForm | str:
 
 
 def _axis_of(value: object, item: Item) -> str | None:
-    """Return what a new field has one row for; None if that is not clear."""
+    """Return the axis of a field, by its number of rows; None if it is not unique."""
     assert item.sizes is not None
     if not isinstance(value, Tensor) or not value.dim():
         return None
@@ -239,6 +249,6 @@ def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
 
 
 def _version(value: object) -> int:
-    """Return how often a tensor was written to; 0 for anything else."""
+    """Return how often a tensor was changed in place; 0 for anything else."""
     tensor = isinstance(value, Tensor) and not value.is_inference()
     return value._version if tensor else 0  # type: ignore[attr-defined]

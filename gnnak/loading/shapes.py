@@ -82,7 +82,7 @@ class Shapes:
     its training step is captured as a CUDA graph before those of the smaller shapes.
 
     Args:
-        distinct: Whether a shape has another number of rows on each axis.
+        distinct: Whether the axes of a shape have different sizes; see `choose_shape`.
     """
 
     def __init__(self, distinct: bool = False) -> None:

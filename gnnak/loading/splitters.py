@@ -2,9 +2,9 @@
 
 A window is several consecutive batches, assembled as one large batch. Its fields are
 tensors with a row for each element of an axis: graphs, nodes, edges, rooted subgraphs,
-node copies (a node as seen in one rooted subgraph), edge copies (an edge as seen in one
-rooted subgraph) or entries of the `Filling` (the sparse matrix that estimates encodings
-of dropped roots from sampled ones).
+node copies (nodes as they occur in one rooted subgraph), edge copies (edges as they
+occur in one rooted subgraph) or entries of the `Filling` (the sparse matrix that
+estimates encodings of dropped roots from sampled ones).
 """
 
 from __future__ import annotations

@@ -72,6 +72,7 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
 
 
 def _items(window: Window, splitter: Splitter, groups: bool) -> list[Item]:
+    """Split a window into its batches; arguments as in `split`."""
     subgraphs: Iterator[RootedSubgraphs | None] = repeat(None)
     if window.subgraphs is not None:
         subgraphs = _records(window, window.subgraphs, splitter, groups)
@@ -86,12 +87,13 @@ def _extra(window: Window, splitter: Splitter) -> Iterator[dict]:
     if not window.extra:
         return repeat({})
     fields = window.extra.items()
-    split = {name: splitter.rows(rows, axis) for name, (axis, rows) in fields}
-    rows = zip(*split.values(), strict=True)
-    return (dict(zip(split, values, strict=True)) for values in rows)
+    parts = {name: splitter.rows(rows, axis) for name, (axis, rows) in fields}
+    per_batch = zip(*parts.values(), strict=True)
+    return (dict(zip(parts, values, strict=True)) for values in per_batch)
 
 
 def _batches(window: Window, splitter: Splitter) -> Iterator[GraphBatch]:
+    """Split the graphs of a window by batch, and yield those of each batch."""
     batch, targets = window.batch, "nodes" if window.node_targets else "graphs"
     return map(
         GraphBatch,

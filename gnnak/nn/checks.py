@@ -57,6 +57,7 @@ def check_subgraphs(
 
 
 def _check_edge_device(edge_attr: Tensor, device: torch.device) -> None:
+    """Raise `EdgeAttrError` unless `edge_attr` is a dense tensor on `device`."""
     if edge_attr.layout != torch.strided:
         raise EdgeAttrError(
             f"edge_attr has the layout {edge_attr.layout}; convert it with .to_dense()."
@@ -72,13 +73,14 @@ def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
     """Raise `SubgraphError` if a node is farther than `max_hops` from its root.
 
     The distance is the number of edges of a shortest path within the rooted subgraph.
-    Code compiled by `torch.compile` uses an assertion on the device instead.
+    In code that `torch.compile` compiles, an assertion on the device replaces the
+    error.
     """
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()
         torch._assert_async(within, f"a hop is beyond max_hops={max_hops}")
     elif subgraphs.max_hop > max_hops:
         raise SubgraphError(
-            f"a copy is {subgraphs.max_hop} hops from its root, but this layer has "
+            f"a node is {subgraphs.max_hop} hops from its root, but this layer has "
             f"max_hops={max_hops}; build it with max_hops={subgraphs.max_hop}."
         )

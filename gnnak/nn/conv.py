@@ -7,9 +7,9 @@ from gnnak.nn.calling import try_out
 
 
 class Conv(nn.Module):
-    """Run any GNN, after a module of its own has encoded the edge attributes.
+    """Encode the edge attributes with an edge encoder, if there is one; then run a GNN.
 
-    The layers of the subgraph GNNs in `gnnak.nn.family` are built from such convs.
+    The layers of the subgraph GNNs in `gnnak.nn.family` are built from `Conv` modules.
 
     Args:
         gnn: Any module that maps `(x, edge_index[, edge_attr or edge_weight][, batch])`

@@ -1,9 +1,9 @@
 """The operations on states of node copies, from which all subgraph GNNs are composed.
 
-A node copy is node $i$ as seen in the subgraph rooted at $j$; its state is $z_{i|j}$.
-An edge copy is an edge as seen in one rooted subgraph. The states of n nodes have shape
-[n, c], those of m node copies [m, c], those of f edge copies [f, c] and those of s
-rooted subgraphs [s, c].
+A node copy is node $i$ as it occurs in the subgraph rooted at $j$; its state is
+$z_{i|j}$. An edge copy is an edge as it occurs in one rooted subgraph. The states of n
+nodes have shape [n, c], those of m node copies [m, c], those of f edge copies [f, c]
+and those of s rooted subgraphs [s, c].
 
 There are operations that copy states to node copies (`lift`, `lift_subgraph`), that
 read states of other node copies (`at_centroid`, `to_nodes`, `at_root`,
@@ -108,8 +108,8 @@ def to_nodes(s: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
     Returns:
         One state per node, [n, c]; zero for a node whose subgraph SubgraphDrop dropped.
     """
-    nowhere = s.new_zeros(num_nodes, s.size(1))
-    return nowhere.index_copy(0, subgraphs.root, s)
+    zeros = s.new_zeros(num_nodes, s.size(1))
+    return zeros.index_copy(0, subgraphs.root, s)
 
 
 def at_own_centroid(z: Tensor, subgraphs: RootedSubgraphs, num_nodes: int) -> Tensor:
@@ -221,14 +221,14 @@ def across(
         edge_index: Directed edges of the graph, [2, e].
         edge_attr: Attributes of the edges of the graph, [e, c] or [e]; None if there
             are none.
-        whole: Whether the subgraphs are whole graphs; this is faster, see
-            `across_whole`.
+        whole: Whether every subgraph is the whole graph of its root; the messages are
+            then found faster, by `across_whole`.
 
     Returns:
         New states of the node copies (nodes as they occur in one subgraph), [m, c].
     """
-    find = across_whole if whole else across_edges
-    links = find(subgraphs, edge_index)
+    find_links = across_whole if whole else across_edges
+    links = find_links(subgraphs, edge_index)
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)

@@ -32,7 +32,7 @@ def centroid_encoding(gated: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 def subgraph_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, reduce: Reduce
 ) -> Tensor:
-    r"""Return the subgraph encoding: the pooled nodes of each subgraph.
+    r"""Return the subgraph encoding: the node states of each subgraph, pooled.
 
     $$h_v^{\text{Subgraph}} = \text{POOL}_{i \in \text{Sub}[v]}\,
         \text{Sigmoid}(\mathbf{d}_{i|v}) \odot \text{Emb}(i \mid \text{Sub}[v])$$
@@ -56,7 +56,7 @@ def subgraph_encoding(
 def context_encoding(
     gated: Tensor, subgraphs: RootedSubgraphs, num_nodes: int, reduce: Reduce
 ) -> Tensor:
-    r"""Return the context encoding: each node, pooled over all its subgraphs.
+    r"""Return the context encoding: the states of each node in all subgraphs, pooled.
 
     $$h_v^{\text{Context}} = \text{POOL}_{j:\, v \in \text{Sub}[j]}\,
         \text{Sigmoid}(\mathbf{d}_{v|j}) \odot \text{Emb}(v \mid \text{Sub}[j])$$

@@ -74,7 +74,10 @@ def explanation(
 def _type_error(
     calling: Calling, gnn: nn.Module, inputs: Inputs
 ) -> EdgeAttrError | None:
-    """Return an error if edge types or node types are no numbers 0, 1, ... in range."""
+    """Return an error if edge types or node types are not integers 0, 1, ... in range.
+
+    Return None if they are.
+    """
     given = {**inputs.node, **inputs.edge}
     for name in TYPE_ARGUMENTS:
         types = given.get(name)
@@ -111,12 +114,12 @@ def _edge_width_error(
         if trial.call_with(argument, edge_attr.shape[1:], edge_attr.dtype) is not None:
             return None
         shapes = [torch.Size([width]) for width in edge_widths(gnn, in_channels)]
-        works = (
+        working_widths = (
             shape[0]
             for shape in shapes
             if trial.call_with(argument, shape, edge_attr.dtype) is not None
         )
-        width = next(works, None)
+        width = next(working_widths, None)
     wanted = "of another width" if width is None else f"of shape [e, {width}]"
     return EdgeAttrError(
         f"edge_attr has shape {list(edge_attr.shape)}, with which {calling.name} "

@@ -178,7 +178,7 @@ class CategoricalEncoder(nn.Module):
             return
         inside = ((values >= 0) & (values < self.limit)).all()
         if values.is_cuda or torch.compiler.is_compiling():
-            # An assertion on the device: the CPU does not wait for the result.
+            # An assertion on the device does not synchronise.
             torch._assert_async(inside, "a category lies outside of its table")
         elif not inside:
             raise WidthError(

@@ -1,4 +1,4 @@
-"""Warn about NaN and infinite inputs, which make all outputs near them useless."""
+"""Warn about NaN and infinite inputs; all outputs that depend on them are useless."""
 
 import math
 import warnings
@@ -23,8 +23,8 @@ def is_finite(values: Tensor | None) -> bool:
     if values.is_cuda and torch.cuda.is_current_stream_capturing():
         return True
     values = values.detach()
-    # A sum is faster than a test of every number. It is finite only if all numbers are;
-    # if the sum overflows, every number is tested.
+    # A sum is faster than a test of every number. A finite sum means that all numbers
+    # are finite. If the sum is not finite, it may have overflowed: test every number.
     return math.isfinite(values.sum().item()) or bool(values.isfinite().all())
 
 

@@ -10,25 +10,33 @@ from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 PASSES = 3
-"""Number of forward passes in training that are watched."""
+"""Number of forward passes in training in which states are measured."""
 MAX_GROWTH = 10.0
-"""A model is reported if states after the last layer are this many times as large as
-before the first."""
+"""`GrowthWatch` warns if states after the last layer are more than this many times as
+large as before the first layer, and if `MAX_SIZE` is exceeded too."""
 MAX_SIZE = 30.0
-"""A model is reported only if the typical size of its output is larger than this."""
+"""`GrowthWatch` warns only if the root mean square of the model's output is larger than
+this number."""
 
 
-class _Seen(NamedTuple):
-    """What one layer did to the size of node states, in one forward pass."""
+class _LayerSizes(NamedTuple):
+    """The size of node states before and after one layer, in one forward pass.
+
+    The size of states is their root mean square.
+    """
 
     name: str
+    """Name of the layer in the model."""
     before: float
+    """Size of the states before the layer."""
     after: float
+    """Size of the states after the layer."""
     nodes: float
+    """Mean number of nodes of a subgraph."""
 
 
 class GrowthWatch:
-    """Measures the size of node states in the first forward passes in training.
+    """Warns if node states grow from layer to layer, in the first passes in training.
 
     Sum pools over large subgraphs multiply the size of states in every layer. Without a
     norm between the layers, the first loss is then very large, and training is slow or
@@ -37,7 +45,7 @@ class GrowthWatch:
 
     def __init__(self) -> None:
         self._passes = 0
-        self._seen: list[_Seen] = []
+        self._sizes: list[_LayerSizes] = []
 
     @torch.compiler.disable
     def see(
@@ -49,6 +57,9 @@ class GrowthWatch:
         subgraphs: RootedSubgraphs,
     ) -> None:
         """Measure the states before and after a layer; synchronises on a GPU.
+
+        This does nothing in evaluation, after the first `PASSES` forward passes, and
+        for layers that do not pool by sums.
 
         Args:
             name: Name of the layer in the model.
@@ -63,7 +74,7 @@ class GrowthWatch:
             return
         if layer.reduce == "sum" and layer.encodings != ("centroid",):
             nodes = subgraphs.num_copies / max(subgraphs.num_subgraphs, 1)
-            self._seen.append(_Seen(name, _size(x), _size(states), nodes))
+            self._sizes.append(_LayerSizes(name, _size(x), _size(states), nodes))
 
     @torch.compiler.disable
     def end_pass(self, model: object, args: object, output: Any) -> None:
@@ -74,23 +85,32 @@ class GrowthWatch:
             args: Arguments of the model; ignored.
             output: Output of the model.
         """
-        if not self._seen:
+        if not self._sizes:
             return
-        seen, self._seen = self._seen, []
+        layers, self._sizes = self._sizes, []
         self._passes += 1
-        growth = seen[-1].after / max(seen[0].before, 1e-12)
+        growth = layers[-1].after / max(layers[0].before, 1e-12)
         if not isinstance(output, Tensor) or not output.is_floating_point():
             return
         size = _size(output)
         if growth > MAX_GROWTH and size > MAX_SIZE:
             self._passes = PASSES
-            worst = max(seen, key=lambda one: one.after / max(one.before, 1e-12))
-            warnings.warn(_message(seen, growth, size, worst), stacklevel=2)
+            worst = max(layers, key=lambda each: each.after / max(each.before, 1e-12))
+            warnings.warn(_message(len(layers), growth, size, worst), stacklevel=2)
 
 
-def _message(seen: list[_Seen], growth: float, size: float, worst: _Seen) -> str:
+def _message(count: int, growth: float, size: float, worst: _LayerSizes) -> str:
+    """Return the warning.
+
+    Args:
+        count: Number of layers that were measured.
+        growth: Size of the states after the last layer, relative to that before the
+            first layer.
+        size: Size of the model's output.
+        worst: The layer that multiplies the size of states by the largest factor.
+    """
     return (
-        f"{len(seen)} uplifted convs multiply the size of node states by "
+        f"{count} uplifted convs multiply the size of node states by "
         f"{growth:.0f}, and the model's output has a typical size of {size:.0f}; most "
         f"of it comes from {worst.name or 'the conv'}, which adds up the states of "
         f"{worst.nodes:.0f} nodes per subgraph. Set reduce='mean' in gnnak.uplift, or "

@@ -51,13 +51,17 @@ class LayerPlan:
 
 
 class LazyUpliftedConv(nn.Module):
-    """An uplifted conv before its layer is built; then it becomes an `UpliftedConv`.
+    """An uplifted conv whose GNN-AK layer is not built yet.
+
+    The layer is built as soon as the widths of the conv are known: by `built`, if the
+    conv declares its widths, or else in the first call. Building the layer turns this
+    object into an `UpliftedConv`.
 
     Args:
         conv: The conv, or another module.
         shared: What all uplifted convs of a model share.
         plan: How the layer is built.
-        call: How the module is called, said by the user; None = find out.
+        call: How the user says that the module is called; None = find out.
         name: Name of the conv in the model, for error messages.
         like: A weight whose dtype and device the layer takes if the conv has no
             weights; None = those of the input of the first call.
@@ -135,7 +139,7 @@ class LazyUpliftedConv(nn.Module):
         return self(*args, **options)
 
     def _calling(self, x: Tensor, args: tuple[Any, ...], options: Any) -> Calling:
-        """Return how the conv is called; its output width comes from a run."""
+        """Find out by a trial call how the conv is called, and its output width."""
         conv, call = self.conv, self.binding.call
         if call is None and not unknown_arguments(conv):
             try:

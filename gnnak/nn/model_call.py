@@ -1,8 +1,8 @@
-"""The call of a model that is in progress.
+"""Track which call of a model is in progress.
 
-A backend may compute something for all GNN-AK layers of a model at once, and keep the
-results until the call of the model ends. The functions do nothing in code that
-`torch.compile` compiles.
+In the first GNN-AK layer of a call, a backend may compute something for all layers of
+the model at once. The results are cached until the call ends. In code that
+`torch.compile` compiles, calls are not tracked.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,8 @@ class ModelCall:
         outer: The call in which this call was made; None if there is none.
 
     Attributes:
-        results: What a backend has computed for the layers in this call.
+        results: Results that a backend has cached for the layers in this call, by any
+            keys.
     """
 
     def __init__(self, model: nn.Module, outer: "ModelCall | None") -> None:
@@ -63,9 +64,10 @@ def end_call(model: nn.Module, *_: object) -> None:
 
 @contextmanager
 def call_with(layer: GNNAK) -> Iterator[None]:
-    """Context manager: within the block, a call with this layer is in progress.
+    """Context manager: within the block, the current call is one with this layer.
 
-    If the layer is called by itself, this is the call of the layer.
+    If the layer is not part of the model that is being called, a call of the layer
+    itself begins with the block and ends with it.
     """
     call = _current.get()
     if call is not None and layer in call.layers:

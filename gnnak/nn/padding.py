@@ -54,8 +54,8 @@ def real_rows(rows: RealRows) -> Iterator[None]:
     Within the `with` block, a BatchNorm computes mean and variance from the real rows
     (those that are not padding), which must come first. Padding rows are replaced by
     the mean, so that their values stay bounded from layer to layer. The numbers of real
-    rows are tensors on the device, so the CPU does not wait for a GPU. Padding is not
-    supported in training with several processes (distributed data parallel, DDP).
+    rows are tensors on the device, so nothing synchronises. Padding is not supported in
+    training with several processes (distributed data parallel, DDP).
 
     Args:
         rows: The numbers of real rows.

@@ -81,8 +81,8 @@ class PairEncoder(nn.Module):
                 walks = rrwp(subgraphs, edge_index, batch, self.num_steps)
                 h = h + part(walks.to(x.dtype))
             elif name == "resistance":
-                ohms = resistance(subgraphs, edge_index, batch)
-                h = h + part(ohms[:, None].to(x.dtype))
+                distances = resistance(subgraphs, edge_index, batch)
+                h = h + part(distances[:, None].to(x.dtype))
             else:
                 index = self._category(name, subgraphs)
                 h = h + lookup(part.get_parameter("weight"), index)
@@ -96,7 +96,7 @@ class PairEncoder(nn.Module):
 
     @property
     def synchronises(self) -> bool:
-        """Whether an encoding waits for results on a GPU, to count nodes."""
+        """Whether an encoding synchronises on a GPU, to read the sizes of graphs."""
         return "rrwp" in self.pairs or "resistance" in self.pairs
 
     def extra_repr(self) -> str:

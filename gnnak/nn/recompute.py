@@ -38,7 +38,8 @@ def _second_pass(module: nn.Module, backend: Backend, rows: RealRows) -> Iterato
 
     The second forward pass runs during the backward pass, maybe in another thread, when
     the `with` blocks around the first forward pass have ended. So this context sets the
-    backend and the row numbers again. It also freezes the running statistics.
+    backend and the numbers of real rows a second time, and freezes the running
+    statistics.
 
     Args:
         module: The module that is run a second time.

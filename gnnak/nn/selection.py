@@ -39,7 +39,15 @@ def matches(selector: Selector, name: str, module: nn.Module) -> bool:
 
 
 def listed(option: str, given: Selectors) -> list[Selector]:
-    """Return selectors as a list; raise `OptionError` if one is no name or class."""
+    """Return selectors as a list.
+
+    Args:
+        option: Name of the option, for the error message.
+        given: One selector, several or None.
+
+    Raises:
+        OptionError: If a selector is neither a string nor a class.
+    """
     if given is None:
         return []
     many: list[Selector] = []

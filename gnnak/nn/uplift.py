@@ -170,6 +170,7 @@ class GNNAK(nn.Module):
         try:
             if not explained_convs(self.gnn):
                 return self._new_states(x, subgraphs, edge_attr)
+            # PyG's explainers mask messages, which fused kernels do not support.
             with use_backend(PLAIN):
                 return self._new_states(x, subgraphs, edge_attr)
         except EXPLAINED as error:
@@ -184,6 +185,7 @@ class GNNAK(nn.Module):
     def _new_states(
         self, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | Inputs | None
     ) -> Tensor:
+        """Compute the new state of every node, in slices if `max_copies` is set."""
         with on_copies(subgraphs):
             if self.max_copies is None or not can_slice(self, subgraphs):
                 encodings = self.encode(x, subgraphs, edge_attr, self.reduce)

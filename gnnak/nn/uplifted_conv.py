@@ -25,14 +25,14 @@ class UpliftedConv(nn.Module):
         layer: The layer, with the conv as its base GNN.
         shared: What all layers of a model share: subgraphs are extracted once per
             forward pass.
-        binding: Which argument of the conv holds what.
+        binding: Which arguments of the conv are the node states, the edges and so on.
         name: Name of the conv in the model, for error messages.
     """
 
     warned = False
     """Whether this layer has warned of inputs that are NaN or infinite."""
     width_of_first_call = False
-    """Whether the layer was built at its first call, for the width of its input."""
+    """Whether the layer was built in its first call, for the width of that input."""
 
     def __init__(
         self, layer: GNNAK, shared: SharedInputs, binding: Binding, name: str = ""
@@ -60,8 +60,8 @@ class UpliftedConv(nn.Module):
         `edge_index`, [2, e], or as a sparse matrix, and further arguments with a row
         per node or per edge. `batch` and `batch_size` are accepted and ignored.
 
-        If the conv returns a tuple, so does the layer: the first item are the new node
-        states, and the conv computes the others from the whole graph.
+        If the conv returns a tuple, so does the layer: the first item is the tensor of
+        new node states, and the other items are those of the conv on the whole graph.
         """
         x, edges, given = self.binding.bind(args, options)
         check_graph(x, edges, self.binding.name, self.name)

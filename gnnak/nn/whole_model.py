@@ -92,6 +92,7 @@ def uplift(
     like = first_weight(model)
 
     def wrap(name: str, conv: nn.Module) -> nn.Module:
+        """Return the uplifted conv that replaces the conv `name`."""
         return LazyUpliftedConv(conv, shared, plan, chosen[name], name, like).built()
 
     uplifted = wrap("", model) if "" in chosen else model
@@ -124,6 +125,7 @@ def _choose(
     calls: dict[str, Call | None] = {}
 
     def visit(name: str, module: nn.Module) -> None:
+        """Add the convs in `module` to `found` and `calls`."""
         if isinstance(module, GNNAK | UpliftedConv | LazyUpliftedConv):
             return
         explicit = find(call, name, module)
@@ -140,18 +142,22 @@ def _choose(
     for option, selectors in (("only", only), ("skip", skip), ("call", list(call))):
         check_used(option, selectors, found)
     wanted, left_out = dict.fromkeys(only, True), dict.fromkeys(skip, True)
-    left = {
+    chosen = {
         name: calls[name]
         for name, conv in found.items()
         if (not only or find(wanted, name, conv)) and not find(left_out, name, conv)
     }
-    if not left:
-        raise OptionError("only= and skip= leave no conv to uplift; widen them.")
-    _check_homogeneous(model, left)
-    return left
+    if not chosen:
+        raise OptionError(
+            "only= and skip= leave no conv to uplift; name more convs in only=, or "
+            "fewer in skip=."
+        )
+    _check_homogeneous(model, chosen)
+    return chosen
 
 
 def _no_convs(model: nn.Module) -> str:
+    """Return the error message for a model without convs to uplift."""
     return (
         f"{type(model).__name__} has no PyG MessagePassing inside to uplift (those in "
         "GNNAK layers are uplifted already); wrap your own GNN with gnnak.GNNAK, or "
@@ -176,10 +182,10 @@ def _check_homogeneous(model: nn.Module, chosen: Mapping[str, object]) -> None:
     PyG's `HeteroConv` and `to_hetero` store one conv per edge type in a `ModuleDict`.
     """
     for name in chosen:
-        kind = name.rpartition(".")[2]
-        inside = kind.strip("<>").replace("___", "__").split("__")
-        parent = model.get_submodule(name.rpartition(".")[0])
-        if isinstance(parent, nn.ModuleDict) and len(inside) == 3 and all(inside):
+        parent_name, _, key = name.rpartition(".")
+        edge_type = key.strip("<>").replace("___", "__").split("__")
+        parent = model.get_submodule(parent_name)
+        if isinstance(parent, nn.ModuleDict) and len(edge_type) == 3 and all(edge_type):
             raise OptionError(
                 f"{name} is the conv of one edge type in a model for heterogeneous "
                 "graphs, but rooted subgraphs are taken of homogeneous graphs; convert "

@@ -1,6 +1,6 @@
 """List all k-tuples of nodes of all graphs, with their initial colours.
 
-The k-tuples are what k-WL and k-FWL, two kinds of Weisfeiler-Leman tests, colour.
+k-WL and k-FWL, two kinds of Weisfeiler-Leman tests, colour these tuples.
 """
 
 from typing import NamedTuple
@@ -112,6 +112,6 @@ def _pair_table(union: GraphUnion, graphs: Tensor, n: int) -> Tensor:
     source, target = union.edge_index[:, edge]
     table[here[target], local[source], local[target]] = union.edge_color[edge] + 1
     node = (here >= 0).nonzero().flatten()
-    spot = here[node], local[node], local[node]
-    table[spot] += base * (1 + union.node_color[node])
+    diagonal = here[node], local[node], local[node]
+    table[diagonal] += base * (1 + union.node_color[node])
     return table

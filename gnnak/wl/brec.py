@@ -1,7 +1,7 @@
-"""Count the pairs of BREC that Weisfeiler-Leman (WL) tests distinguish, exactly.
+"""Count exactly how many pairs of BREC each Weisfeiler-Leman (WL) test distinguishes.
 
-BREC is a collection of pairs of graphs; see `gnnak.datasets.brec`. The count of a test
-is the largest count that a network of the same power can reach, at any depth.
+BREC is a collection of pairs of graphs; see `gnnak.datasets.brec`. A network that is
+bounded by a test cannot distinguish more pairs than the test, at any depth.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -86,9 +86,8 @@ def run_brec(
 ) -> Iterator[BrecCount]:
     """Run every WL test on every group of pairs, and yield the counts one by one.
 
-    A test stops as soon as it has distinguished the two graphs of a pair; a pair that
-    it does not distinguish is refined until the colouring is stable. So counts are
-    exact.
+    Counts are exact: a test stops only if all pairs are distinguished or the colouring
+    is stable.
 
     Args:
         groups: The pairs of each group, as `load_brec` returns them.

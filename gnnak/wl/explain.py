@@ -35,11 +35,11 @@ class DecidingColor:
     """The colour of `example` one round earlier; None if round 0, the initial
     colouring, already distinguishes the graphs."""
     sees: dict[int, int]
-    """The nodes that decide the colour of `example`, counted by their colour in the
-    round before: a dict from colour to count. For 1-WL these are the neighbours of
-    `example`, for Subgraph-1-WL the nodes of its egonet. The dict is empty if the test
-    colours pairs or longer tuples of nodes, or if round 0 already distinguishes the
-    graphs."""
+    """How many of the nodes that determine the colour of `example` had each colour in
+    the round before: a dict from colour to count. For 1-WL these nodes are the
+    neighbours of `example`, for Subgraph-1-WL the nodes of its egonet. The dict is
+    empty if the test colours pairs or longer tuples of nodes, or if round 0 already
+    distinguishes the graphs."""
     joined: int | None
     """Number of edges in the egonet of `example`, for Subgraph-1-WL. None for tests
     without egonets, or if round 0 already distinguishes the graphs."""
@@ -143,6 +143,7 @@ which had colour 0 and saw colours 3 x 0.
 def _deciding_colors(
     test: str, union: GraphUnion, options: Options, history: Sequence[Coloring]
 ) -> tuple[DecidingColor, ...]:
+    """Return the colours of the deciding round, the last colouring in `history`."""
     now = history[-1]
     size = now.num_colors
     in_first = torch.bincount(now.color[now.graph == 0], minlength=size)
@@ -213,8 +214,10 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
 
 
 def _named(example: tuple[int, ...]) -> str:
+    """Return a node, or a tuple of nodes, as text."""
     return f"node {example[0]}" if len(example) == 1 else f"nodes {example}"
 
 
 def _count(number: int, word: str) -> str:
+    """Return a number and a word as text, such as "1 edge" or "2 edges"."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -61,6 +61,7 @@ def read_graph(graph: Graph) -> LabeledGraph:
 
 
 def _from_store(store: GraphStore) -> LabeledGraph:
+    """Convert a store with a single graph, without labels."""
     if len(store) != 1:
         raise GraphError(
             f"a graph6 string holds {len(store)} graphs; give one string a graph."
@@ -69,6 +70,7 @@ def _from_store(store: GraphStore) -> LabeledGraph:
 
 
 def _from_networkx(graph: nx.Graph) -> LabeledGraph:
+    """Convert a networkx graph; an undirected edge becomes two arcs."""
     number = {node: index for index, node in enumerate(graph)}
     nodes = [label for _, label in graph.nodes(data="label")]
     ends, edges = [], []
@@ -84,10 +86,12 @@ def _from_networkx(graph: nx.Graph) -> LabeledGraph:
 
 
 def _known(labels: list[Any]) -> list[Hashable] | None:
+    """Return the labels; None if all of them are None."""
     return None if all(label is None for label in labels) else labels
 
 
 def _from_data(data: Data) -> LabeledGraph:
+    """Convert PyG data; the rows of `x` and `edge_attr` are labels."""
     bare = Data(data.x, data.edge_index, data.edge_attr)
     if "num_nodes" in data:
         bare.num_nodes = data.num_nodes
@@ -101,6 +105,10 @@ def _from_data(data: Data) -> LabeledGraph:
 
 
 def _rows(name: str, value: Tensor | None) -> list[Hashable] | None:
+    """Return the rows of a feature matrix as tuples, which serve as labels.
+
+    Raises `GraphError` if a feature is NaN.
+    """
     if value is None:
         return None
     if value.is_floating_point() and bool(value.isnan().any()):

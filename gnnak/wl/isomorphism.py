@@ -58,9 +58,9 @@ def isomorphism_classes(union: GraphUnion) -> Tensor:
     colored, kind = refined(union)
     if not kind.numel():
         return kind
-    kind, like, doubt = _unfold(colored, kind)
-    _split_by_search(colored, torch.unique(like[doubt[like]]), kind)
-    return rank(kind[like])
+    kind, same_as, undecided = _unfold(colored, kind)
+    _split_by_search(colored, torch.unique(same_as[undecided[same_as]]), kind)
+    return rank(kind[same_as])
 
 
 def representatives(union: GraphUnion) -> Tensor:
@@ -123,21 +123,21 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     entry per graph: a class number, the index of an isomorphic graph (the graph's own
     index if none is known), and whether a search must still decide the class.
     """
-    owner = like = torch.arange(union.num_graphs)
-    doubt = torch.zeros_like(kind, dtype=torch.bool)
+    owner = same_as = torch.arange(union.num_graphs)
+    undecided = torch.zeros_like(kind, dtype=torch.bool)
     fingerprint = kind
     while True:
-        like = _join(union, owner, fingerprint, kind, like)
-        alive = torch.bincount(kind[torch.unique(like)])[kind[owner]] > 1
-        union, owner = _filter(union, owner, alive & (like[owner] == owner))
+        same_as = _join(union, owner, fingerprint, kind, same_as)
+        alive = torch.bincount(kind[torch.unique(same_as)])[kind[owner]] > 1
+        union, owner = _filter(union, owner, alive & (same_as[owner] == owner))
         nodes = first_shared(union).nonzero().flatten()
         home = union.graph[nodes]
         if not nodes.numel():
-            return kind, like, doubt
+            return kind, same_as, undecided
         grown = torch.bincount(owner[home], union.sizes[home])
         if grown.sum() > UNFOLD_LIMIT or grown.max() > OWN_LIMIT:
-            doubt[owner] = True
-            return kind, like, doubt
+            undecided[owner] = True
+            return kind, same_as, undecided
         union, fingerprint = refined(branches(union, nodes))
         owner = owner[home]
         kind = rank_pairs(kind, rank_multisets(owner, fingerprint, kind.numel()))
@@ -147,18 +147,18 @@ def _unfold(union: GraphUnion, kind: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _join(
-    union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, like: Tensor
+    union: GraphUnion, owner: Tensor, fingerprint: Tensor, kind: Tensor, same_as: Tensor
 ) -> Tensor:
-    """Find isomorphic graphs and return an updated `like`.
+    """Find isomorphic graphs and return an updated `same_as`.
 
-    `like` has for each graph the index of an isomorphic graph, or the graph's own index
-    if none is known. `kind` has a class number for each graph; graphs of different
-    classes are not isomorphic. `union` has recoloured copies of the graphs. For each
-    copy, `owner` is the index of the original graph, and `fingerprint` a number for the
-    1-WL result of the copy.
+    `same_as` has for each graph the index of an isomorphic graph, or the graph's own
+    index if none is known. `kind` has a class number for each graph; graphs of
+    different classes are not isomorphic. `union` has recoloured copies of the graphs.
+    For each copy, `owner` is the index of the original graph, and `fingerprint` a
+    number for the 1-WL result of the copy.
     """
     if not owner.numel():
-        return like
+        return same_as
     leaf = rank_pairs(fingerprint, _leaves(union, fingerprint))
     least = torch.full_like(kind, int(leaf.max()) + 1)
     least.scatter_reduce_(0, owner, leaf, "amin")
@@ -168,7 +168,7 @@ def _join(
     first.scatter_reduce_(0, both, owners, "amin")
     representative = torch.arange(kind.numel())
     representative[owners] = first[both]
-    return representative[like]
+    return representative[same_as]
 
 
 def _filter(

@@ -10,6 +10,7 @@ from gnnak.wl.subgraph import REFINEMENTS
 from gnnak.wl.union import GraphUnion
 
 GIB = 1 << 30
+"""Number of bytes in a GiB."""
 
 _NUMBERS_PER_ITEM = 14
 """A WL test needs at most this many int64 values in memory for each node and edge (or

@@ -52,10 +52,10 @@ MEMBER_BOUNDS: dict[str, str] = {
     "sswl+": "sswl",
 }
 """Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
-WL test that bounds it, with every base GNN that is bounded by 1-WL. Zhang et al. (2023)
-prove all but three; the bounds of k-hop GNN, Ego-GNN and ID-GNN-Fast are our argument.
-A k-hop GNN of one layer is bounded by "swl", too. The bound of Nested GNN holds without
-the encoding "resistance"."""
+WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
+(2023) prove these bounds, except those of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we
+argue for ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound of
+Nested GNN is valid only without the encoding "resistance"."""
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
 """The networks that `gnnak wl lab` runs, unless `--no-networks` is given."""
@@ -126,8 +126,8 @@ class PlainEmbedder(nn.Module):
     """A network from `build_model` without its prediction head, to embed graphs.
 
     The weights are random, in float64, and the network is in evaluation mode. Subgraph
-    GNNs other than GNN-AK pool states by sums, because means forget the numbers of
-    nodes, and Nested GNN encodes distances, not resistances.
+    GNNs other than GNN-AK pool states by sums, because a mean loses the number of
+    nodes. Nested GNN encodes distances instead of resistances.
 
     Args:
         name: Name of the network, one with a bound (see `has_bound`).
@@ -177,8 +177,11 @@ class _Settings(NamedTuple):
     """Arguments of `run_networks` that are the same for all networks."""
 
     num_hops: int
+    """Radius of the egonets."""
     steps: int
+    """Number of training steps."""
     max_memory: float
+    """Memory limit of a WL test in GiB."""
 
 
 def run_networks(
@@ -222,15 +225,18 @@ def _results(
     embedder = PlainEmbedder(network, settings.num_hops)
 
     def bound() -> int:
+        """Count the pairs that the test that bounds the network distinguishes."""
         test, options = astuple(bound_of(network, settings.num_hops))
         graphs = [graph for group in groups for graph in group]
         classes = partition(test, graphs, **options, max_memory=settings.max_memory)
         return pairs_apart(groups, classes)[1]
 
     def random() -> int:
+        """Count the pairs that the network with random weights distinguishes."""
         return pairs_different(embedder, groups)
 
     def trained() -> int:
+        """Train the network, and count the pairs that it distinguishes."""
         push_apart(embedder, _training_graphs(groups), settings.steps)
         return pairs_different(embedder, groups)
 

@@ -145,5 +145,6 @@ def read_options(test: str, **options: object) -> Options:
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:
+    """Return a hint with the known name that is most similar; empty if none is."""
     near = get_close_matches(name, known, n=1)
     return f" did you mean {near[0]!r}?" if near else ""

@@ -52,6 +52,15 @@ def plot_explanation(explanation: Explanation) -> Figure:
 def _plot_graph(
     axes: Axes, graph: nx.Graph, colors: list[int], shades: list[int], num_shades: int
 ) -> None:
+    """Plot one graph; the colours of the nodes are evenly spaced in a colour map.
+
+    Args:
+        axes: Where to plot.
+        graph: The graph.
+        colors: The final colour of each node in the WL test, written into the node.
+        shades: For each node, the index of its colour in the list of all colours used.
+        num_shades: Number of colours used in both graphs.
+    """
     position = positions(graph)
     palette = colormaps["tab20" if num_shades <= 20 else "turbo"]
     top = 20 if num_shades <= 20 else num_shades
@@ -79,7 +88,7 @@ def _is_dark(color: tuple[float, ...]) -> bool:
 
 
 def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
-    """Return a place in the plane for every node; components lie side by side.
+    """Return the coordinates of every node in a plot; components lie side by side.
 
     Each connected component gets a spring layout of its own, in a square whose area
     grows with its number of nodes. The squares are placed in rows, the largest first. A
@@ -110,4 +119,5 @@ def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
 
 
 def _count(number: int, word: str) -> str:
+    """Return a number and a word as text, such as "1 node" or "2 nodes"."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"

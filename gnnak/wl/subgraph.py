@@ -1,7 +1,7 @@
 """Subgraph-1-WL: a node's new colour is computed from the egonet rooted at the node.
 
 HASH is the function that maps an egonet, with coloured nodes, to a colour. A node copy
-is a node as seen in one egonet: a node that is in three egonets has three node copies.
+is a node as it occurs in one egonet: a node in three egonets has three node copies.
 """
 
 from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def subgraph_refinement(
         hash: How HASH compares egonets: "exact" (isomorphism of coloured graphs) or
             the name of a test in `REFINEMENTS`.
         num_hops: Radius k of the egonets.
-        reading: Options that say which further information the colours include.
+        reading: Which further information the colours include.
     """
     items = torch.arange(union.num_nodes)
     color, roots = rank(union.node_color), items

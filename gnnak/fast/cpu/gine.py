@@ -1,9 +1,9 @@
-r"""GINE's sum of messages in every rooted subgraph, for states that occur many times.
+r"""GINE's sum of messages in every rooted subgraph; equal messages are computed once.
 
 GINE sums the messages $\text{ReLU}(c_j + e_{ji})$. The state $c_j$ of a node copy (a
 node as it occurs in one rooted subgraph) depends only on the node and on its distance
-to the root. So a message depends only on the edge and on the distance of its source:
-there are about half as many different messages as edges in all subgraphs.
+to the root. So a message depends only on the edge and on the distance of its source to
+the root: there are about half as many different messages as edges in all subgraphs.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 class Messages(NamedTuple):
     """The different messages, and the node copies that receive them.
 
-    There are v pairs of an edge and the distance of its source to the root, and u pairs
-    of a node and its distance to the root. The latter send a message to themselves.
+    There is one message for each of v pairs of an edge and the distance of its source
+    to the root. There is one state for each of u pairs of a node and its distance to
+    the root. A node copy sums the messages that it receives and its own state.
     """
 
     source: Incidence
@@ -33,7 +34,8 @@ class Messages(NamedTuple):
     edge: Incidence
     """[v, e]: for each message, its edge."""
     into: Incidence
-    """[m, v + u]: for each node copy, the v messages and u states that are summed."""
+    """[m, v + u]: for each node copy, ones at the messages and at the state that it
+    sums; the first v columns are messages, the last u columns are states."""
 
 
 def pair_states(layer: GNNAK, x: Tensor, pairs: HopPairs) -> Tensor:
@@ -77,6 +79,7 @@ def find_messages(subgraphs: RootedSubgraphs, pairs: HopPairs) -> Messages:
     num_pairs, num_hops = pairs.one_hot.shape
 
     def find() -> Messages:
+        """Compute the result, if it is not in the cache."""
         source, num_edges = subgraphs.edge_index[0], subgraphs.num_edges
         assert num_edges is not None
         sender = pairs.of_copies.ones.columns.index_select(0, source)

@@ -135,8 +135,9 @@ def _transformed(
             offset = added if offset is None else offset + added
         matrix = matrix @ part.weight
     if offset is not None and first.norm.training and "centroid" in layer.encodings:
-        # The norm subtracts the mean, so the gradient of the offset is zero. Without a
-        # centroid encoding, the gradient of the bias would then be None.
+        # The norm subtracts the mean, so the gradient of the offset is zero and need
+        # not be computed. Without a centroid encoding, the offset is the only use of
+        # the bias, and the gradient of the bias must not be None.
         offset = offset.detach()
     states = first.norm(linear(rows, matrix, offset)).relu_()
     for block in others:

@@ -79,6 +79,7 @@ def hop_pairs(
     size = subgraphs.known_num_nodes if by_node else subgraphs.num_subgraphs
 
     def find() -> HopPairs:
+        """Compute the result, if it is not in the cache."""
         pair = key if hops is None else key * num_hops + hops.rows(subgraphs)
         distinct, number = numbered(pair, size * num_hops)
         keys = gather_matrix(distinct // num_hops, size, in_order=True)

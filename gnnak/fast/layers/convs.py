@@ -1,8 +1,8 @@
 """PyG's GINE, GIN, GCN and SAGE convs on rooted subgraphs, without stored messages.
 
-These functions serve any network, such as a model that `gnnak.uplift` has changed. They
-fuse only the messages; the conv's own MLP or Linear runs as usual. `stack` fuses whole
-networks by name.
+These functions serve any base GNN, such as a conv of a model that `gnnak.uplift` has
+changed. They fuse only the messages; the conv's own MLP or Linear runs as usual. For
+the paper's networks, `gnnak.fast.layers.stack` also fuses MLPs and norms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 METHODS = ("propagate", "message", "aggregate", "update", "message_and_aggregate")
-"""Methods of a conv that a user may replace on one object."""
+"""A conv is not fused if one of these methods was replaced on the object itself."""
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
@@ -46,9 +46,9 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
     if type(conv) not in RUNNERS or has_hooks(conv) or _is_changed(conv):
         return False
     if type(conv) is GINEConv:
-        known = e is not None and e.dim() == 2
-        states = width if conv.lin is not None or e is None else e.size(1)
-        return known and states == width and conv.aggr == "add"
+        has_states = e is not None and e.dim() == 2
+        state_width = width if conv.lin is not None or e is None else e.size(1)
+        return has_states and state_width == width and conv.aggr == "add"
     if e is not None:
         return False
     if type(conv) is GCNConv:
@@ -60,7 +60,10 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def _is_changed(conv: MessagePassing) -> bool:
-    """Return whether a conv has other options or methods than those of its class."""
+    """Return whether a conv has hooks, replaced methods, or unusual PyG options.
+
+    Unusual options are messages from target to source, and decomposed layers.
+    """
     hooked = any(
         value
         for name, value in vars(conv).items()
@@ -92,24 +95,28 @@ def run_conv(
 
 
 def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a GINE conv in every rooted subgraph; arguments as in `run_conv`."""
     assert e is not None
-    # A Linear on the edges of the graph, which are fewer than those of all subgraphs.
+    # Apply the Linear to the edges of the graph, which are fewer than edge copies.
     states = e if conv.lin is None else conv.lin(e)
     states = states.to(c.values.dtype)
     return conv.nn(_GineSum.apply(c.values, states, conv.eps, edges, c.recompute))
 
 
 def _run_gin(conv: GINConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a GIN conv in every rooted subgraph; `e` is None."""
     summed = neighbour_sum(c.values, edges)
     return conv.nn(summed + (1 + conv.eps).to(summed.dtype) * c.values)
 
 
 def _run_gcn(conv: GCNConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a GCN conv in every rooted subgraph; `e` is None."""
     rows, _ = run_gcn(conv, c, None, edges, norm_follows=False)
     return rows.values
 
 
 def _run_sage(conv: SAGEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a SAGE conv in every rooted subgraph; `e` is None."""
     summed = neighbour_sum(c.values, edges)
     degree = edges.by_target.ptr.diff().clamp(min=1).to(summed.dtype)
     out = conv.lin_l(summed / degree[:, None])
@@ -174,13 +181,17 @@ class _NeighbourSum(torch.autograd.Function):
 
 
 def _summed(values: Tensor, end: Tensor, groups: Groups, kernels: ModuleType) -> Tensor:
-    """Sum the rows `values[end]` of the edges in each group.
+    """Sum, for each group of edges, the states of the nodes at one end of these edges.
 
     Args:
-        values: The rows, [m, w].
-        end: For each edge, the row to add, [f].
+        values: States of the m node copies (nodes as they occur in one subgraph),
+            [m, w].
+        end: For each of the f edges, the node copy whose state is added, [f].
         groups: The edges of each group.
         kernels: The package of kernels.
+
+    Returns:
+        One row of sums per group.
     """
     order = end if groups.order is None else end.index_select(0, groups.order)
     members = Groups(groups.ptr, order.contiguous())

@@ -26,9 +26,9 @@ def fused_fill(values: Tensor, subgraphs: SampledSubgraphs) -> Tensor:
         The encodings of all n nodes, [n, c].
     """
     filling = subgraphs.filling
-    takers, givers = subgraphs.by("taker"), subgraphs.by("giver")
-    given = (filling.subgraph, takers, filling.node, givers, filling.weight)
-    return _Fill.apply(values, *given)
+    by_node, by_root = subgraphs.by("taker"), subgraphs.by("giver")
+    entries = (filling.subgraph, by_node, filling.node, by_root, filling.weight)
+    return _Fill.apply(values, *entries)
 
 
 class _Fill(torch.autograd.Function):

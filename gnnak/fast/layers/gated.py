@@ -13,7 +13,7 @@ from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
 class GatedPool(NamedTuple):
-    """A sum over groups of node copies (nodes as they occur in one rooted subgraph)."""
+    """A grouping of node copies (nodes as they occur in one rooted subgraph)."""
 
     groups: Groups
     """The node copies of each group."""
@@ -28,19 +28,23 @@ def gated_pools(
     pools: Sequence[GatedPool],
     subgraphs: RootedSubgraphs,
 ) -> tuple[list[Tensor], Tensor]:
-    """Multiply states by gates and sum them, in one or two ways; also read the roots'.
+    """Multiply states by gates and sum them by group, for one or two groupings.
+
+    Also return the states of the roots. One autograd function for all of these results
+    needs only one pass over the states in the backward pass.
 
     Args:
         states: One row for each of the m node copies (nodes as they occur in one
             rooted subgraph), [m, c].
-        tables: For each sum, the gates, [t, c]; None = no gates.
+        tables: For each grouping, the gates of t distances to the root, [t, c]; None =
+            no gates.
         rows: For each node copy, its row of the tables, [m].
-        pools: For each sum, the groups.
+        pools: The groupings, for example by subgraph and by node.
         subgraphs: The rooted subgraphs.
 
     Returns:
-        The sums, [k, c] each, and the states of the s roots in their own subgraphs,
-        [s, c].
+        For each grouping, the sums, with one row per group; and the states of the s
+        roots in their own subgraphs, [s, c].
     """
     pools = [GatedPool(pool.groups, pool.key.contiguous()) for pool in pools]
     rows, states = rows.contiguous(), states.contiguous()

@@ -68,8 +68,8 @@ def lookup_rows(table: Tensor, index: Tensor) -> Tensor:
 def embedded_rows(table: Tensor, index: Tensor) -> Tensor:
     """Return `torch.nn.functional.embedding(index, table)`, for a small table.
 
-    As in PyTorch, a category that is out of range is an error. The backward pass sorts
-    no indices.
+    As in PyTorch, an index that is out of range is an error. Unlike PyTorch's, the
+    backward pass does not sort the indices.
 
     Args:
         table: A matrix with at most `SMALL_TABLE` rows, [k, c].

@@ -1,7 +1,7 @@
 """Fused GCN on rooted subgraphs: no messages are stored, no self loops are added.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. A tensor of messages would have a row per edge copy.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph. A tensor of messages would have a row per edge copy.
 """
 
 from typing import Any
@@ -48,8 +48,8 @@ def run_gcn(
 ) -> tuple[Rows, Rows]:
     r"""Apply a GCN conv in every rooted subgraph.
 
-    A node copy is a node as seen in one rooted subgraph. With the states $c$ of all
-    node copies, the conv's weight $W$ and bias $b$, the output for node copy $i$ is
+    A node copy is a node as it occurs in one rooted subgraph. With the states $c$ of
+    all node copies, the conv's weight $W$ and bias $b$, the output for node copy $i$ is
 
     $$\frac{1}{\sqrt{d_i}} \Big(\frac{h_i}{\sqrt{d_i}} + \sum_{j \to i,\, j \neq i}
         \frac{h_j}{\sqrt{d_j}}\Big) + b \qquad h = c W^\top$$

@@ -1,8 +1,9 @@
-"""GNN-AK layers with any base GNN: fused messages, gates and pools where they fit.
+"""GNN-AK layers with any base GNN: fused messages, and fused gates and pools.
 
-`layer.fused_encodings` is faster, but serves only the networks by name. This module
-serves all other layers: those of `gnnak.uplift`, of users who build `GNNAK` with its
-defaults, with mixed precision, or in several processes.
+`layer.fused_encodings` is faster, but supports only the layers of the paper's networks,
+in full precision and in one process. This module supports all other layers: those of
+`gnnak.uplift`, and those of users who build `GNNAK` with its defaults. Messages are
+fused for the convs in `convs.RUNNERS`, gates and pools for every base GNN.
 """
 
 import torch
@@ -86,6 +87,7 @@ def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
 
 
 def _has_small_table(layer: GNNAK) -> bool:
+    """Return whether kernels support the size of the hop table, if there is one."""
     return layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
 
 

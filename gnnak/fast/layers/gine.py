@@ -1,7 +1,7 @@
 """Fused GINE on rooted subgraphs: the messages are never stored.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. A tensor of messages would have a row per edge copy.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph. A tensor of messages would have a row per edge copy.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ def run_gine(
 
     Args:
         conv: The conv.
-        c: States of the m node copies (nodes as seen in one rooted subgraph), [m, w].
+        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
         e: States of the edges of the graph; must not be None.
         edges: The edges of all rooted subgraphs.
         norm_follows: Whether the output goes into a norm with batch statistics. The

@@ -1,9 +1,9 @@
-"""What GNN-AK layers compute from distances alone, for all layers of a model at once.
+"""Tables of gates and of added embeddings, for all GNN-AK layers of a model at once.
 
 A layer looks up its gates, and the embeddings that are added to node states, in tables
-with one row per distance to the root. The tables are tiny, so launching kernels takes
-longer than running them: the tables of all layers together need as many kernels as
-those of one layer.
+with one row per distance to the root. The tables are tiny, so launching their kernels
+takes longer than running them. Computed in one batch, the tables of all layers need
+only as many kernels as those of one layer.
 """
 
 from collections.abc import Hashable, Sequence
@@ -43,33 +43,41 @@ def hop_tables(layer: GNNAK) -> HopTables:
         return HopTables(None, {})
     call = current_call()
     if call is None or has_foreign_hooks():
-        return _of_one(layer)
+        return _tables_of_one(layer)
     kind = layer.hop_table.weight.device.type
     key = (hop_tables, torch.is_grad_enabled(), torch.is_autocast_enabled(kind))
     found: dict[GNNAK, HopTables] = call.results.setdefault(key, {})
     if layer not in found:
-        found |= _of_all(layer, call.layers)
+        found |= _tables_of_all(layer, call.layers)
     return found[layer]
 
 
-def _of_one(layer: GNNAK) -> HopTables:
-    return _compute([layer])[0] if _is_simple(layer) else _by_modules(layer)
+def _tables_of_one(layer: GNNAK) -> HopTables:
+    """Compute the tables of one layer, without a batch of layers."""
+    return _compute([layer])[0] if _can_batch(layer) else _call_modules(layer)
 
 
-def _of_all(layer: GNNAK, layers: Sequence[GNNAK]) -> dict[GNNAK, HopTables]:
-    """Return the tables of a layer, and of those of `layers` with weights like its."""
-    if layer not in layers or not _is_simple(layer):
-        return {layer: _of_one(layer)}
+def _tables_of_all(layer: GNNAK, layers: Sequence[GNNAK]) -> dict[GNNAK, HopTables]:
+    """Compute the tables of a layer, and of all layers that fit into one batch with it.
+
+    Args:
+        layer: The layer.
+        layers: All layers of the model. Layers whose weights have the same shapes as
+            those of `layer` are computed in the same batch.
+    """
+    if layer not in layers or not _can_batch(layer):
+        return {layer: _tables_of_one(layer)}
     shapes = _shapes(layer)
-    alike = [one for one in layers if _is_simple(one) and _shapes(one) == shapes]
+    alike = [one for one in layers if _can_batch(one) and _shapes(one) == shapes]
     return dict(zip(alike, _compute(alike), strict=True))
 
 
-def _is_simple(layer: GNNAK) -> bool:
+def _can_batch(layer: GNNAK) -> bool:
     """Return whether `_compute` gives the same tables as the modules of a layer.
 
-    It does not run hooks of modules, casts nothing under autocast, and reads weights
-    that are plain parameters only, not those that are sharded or computed.
+    `_compute` reads the weights of these modules but does not call them. So the modules
+    must have no hooks, autocast must be off, and all weights must be plain parameters:
+    neither sharded, nor computed by a parametrisation.
     """
     if layer.hop_table is None:
         return False
@@ -86,12 +94,15 @@ def _is_simple(layer: GNNAK) -> bool:
 
 
 def _linears(layer: GNNAK) -> list[nn.Linear]:
-    """Return the Linears that map distances: of the gates, and of the states."""
+    """Return the Linears that map distance embeddings: of the gates, and `hop_linear`.
+
+    `hop_linear` maps the embeddings that are added to node states.
+    """
     gates = [cast(HopGate, gate).linear for gate in layer.gates.values()]
     return gates if layer.hop_linear is None else [*gates, layer.hop_linear]
 
 
-def _by_modules(layer: GNNAK) -> HopTables:
+def _call_modules(layer: GNNAK) -> HopTables:
     """Compute the tables by calling the modules of the layer."""
     assert layer.hop_table is not None
     d = layer.hop_table.weight
@@ -100,7 +111,10 @@ def _by_modules(layer: GNNAK) -> HopTables:
 
 
 def _shapes(layer: GNNAK) -> Hashable:
-    """Return what must be equal in layers whose tables are computed together."""
+    """Return a key that is equal for layers whose tables can be computed together.
+
+    The key has the names of the gates, and shapes, dtypes and devices of all weights.
+    """
     assert layer.hop_table is not None
     weights = [layer.hop_table.weight, *(each.weight for each in _linears(layer))]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
@@ -108,7 +122,7 @@ def _shapes(layer: GNNAK) -> Hashable:
 
 
 def _compute(layers: Sequence[GNNAK]) -> list[HopTables]:
-    """Return the tables of each layer; see `_shapes` for what must be equal."""
+    """Compute the tables of layers with equal `_shapes`, in one batch."""
     names, adds = list(layers[0].gates), layers[0].hop_linear is not None
     gates = [list(layer.gates.values()) for layer in layers]
     linears = [cast(HopGate, gate).linear for of_layer in gates for gate in of_layer]
@@ -188,7 +202,8 @@ class _Tables(torch.autograd.Function):
         weights = ctx.saved_tensors
         stacked, values, layers = ctx.stacked, ctx.values, ctx.layers
         if torch.is_grad_enabled():
-            # The gradients are differentiated again, so autograd has to see this.
+            # The gradients are to be differentiated again: recompute the tables from
+            # the weights, so that autograd records how they depend on the weights.
             stacked = _stacked(layers, ctx.gates, weights)
             values = _gate_values(stacked)
         of_d: list[Tensor] = []

@@ -189,8 +189,8 @@ def _pooled_sums(
         first, second = ([blocks[i] for blocks in transforms.values()] for i in (0, 1))
         norms, linears = [b.norm for b in first], [b.linear for b in second]
         norm_follows = all(block.norm.training for block in second)
-        seconds = norm_relu_linears(norms, z, linears, norm_follows, recompute=True)
-        parts = map(_later_blocks, transforms.values(), seconds)
+        outputs = norm_relu_linears(norms, z, linears, norm_follows, recompute=True)
+        parts = map(_later_blocks, transforms.values(), outputs)
         pooled = tuple(
             gate_pools(part, [table], rows, [pool])[0]
             for part, table, pool in zip(parts, tables, pools, strict=True)

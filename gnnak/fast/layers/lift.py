@@ -1,7 +1,7 @@
 """Compute the inputs of the fused convs: states of node copies, and edge copies.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph.
 """
 
 from typing import Any
@@ -41,9 +41,9 @@ def lift(
 ) -> Rows:
     """Return the input states of all node copies (a node as it occurs in one subgraph).
 
-    The state of a node copy is the state of the node, concatenated with an embedding of
-    the distance to the root. The states of the node copies are not saved for backward:
-    the backward pass recomputes them from `x` and `table`.
+    The state of a node copy is the state of the node, concatenated with (or, if `add`,
+    plus) an embedding of the distance to the root. The states of the node copies are
+    not saved for backward: the backward pass recomputes them from `x` and `table`.
 
     Args:
         x: States of the n nodes, [n, c].
@@ -59,7 +59,10 @@ def lift(
     node = subgraphs.node
 
     def gather(x: Tensor, table: Tensor | None) -> Tensor:
-        # In a forward pass, autograd is off inside of `_Lift`.
+        """Compute the states of the node copies, in a forward or a backward pass."""
+        # The forward pass runs `gather` in `_Lift`, where autograd is off, so that this
+        # returns the fast kernels. A backward pass with `create_graph=True` needs
+        # kernels that autograd can differentiate.
         return kernels_of_backward(x).lift(x, table, node, rows, add)
 
     cached = CachedRecompute(gather)

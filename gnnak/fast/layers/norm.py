@@ -139,6 +139,7 @@ def _product_recompute(
     recompute_h = recompute_function(h.recompute)
 
     def product(matrix: Tensor, offset: Tensor | None, *saved: Tensor | None) -> Tensor:
+        """Recompute the output of the Linear."""
         part = saved_or_recomputed(saved, recompute_h).chunk(count, dim=1)[index]
         kernels = kernels_for(part)
         return kernels.norm_linear(part, k, matrix, offset, k.real)[0]

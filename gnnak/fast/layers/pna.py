@@ -1,8 +1,8 @@
 """Fused PNA* convolution, a variant of PNA, on the nodes of all rooted subgraphs.
 
 A message of PNA* is an MLP of [c_i, c_j, e_ij]: the states of the target node, the
-source node and the edge. There is one message per edge copy (an edge as seen in one
-rooted subgraph). The fused version never concatenates the three states.
+source node and the edge. There is one message per edge copy (an edge as it occurs in
+one rooted subgraph). The fused version never concatenates the three states.
 """
 
 from typing import Any
@@ -69,11 +69,11 @@ def run_pna(
 def pair_linear(c: Rows, e: Tensor | None, matrix: Tensor, edges: Edges) -> Tensor:
     r"""Apply the first Linear of the message MLP of PNA*, $W [c_i, c_j, e_{ij}]$.
 
-    There is one message for every edge copy $j \to i$ (an edge as seen in one rooted
-    subgraph).
+    There is one message for every edge copy $j \to i$ (an edge as it occurs in one
+    rooted subgraph).
 
     Args:
-        c: States of the m node copies (a node as seen in one rooted subgraph), [m, w].
+        c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
         e: States of the e edges of the graph, [e, w']; None = no edge states.
         matrix: W, the weight of the Linear, [c', 2w + w'].
         edges: Source, target and edge of each of the f edge copies.

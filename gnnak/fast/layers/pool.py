@@ -1,7 +1,7 @@
 """Second half of a fused GNN-AK layer: from the base GNN's last norm to the encodings.
 
-A node copy is a node as seen in one rooted subgraph. The centroid of a subgraph is the
-node copy of its root.
+A node copy is a node as it occurs in one rooted subgraph. The centroid of a subgraph is
+the node copy of its root.
 """
 
 from typing import Any, NamedTuple
@@ -35,11 +35,11 @@ class Pool(NamedTuple):
     norm: BatchNorm
     """The last norm of the encoding's MLP, directly before the sum."""
     groups: Groups
-    """The node copies (a node as seen in one rooted subgraph), grouped by the output
-    row they are added to."""
+    """The node copies (nodes as they occur in one rooted subgraph), grouped by the
+    output row they are added to."""
     key: Tensor
-    """[m]: the output row that each of the m node copies (a node as seen in one rooted
-    subgraph) is added to."""
+    """[m]: the output row that each of the m node copies (nodes as they occur in one
+    rooted subgraph) is added to."""
 
 
 def norm_add_linear(
@@ -58,8 +58,8 @@ def norm_add_linear(
 
     Args:
         norm: The last norm of the base GNN.
-        h: The input of the norm, a row for each of the m node copies (a node as seen in
-            one rooted subgraph), [m, w].
+        h: The input of the norm, a row for each of the m node copies (nodes as they
+            occur in one rooted subgraph), [m, w].
         residual: Rows that are added after the ReLU, [m, w].
         matrix: Weight of the Linear that computes z, [c', w].
         offset: Bias of the Linear that computes z, [c']; None = no bias.
@@ -76,13 +76,16 @@ def norm_add_linear(
     recompute_residual = recompute_function(residual.recompute)
 
     def states(h: Tensor, *saved: Tensor | None) -> Tensor:
+        """Recompute s, from h and what was saved for the residual."""
         residual = saved_or_recomputed(saved, recompute_residual)
         return kernels_for(h).norm_act(h, k, True, residual)
 
     def product(matrix: Tensor, offset: Tensor | None, *for_s: Tensor | None) -> Tensor:
+        """Recompute z, with s from the cache."""
         return linear(cached_s(*for_s), matrix, offset)
 
     def uncached_product(matrix: Tensor, offset: Tensor | None, *for_s: Any) -> Tensor:
+        """Recompute z and s."""
         return linear(states(*for_s), matrix, offset)
 
     cached_s = CachedRecompute(states)
@@ -120,8 +123,8 @@ def gate_pools(
     learned factor that depends on the distance from a node to its root.
 
     Args:
-        z: The input of the norms, a row for each of the m node copies (a node as seen
-            in one rooted subgraph), [m, c * encodings].
+        z: The input of the norms, a row for each of the m node copies (nodes as they
+            occur in one rooted subgraph), [m, c * encodings].
         gates: For each encoding, its gate: a row of factors for each of t distances,
             [t, c]; None = no gate.
         rows: For each node copy, the row of the gates for its distance, [m].

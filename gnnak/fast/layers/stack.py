@@ -1,7 +1,7 @@
 """Fused base GNNs: a `Stack` (convs in sequence) of convs with fused implementations.
 
-A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as seen in
-one rooted subgraph. The centroid of a subgraph is the node copy of its root.
+A node copy is a node as it occurs in one rooted subgraph; an edge copy is an edge as it
+occurs in one rooted subgraph. The centroid of a subgraph is the node copy of its root.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ class FusedConv(NamedTuple):
     run: Callable[[Any, Rows, EdgeStates | None, Edges, bool], tuple[Rows, Rows]]
     """Applies the conv with fused kernels.
 
-    Arguments: the conv; the input states of the m node copies (a node as seen in one
-    rooted subgraph), [m, w]; the states of the e edges of the graph, [e, w'], or None;
-    the edge copies (an edge as it occurs in one rooted subgraph); and `norm_follows`,
+    Arguments: the conv; the input states of the m node copies (nodes as they occur in
+    one subgraph), [m, w]; the states of the e edges of the graph, [e, w'], or None; the
+    edge copies (edges as they occur in one rooted subgraph); and `norm_follows`,
     whether the output goes into a norm that uses batch statistics, so that a bias
     cancels.
 
@@ -111,8 +111,8 @@ def run_stack(
 
     Args:
         stack: A `Stack` accepted by `can_fuse_stack`.
-        c: Input states of the m node copies (a node as seen in one rooted subgraph),
-            [m, w].
+        c: Input states of the m node copies (nodes as they occur in one rooted
+            subgraph), [m, w].
         e: States of the e edges of the graph, [e, w']; None if the convs read no edge
             states.
         subgraphs: The rooted subgraphs.

@@ -20,10 +20,10 @@ waits for the number of self loops, or of nodes per graph."""
 def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
     """Return the first module of a network whose forward pass synchronises.
 
-    Such a module waits for results on the device, so it cannot be captured as a CUDA
-    graph. A GNN-AK layer that is always fused never calls the convs inside it, so these
-    convs are not checked. Modules of other packages say so by an attribute
-    `synchronises`.
+    A module that synchronises cannot be captured as a CUDA graph. Modules declare this
+    by an attribute `synchronises` that is True; `SYNCHRONISING_CONVS` lists base GNNs
+    without this attribute. A GNN-AK layer that is always fused never calls the convs
+    inside it, so these convs are not checked.
 
     Args:
         network: The network, in training mode.

@@ -22,8 +22,8 @@ class CapturedModel(CapturedStep):
     """A model's forward and backward pass, captured per batch shape and replayed.
 
     A call returns the outputs of the model; a backward pass through them sets the
-    gradients of the weights, as without a capture. At most one call may be followed by
-    a backward pass at a time.
+    gradients of the weights, as without a capture. Run this backward pass before the
+    next call, which overwrites the activations.
 
     Args:
         forward: Takes an item (a batch), and returns the model's outputs: a tensor, or
@@ -31,6 +31,10 @@ class CapturedModel(CapturedStep):
         recorder: Captures the passes.
         weights: The weights of the model.
         update: Clips the gradients and takes an optimiser step.
+
+    Attributes:
+        last: The captured passes that the last call replayed; None if the last call ran
+            without a replay.
     """
 
     def __init__(
@@ -53,8 +57,8 @@ class CapturedModel(CapturedStep):
     def update(self) -> None:
         """Clip the gradients of the last call and take an optimiser step.
 
-        The step is replayed if the last call was, and if the captured backward pass
-        computed all gradients that the optimiser reads.
+        The clipping and the step are replayed if the last call was a replay, and if the
+        captured backward pass computed all gradients that the optimiser reads.
         """
         passes, update = self.last, self.captured_update
         groups = update.optimizer.param_groups
@@ -75,18 +79,24 @@ class CapturedModel(CapturedStep):
         nothing = self.weights[0].new_empty(0)
 
         def work() -> Tensor:
+            """Run the forward pass, and return any tensor, as a recorder requires."""
             outputs.append(self.step(static))
             return nothing
 
         self.recorder.warm_up(work)
-        # Copies, since replays write to the memory that a warm-up has allocated from.
+        # Copy the outputs: a warm-up allocates from the memory pool that replays use.
         return tree_map(_copied, outputs[0])
 
     def record(self, static: Item) -> Callable[[], Any]:
-        """Capture both passes for a static item; return what replays them."""
+        """Capture both passes for a static item; return a function that replays them.
+
+        The function replays the forward pass. A backward pass through its outputs
+        replays the captured backward pass.
+        """
         passes = _Passes(self.step, static, self.weights, self.recorder)
 
         def replay() -> Any:
+            """Replay the forward pass, and return its outputs."""
             self.last = passes
             return passes()
 
@@ -97,6 +107,7 @@ class CapturedModel(CapturedStep):
         self._release_all()
 
     def _release_gradients(self) -> None:
+        """Discard captured updates, and gradients in the memory of CUDA graphs."""
         self.captured_update.forget()
         for weight in self.weights:
             weight.grad = None
@@ -105,13 +116,25 @@ class CapturedModel(CapturedStep):
 class _Passes:
     """The captured forward and backward pass for batches of one shape.
 
-    `replay_update` replays the optimiser step; None before it is captured.
-
     Args:
         forward: Returns the outputs of the model for an item.
         static: A batch in static buffers.
         weights: The weights of the model.
         recorder: Captures the passes.
+
+    Attributes:
+        anchor: A scalar that requires a gradient, and so makes the replayed outputs
+            require one; see `_Replayed`.
+        outputs: The leaves of the outputs (a tensor, or nested tuples, lists and
+            dicts of tensors), in the memory of the CUDA graph.
+        spec: The nesting of the outputs, to rebuild them from their leaves.
+        positions: The positions in `outputs` of the tensors that need a gradient.
+        differentiable: The tensors at these positions.
+        of_outputs: For each of them, the buffer of its gradient, which the captured
+            backward pass reads.
+        gradients: For each weight, the gradient that the captured backward pass writes;
+            None if the outputs do not depend on the weight.
+        replay_update: Replays clipping and the optimiser step; None before the capture.
     """
 
     def __init__(
@@ -128,7 +151,7 @@ class _Passes:
         self.outputs: list[Any] = []
         self.spec: TreeSpec | None = None
         self.differentiable: list[Tensor] = []
-        self.places: set[int] = set()
+        self.positions: set[int] = set()
         self.gradients: dict[Tensor, Tensor | None] = {}
         self.of_outputs: list[Tensor] = []
         self.replay_update: Callable[[], object] | None = None
@@ -143,8 +166,8 @@ class _Passes:
         self._allocate()
         replayed = iter(_Replayed.apply(self.anchor, self))
         leaves = [
-            next(replayed) if place in self.places else _copied(out)
-            for place, out in enumerate(self.outputs)
+            next(replayed) if position in self.positions else _copied(out)
+            for position, out in enumerate(self.outputs)
         ]
         assert self.spec is not None
         return tree_unflatten(leaves, self.spec)
@@ -180,37 +203,42 @@ class _Passes:
         return all(weight.grad is self.gradients.get(weight) for weight in trained)
 
     def _detach(self) -> None:
-        """Release the autograd graph of the outputs, which is not needed any more.
+        """Free the autograd graph of the outputs, which is not needed any more.
 
-        The graph would keep the nodes alive that add up the gradients of the weights,
-        and backward passes without a capture would run these nodes on the stream of the
-        capture.
+        The graph refers to the autograd nodes that add up the gradients of the weights.
+        As long as these nodes exist, backward passes without a capture run them on the
+        stream of the capture.
         """
         self.differentiable = [out.detach() for out in self.differentiable]
         found = iter(self.differentiable)
         self.outputs = [
-            next(found) if place in self.places else out
-            for place, out in enumerate(self.outputs)
+            next(found) if position in self.positions else out
+            for position, out in enumerate(self.outputs)
         ]
 
     def _allocate(self) -> None:
-        """Allocate the gradients of the outputs, outside of the graphs' memory."""
+        """Allocate the buffers `of_outputs`, outside of the graphs' memory."""
         if not self.of_outputs:
             self.of_outputs = [torch.zeros_like(out) for out in self.differentiable]
 
     def _run_forward(self) -> Tensor:
+        """Run the forward pass and store its outputs; this method is captured."""
         with torch.enable_grad():
             outputs = self.forward(like(self.static, self.tensors))
         self.outputs, self.spec = tree_flatten(outputs)
-        self.places = {
-            place
-            for place, out in enumerate(self.outputs)
+        self.positions = {
+            position
+            for position, out in enumerate(self.outputs)
             if isinstance(out, Tensor) and out.requires_grad
         }
-        self.differentiable = [self.outputs[place] for place in sorted(self.places)]
+        self.differentiable = [self.outputs[i] for i in sorted(self.positions)]
         return self.nothing
 
     def _run_backward(self) -> Tensor:
+        """Compute `gradients` from `of_outputs`; this method is captured.
+
+        The attribute `grad` of the weights does not change.
+        """
         before = [weight.grad for weight in self.weights]
         for weight in self.weights:
             weight.grad = None

@@ -20,13 +20,14 @@ Work = Callable[[], Tensor]
 """A function without arguments that launches GPU work and returns a tensor, such as
 the loss."""
 HIDDEN = ("torch", "gnnak", "warnings", "contextlib", "threading")
-"""Packages and modules whose lines do not explain why a step synchronises."""
+"""Packages and modules that `_calling_line` skips: their lines do not show the user
+which operation of a model synchronises."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
 step."""
 _capturing = RLock()
-"""Held while work is captured or warmed up: all recorders of a GPU share a stream, and
-only one thread may capture on a stream at a time."""
+"""Locked while work is captured or warmed up: all recorders of a GPU share a stream,
+and only one thread may capture on a stream at a time."""
 
 
 class Recorder(Protocol):
@@ -139,6 +140,7 @@ class GraphRecorder:
         self.graphs.append(graph)
 
         def replay() -> Tensor:
+            """Replay the work, and return a copy of its result."""
             graph.replay()
             return result.clone()
 
@@ -210,14 +212,15 @@ def synchronisations_recorded() -> Iterator[list[str]]:
         A list that is empty within the block and filled at its end, with entries like
         "uplift.py, line 12".
     """
-    places: list[str] = []
-    others: list[tuple[Any, ...]] = []
+    lines: list[str] = []
+    other_warnings: list[tuple[Any, ...]] = []
 
     def show(message: Any, category: Any, filename: str, line: int, *_: Any) -> None:
+        """Handle a warning; this function replaces `warnings.showwarning`."""
         if "called a synchronizing CUDA operation" in str(message):
-            places.append(_calling_line() or f"{Path(filename).name}, line {line}")
+            lines.append(_calling_line() or f"{Path(filename).name}, line {line}")
         elif "prototype feature" not in str(message):
-            others.append((message, category, filename, line))
+            other_warnings.append((message, category, filename, line))
 
     before = torch.cuda.get_sync_debug_mode()
     with prefetching_paused(), warnings.catch_warnings():
@@ -225,18 +228,18 @@ def synchronisations_recorded() -> Iterator[list[str]]:
         warnings.showwarning = show  # type: ignore[assignment]
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            yield places
+            yield lines
         finally:
             torch.cuda.set_sync_debug_mode(before)
-    for other in others:
-        warnings.warn_explicit(*other)
+    for warning in other_warnings:
+        warnings.warn_explicit(*warning)
 
 
 def _calling_line() -> str | None:
-    """Return the innermost line of the call stack that is neither PyTorch's nor ours.
+    """Return the innermost line of the call stack that is not in a `HIDDEN` package.
 
-    A line of PyG or of the user is more useful than the line that handles calls of
-    PyTorch in this package. If there is no such line, the result is None.
+    This is a line of PyG or of the user, which tells more than a line of PyTorch or of
+    this package. If there is no such line, the result is None.
     """
     frame = sys._getframe(1)
     while frame is not None:

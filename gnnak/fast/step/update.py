@@ -1,8 +1,9 @@
 """Clipping and optimiser step, captured as a CUDA graph and replayed.
 
 The user's optimiser keeps its options and its state. The learning rate may change in
-every step: before a replay, it is copied to a tensor on the GPU. Other options, such as
-the betas of Adam, are part of the graph, so a step with other values is not replayed.
+every step: before a replay, it is copied to a tensor on the GPU. The values of other
+options, such as the betas of Adam, are constants of the graph. If one of them changes,
+the graph is not replayed any more.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,12 +21,16 @@ from gnnak.fast.step.recorder import Recorder
 VARYING = ("params", "lr", "capturable", "fused")
 """Entries of a parameter group that do not prevent a replay if they change."""
 FUSED = (torch.optim.Adam, torch.optim.AdamW)
-"""Optimisers that update all weights in a few kernels, unless the user has chosen
-another implementation. PyTorch's default needs two kernels per weight if captured."""
+"""Optimisers that run with the option `fused=True`, in a few kernels for all weights,
+unless the user has chosen an implementation. PyTorch's default needs two kernels per
+weight if captured."""
 
 
 class CapturedUpdate:
-    """Clips gradients and takes an optimiser step; captured once per set of gradients.
+    """Clips gradients and takes an optimiser step, without a capture or as a replay.
+
+    A captured update reads the gradient tensors that existed at its capture, so there
+    is one captured update for each captured backward pass.
 
     Args:
         take: Clips the gradients and calls `optimizer.step()`.
@@ -35,6 +40,8 @@ class CapturedUpdate:
 
     Attributes:
         reason: Why updates are not captured; None if they are or may be.
+        rates: The learning rate of each parameter group, as a tensor on the GPU that
+            captured updates read.
     """
 
     def __init__(
@@ -49,11 +56,13 @@ class CapturedUpdate:
         self.reason = _find_obstacle(optimizer)
         self.rates: list[Tensor] = []
         # The weights and optimiser states that captured updates read and write. These
-        # references keep their memory allocated.
-        self._held: list[object] | None = None
+        # references prevent their memory from being freed.
+        self._captured_tensors: list[object] | None = None
         self._replays: list[Callable[[], object]] = []
-        self._options: list[dict[str, Any]] = []
-        self._known: list[float | None] = []
+        # The options of each parameter group that are constants of captured updates.
+        self._captured_options: list[dict[str, Any]] = []
+        # The numbers in `rates`; None if unknown to the host.
+        self._copied_rates: list[float | None] = []
 
     def run(self) -> None:
         """Update the weights without a capture."""
@@ -61,11 +70,11 @@ class CapturedUpdate:
             self.take()
 
     def record(self) -> Callable[[], object] | None:
-        """Capture an update with the present gradients.
+        """Capture an update with the present gradient tensors.
 
         Returns:
-            A function that replays the update; None if the update cannot be captured,
-            or not yet, since the optimiser has no state for some weight.
+            A function that replays the update. None if updates cannot be captured, or
+            not before the next step, which allocates the optimiser's state.
         """
         if self.reason is not None or not self._has_state():
             return None
@@ -74,6 +83,7 @@ class CapturedUpdate:
         nothing = torch.empty(0, device=self.device)
 
         def work() -> Tensor:
+            """Update the weights, and return any tensor, as a recorder requires."""
             self.take()
             return nothing
 
@@ -87,18 +97,18 @@ class CapturedUpdate:
         return replay
 
     def can_replay(self, replay: Callable[[], object] | None) -> bool:
-        """Copy the learning rates to the GPU; return whether a replay is right.
+        """Return whether a replay does what `run` would do; copy the learning rates.
 
-        If the optimiser has got other weights or another state, as by
-        `load_state_dict`, updates have to be captured anew. If an option has changed,
-        or if there are hooks, they are no longer captured.
+        If the optimiser has got other weights or another state, for example by
+        `load_state_dict`, an update must be captured anew. If an option has changed, or
+        if the optimiser has got hooks, updates are not captured any more.
 
         Args:
             replay: What `record` returned.
         """
         if replay is None or not self._is_current() or replay not in self._replays:
             return False
-        if self._now() != self._options:
+        if self._present_options() != self._captured_options:
             self.reason = "options of the optimiser change from step to step"
             return False
         if _has_hooks(self.optimizer):
@@ -107,23 +117,23 @@ class CapturedUpdate:
         for i, group in enumerate(self.optimizer.param_groups):
             if _is_on_gpu(group["lr"]):
                 self.rates[i].copy_(group["lr"])
-                self._known[i] = None
-            elif (rate := float(group["lr"])) != self._known[i]:
-                self._known[i] = rate
+                self._copied_rates[i] = None
+            elif (rate := float(group["lr"])) != self._copied_rates[i]:
+                self._copied_rates[i] = rate
                 self.rates[i].fill_(rate)
         return True
 
     def forget(self) -> None:
-        """Forget all captured updates."""
+        """Discard all captured updates."""
         self._replays.clear()
 
     def _is_current(self) -> bool:
         """Return whether weights and states are those of the captured updates."""
-        held = self._held
-        if held is None:
+        captured = self._captured_tensors
+        if captured is None:
             return False
-        now = self._tensors()
-        return len(now) == len(held) and all(map(is_, now, held))
+        present = self._tensors()
+        return len(present) == len(captured) and all(map(is_, present, captured))
 
     def _tensors(self) -> list[object]:
         """Return the weights of the optimiser, and all values of its state."""
@@ -131,14 +141,17 @@ class CapturedUpdate:
         weights = chain.from_iterable(group["params"] for group in groups)
         return [*weights, *chain.from_iterable(state.values() for state in states)]
 
-    def _now(self) -> list[dict[str, Any]]:
-        """Return the present options of the optimiser that a CUDA graph contains."""
+    def _present_options(self) -> list[dict[str, Any]]:
+        """Return the options of each parameter group that a capture makes constant."""
         names = [name for name in self.optimizer.defaults if name not in VARYING]
         groups = self.optimizer.param_groups
         return [{name: group[name] for name in names} for group in groups]
 
     def _has_state(self) -> bool:
-        """Return whether a step would allocate no state of the optimiser."""
+        """Return whether the optimiser has a state for every weight that needs one.
+
+        The first step of an optimiser allocates this state, which must not be captured.
+        """
         for group in self.optimizer.param_groups:
             wanted = not isinstance(self.optimizer, torch.optim.SGD)
             wanted = wanted or bool(group["momentum"])
@@ -150,22 +163,32 @@ class CapturedUpdate:
         return True
 
     def _prepare(self) -> None:
-        """Move counters to the GPU, and note the options of the optimiser."""
+        """Prepare the first capture for the present weights and optimiser state.
+
+        Step counters are moved to the GPU. Updates that were captured before are
+        discarded.
+        """
         groups = self.optimizer.param_groups
-        self._options = self._now()
+        self._captured_options = self._present_options()
         for state in self.optimizer.state.values():
             for name, value in state.items():
                 if isinstance(value, Tensor) and not value.dim():
                     state[name] = value.to(self.device)
-        self._held = self._tensors()
+        self._captured_tensors = self._tensors()
         self._replays.clear()
-        self._known = [None] * len(groups)
+        self._copied_rates = [None] * len(groups)
         rates = [float(group["lr"]) for group in groups]
         self.rates = [torch.tensor(rate, device=self.device) for rate in rates]
 
     @contextmanager
     def _on_device(self, rates: list[Tensor] | None = None) -> Iterator[None]:
-        """Context manager: the optimiser reads counters, and `rates`, on the GPU."""
+        """Context manager: switch on the optimiser's option `capturable`, and `fused`.
+
+        The optimiser then reads its step counters on the GPU.
+
+        Args:
+            rates: Tensors that replace the learning rates; None = do not replace them.
+        """
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):
@@ -184,6 +207,7 @@ class CapturedUpdate:
 
 
 def _is_on_gpu(rate: object) -> bool:
+    """Return whether a learning rate is a tensor on a GPU."""
     return isinstance(rate, Tensor) and rate.is_cuda
 
 
@@ -202,6 +226,6 @@ def _find_obstacle(optimizer: Optimizer) -> str | None:
 
 
 def _has_hooks(optimizer: Optimizer) -> bool:
-    """Return whether the user has hooks that run before or after each step."""
+    """Return whether the optimiser has hooks that run before or after each step."""
     names = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
     return any(getattr(optimizer, name, None) for name in names)

@@ -10,7 +10,7 @@ from gnnak.training.brec.options import TrialOptions
 PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 20
 """Numbers of states that a layer saves for the backward pass: per node copy and per
 edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
-per pair of nodes of a subgraph. Rough, for the most costly of the models."""
+per pair of nodes of a subgraph. These are rough numbers for the most costly models."""
 LARGE_BYTES = 4 << 30
 """From this estimated number of bytes on, activations are recomputed in the backward
 pass instead of saved."""
@@ -36,7 +36,10 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
 
 
 def is_large(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> bool:
-    """Return whether a step would save so many bytes that it should recompute them."""
+    """Return whether a step should recompute activations instead of saving them.
+
+    That is so if the layers would save `LARGE_BYTES` or more.
+    """
     return options.num_layers * layer_bytes(subgraphs, options) >= LARGE_BYTES
 
 

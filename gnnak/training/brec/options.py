@@ -38,7 +38,7 @@ class TrialOptions:
     epochs: int = 20
     """Largest number of epochs."""
     relabellings: int = 32
-    """How often each graph is relabelled, q."""
+    """Number of relabellings of each graph, q."""
     subgraphs: SubgraphKind = "egonets"
     """Kind of the rooted subgraphs; see `SubgraphOptions.kind`. Random walks are not
     allowed: the test needs embeddings that do not change from call to call."""
@@ -86,15 +86,15 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     },
 }
 """Options of subgraph GNNs other than GNN-AK in the BREC paper, as far as they differ
-from the defaults of `TrialOptions`; each layer of these has one conv."""
+from the defaults of `TrialOptions`. Each layer of these GNNs has one conv."""
 PUBLISHED["sswl+"] = PUBLISHED["sswl"]
 
 
 def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
     """Return the options of a network as published for BREC, with some changed.
 
-    A PPGN on rooted subgraphs has no published options: its 2-hop egonets and two
-    layers are our choice, because its memory grows with the square of their size.
+    PPGN-AK has no published options. Its 2-hop egonets and two layers are our choice,
+    because the memory of a PPGN grows with the square of the size of an egonet.
 
     Args:
         model: Name of the network, as in `build_model`.

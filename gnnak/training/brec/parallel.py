@@ -23,7 +23,8 @@ from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended
 
 Place = tuple[int, str, int]
-"""A seed, the name of a group, and the index of a pair in the group."""
+"""Identifies the training on one pair: a seed, the name of a group, and the index of
+the pair in this group."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,14 @@ class PairTraining:
 
 
 class _Results:
-    """Passes on the results that arrive from worker processes; see `Watcher`."""
+    """Receives the results of worker processes, as a `Watcher` of the pool.
+
+    Args:
+        finish: Function that is called with the result of each pair.
+
+    Attributes:
+        failures: For each pair whose training failed, its name and the error message.
+    """
 
     def __init__(self, finish: Callable[[Place, TrialResult], None]) -> None:
         self.finish = finish
@@ -84,7 +92,7 @@ class _Results:
         """Do nothing: the progress bar counts finished pairs only."""
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
-        """Pass on the result of a pair, or remember why there is none."""
+        """Call `finish` with the result of a pair, or store its error message."""
         if outcome.failed:
             self.failures.append(f"{task.job.title}: {outcome.text}")
             return
@@ -122,7 +130,7 @@ def run_in_parallel(
     tasks = []
     for place, pair in pairs:
         size = step_bytes(pair[0], options, BATCH_SIZE)
-        # Seconds only order the tasks, so bytes serve as well.
+        # The estimate of the seconds only orders the tasks, so bytes serve as well.
         tasks.append(Task(PairWork.of(place, pair), Estimate(size, size / 1e6)))
     results = _Results(finish)
     gpu = device.type == "cuda"
@@ -131,6 +139,6 @@ def run_in_parallel(
         Pool(Queue(tasks), min(jobs, len(tasks)), train, logs, results).run()
     if results.failures:
         raise TrainingError(
-            f"{len(results.failures)} pairs failed, first {results.failures[0]}; give "
-            "the same command to try these pairs again."
+            f"{len(results.failures)} pairs failed, first {results.failures[0]}; run "
+            "the same command again to retry these pairs."
         )

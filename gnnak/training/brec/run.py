@@ -90,6 +90,7 @@ def run_pairs(
         notify(group, seed)
 
     def finish(place: Place, result: TrialResult) -> None:
+        """Store the result of one pair."""
         found[place] = result
         progress.add(*place, result)
         notify(place[1], place[0])
@@ -110,7 +111,11 @@ def run_pairs(
 
 
 def counts(found: Sequence[TrialResult]) -> Record:
-    """Count distinguished pairs, unreliable pairs and singular covariances."""
+    """Count distinguished pairs, unreliable pairs and singular covariances.
+
+    "released" and "corrected" are the two variants of the paired test; see
+    `PairedTest`.
+    """
     return {
         "pairs": len(found),
         "released": sum(result.distinguished(corrected=False) for result in found),

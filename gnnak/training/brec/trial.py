@@ -54,10 +54,15 @@ class TrialResult:
         return all(self._verdict(corrected))
 
     def reliable(self, corrected: bool) -> bool:
-        """Whether relabellings of one and the same graph are not distinguished."""
+        """Whether relabellings of one and the same graph are not distinguished.
+
+        Args:
+            corrected: Whether to use the test with the factor q.
+        """
         return self._verdict(corrected)[1]
 
     def _verdict(self, corrected: bool) -> tuple[bool, bool]:
+        """Return whether the pair is distinguished, and passes the check."""
         if corrected:
             return verdict(self.corrected, self.same_corrected)
         return verdict(self.released, self.same_released)
@@ -79,8 +84,8 @@ def run_trial(
 
     Differences from BREC: embeddings are tested in float64, not in float32, and the
     running statistics of batch norms are recomputed from the training graphs before the
-    test. After so few training steps, moving averages can be many standard deviations
-    off, so that ReLUs cut off all that differs between the graphs.
+    test. After so few training steps, moving averages can be wrong by many standard
+    deviations, so that ReLUs set to zero everything that differs between the graphs.
 
     Args:
         pair: The two graphs, as (edge_index, num_nodes).
@@ -98,8 +103,8 @@ def run_trial(
         sizes = (NO_FEATURES, None, OUT_CHANNELS)
         network = build_model(options.model, *sizes, options.model_options())
     network = network.to(device)
-    mixed = [graph for pair_of_two in zip(*both, strict=True) for graph in pair_of_two]
-    batches = _batches(mixed, network, device)
+    alternating = [graph for two in zip(*both, strict=True) for graph in two]
+    batches = _batches(alternating, network, device)
     network.save_memory(recompute=is_large(batches[0].subgraphs, options))
     epochs, loss = _train(network, batches, options)
     # Rounding errors in float64 are far smaller than any learned difference.
@@ -135,7 +140,7 @@ def _train(
 ) -> tuple[int, float]:
     """Train the network in place; return the number of epochs and the last loss.
 
-    The host waits for the device once per epoch, for the loss.
+    Training synchronises once per epoch, to read the loss.
     """
     device = batches[0].batch.device
     optimizer = torch.optim.Adam(

@@ -1,1 +1,1 @@
-"""`TrainingStep`: one fast line for the training loops that users write."""
+"""`TrainingStep`: trains on one batch, for training loops that users write."""

@@ -1,4 +1,7 @@
-"""Call any model with a PyG batch: whole, or by the names of its parameters."""
+"""Call any model with a PyG batch: with the whole batch, or with fields of the batch.
+
+The names of the parameters of the model's `forward` decide.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +62,12 @@ def _takes_batch(parameters: list[inspect.Parameter], batch: Batch) -> bool:
 
 
 def _has(name: str, batch: Batch) -> bool:
+    """Return whether `_value` returns a value for the parameter `name`."""
     return name in batch or name in ("num_graphs", "batch_size", "num_nodes")
 
 
 def _value(name: str, batch: Batch) -> Any:
+    """Return the field of a batch with the name of a parameter, or a number of it."""
     if name in batch:
         return batch[name]
     return batch.num_nodes if name == "num_nodes" else batch.num_graphs

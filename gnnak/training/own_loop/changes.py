@@ -1,4 +1,4 @@
-"""Notice changes of a model after which its steps must be captured anew."""
+"""Detect changes of a model after which its steps must be captured anew."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch.nn.parameter import UninitializedParameter
 
 
 class ModelWatch:
-    """Notices changes of a model that captured steps depend on.
+    """Detects changes of a model that make its captured steps wrong.
 
-    These are the addresses of weights and buffers, frozen weights, the modes of modules
-    (training or evaluation), and autocast.
+    These are new addresses of weights or buffers, frozen weights, another mode of a
+    module (training or evaluation), and whether autocast is on.
 
     Args:
         model: The model.
@@ -22,6 +22,7 @@ class ModelWatch:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self._modules: list[nn.Module] = []
+        # For each weight and buffer, the dict of its module that has it, and its key.
         self._places: list[tuple[dict[str, Any], str]] = []
         self._state: tuple | None = None
 
@@ -29,8 +30,9 @@ class ModelWatch:
         """Return whether the model has changed since the last call.
 
         Args:
-            quick: Whether to look only at the modules of the last call. To list the
-                modules takes long, so it is done only before a capture.
+            quick: Whether to compare only the modules that were listed in an earlier
+                call. Listing all modules takes long, so it is done only before a
+                capture.
         """
         if quick and self._present_state() == self._state:
             return False
@@ -45,6 +47,7 @@ class ModelWatch:
         return self._state != before
 
     def _present_state(self) -> tuple:
+        """Return the state of the listed modules, to be compared with a later state."""
         found = [_built(tensors.get(name)) for tensors, name in self._places]
         kind = next((t.device.type for t in found if t is not None), "cpu")
         return (

@@ -1,9 +1,10 @@
-"""Run any model on a padded batch, so that padding does not change a value.
+"""Run any model on a padded batch so that padding does not change its outputs.
 
 A padded batch has padding rows after its real rows, in its tensors of graphs, nodes and
-edges. Padding nodes form a graph of their own. So only operations over all rows of a
-tensor see the padding. BatchNorm is one of these operations; `ignore_padding` replaces
-it. Other such operations are found by comparing outputs; see `find_difference`.
+edges. Padding nodes form a graph of their own. So padding can change real rows only
+through operations that mix all rows of a tensor. BatchNorm is such an operation, and
+`IgnorePadding` replaces it. A model with other such operations is detected by comparing
+its outputs with and without padding; see `find_difference`.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from gnnak.nn.segment import embed_rows
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
-    """Return, for each size of a padded axis, the axis and its number of real rows.
+    """Return a dict from the size of a padded axis to its name and number of real rows.
 
     Args:
-        item: A padded batch, whose axes have different sizes.
+        item: A padded batch, whose axes (graphs, nodes, edges and so on) have different
+            sizes, so that the number of rows of a tensor tells its axis.
     """
     assert item.sizes is not None
     return {
@@ -48,6 +50,7 @@ def real_rows_of(outputs: Any, item: Item) -> Any:
     rows = padded_rows(item)
 
     def narrowed(value: Any) -> Any:
+        """Return a tensor without its padding rows, and other values unchanged."""
         if not isinstance(value, Tensor) or not value.dim():
             return value
         found = rows.get(value.size(0))
@@ -67,10 +70,10 @@ def _is_plain_lookup(*args: Any, **options: Any) -> bool:
 class IgnorePadding(TorchFunctionMode):
     """Context manager: BatchNorm in training ignores padding rows.
 
-    `torch.nn.functional.batch_norm`, which BatchNorm modules call, is replaced. The
-    maximum of the batch's `batch` vector, from which PyG infers the number of graphs,
-    is known, so that the host need not wait for a GPU. Embeddings from small tables
-    get a faster backward pass.
+    `torch.nn.functional.batch_norm`, which BatchNorm modules call, is replaced. PyG
+    infers the number of graphs from the maximum of the vector `batch`; this maximum is
+    returned from the host, so that the call does not synchronise. Lookups in small
+    embedding tables get a faster backward pass.
 
     Args:
         item: The padded batch that a model is called with.

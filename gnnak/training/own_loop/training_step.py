@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
 MOST_CAPTURED = 4
-"""For how many loaders, or kinds of batches, captured steps are in memory together."""
+"""Largest number of captured models in memory. There is one for each loader, and for
+each set of field names, widths and dtypes of its batches."""
 
 
 @operation
@@ -68,13 +69,12 @@ class TrainingStep:
         torch.nn.utils.clip_grad_norm_(weights, clip)
         optimizer.step()
 
-    On a GPU, all of this but the loss is captured as CUDA graphs and replayed, for
-    batches of a `GraphLoader`. Such batches are padded to a few sizes for
-    that, but padding does not change a value: BatchNorms ignore padding rows, and
-    `loss` gets real rows only. The first padded batch is used to compare the model's
-    outputs with and without padding. If they differ, or if the model cannot be
-    captured, one line is logged that says why and where, and the steps run without a
-    capture.
+    On a GPU, all of these lines except the loss are captured as CUDA graphs and
+    replayed, for batches of a `GraphLoader`. The model is then run on the padded form
+    of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
+    `loss` gets real rows only. On the first padded batch, the model's outputs with and
+    without padding are compared. If they differ, or if the model cannot be captured,
+    one line is logged that says why and where, and steps run without a capture.
 
     Args:
         model: Any PyTorch module, for example a PyG model, uplifted or not. It is
@@ -117,7 +117,7 @@ class TrainingStep:
         self.reason: str | None = None
         self._weights = built_weights(model)
         self._watch = ModelWatch(model)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
         self._update: Callable[[], object] = self._update_weights
 
@@ -150,6 +150,7 @@ class TrainingStep:
             ) from error
 
     def _step(self, batch: Batch) -> Tensor:
+        """Train on one batch, and return the detached loss."""
         self.optimizer.zero_grad(set_to_none=True)
         kind = self.device.type
         with torch.autocast(
@@ -172,7 +173,10 @@ class TrainingStep:
         self.optimizer.step()
 
     def _outputs(self, batch: Batch) -> Any:
-        """Call the model with a batch, padded and captured if possible."""
+        """Call the model with a batch; if possible, as a replay on the padded batch.
+
+        Also set `_update`, which updates the weights after the backward pass.
+        """
         self._notice_changes()
         self._update = self._update_weights
         if self.reason is not None or not self.capture:
@@ -180,7 +184,7 @@ class TrainingStep:
         form = padded_form(batch)
         if isinstance(form, str):
             if not self._captured and self.device.type == "cuda":
-                self._tell(form)
+                self._log_once(form)
             return self.call(self.model, batch)
         key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
@@ -193,25 +197,32 @@ class TrainingStep:
         return real_rows_of(captured(form.item), form.item)
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
-        """Prepare the model for padded batches of a loader; return whether it can run.
+        """Prepare the capture of steps on the batches of a loader.
 
-        If padding changes an output, the reason is logged and stored in `reason`.
+        If steps cannot be captured, for example because padding changes an output, the
+        reason is logged and stored in `reason`.
 
         Args:
             batch: A batch of the loader.
             form: The padded form of the batch.
             key: Identifies the loader and the fields of its batches in `_captured`.
+
+        Returns:
+            Whether steps can be captured.
         """
 
         def forward(item: Item) -> Any:
+            """Return the outputs of the model for a padded item, with padding rows."""
             with on_graph(item.batch.real), IgnorePadding(item):
                 return self.call(self.model, form.build(item))
 
         def plain() -> Any:
+            """Return the outputs of the model for `batch`."""
             return self.call(self.model, batch)
 
         def padded() -> Any:
-            # A copy, since layers cache values in the rooted subgraphs.
+            """Return the outputs for the padded form of `batch`, without padding."""
+            # Copy the item, since layers cache values in its rooted subgraphs.
             item = like(form.item, tensors_of(form.item))
             return real_rows_of(forward(item), item)
 
@@ -224,9 +235,10 @@ class TrainingStep:
         else:
             self.reason = find_difference(self.model, plain, padded)
         if self.reason is not None:
-            self._tell(self.reason)
+            self._log_once(self.reason)
             return False
-        if self._watch.has_changed(quick=False):  # by its first call
+        if self._watch.has_changed(quick=False):
+            # The first call of the model has built weights.
             self._list_weights()
         weights = [weight for weight in self._weights if weight.requires_grad]
         update = (self._update_weights, self.optimizer)
@@ -239,25 +251,28 @@ class TrainingStep:
         form.pad_to_largest()
         return True
 
-    def _tell(self, reason: str) -> None:
-        """Log why steps are not captured; each reason once."""
-        if reason not in self._told:
-            self._told.add(reason)
+    def _log_once(self, reason: str) -> None:
+        """Log why steps are not captured; log each reason only once."""
+        if reason not in self._logged:
+            self._logged.add(reason)
             message = "steps are not captured, which is slower: %s"
             logging.getLogger("gnnak").warning(message, reason)
 
     def _notice_changes(self) -> None:
-        """Capture anew if weights or buffers were replaced, or modes changed."""
+        """Discard captured steps if weights or buffers were replaced, or modes changed.
+
+        The following steps are then captured anew.
+        """
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
             self.reason = None
             self._captured.clear()
 
     def _list_weights(self) -> None:
-        """List the weights of the model; tell if the optimizer does not train new ones.
+        """List the weights of the model; warn if the optimiser does not train new ones.
 
-        A model may build weights in its first call, as an uplifted conv does that
-        declares no input width.
+        A model may build weights in its first call, for example an uplifted model with
+        a conv that does not declare its input width.
         """
         known = {id(weight) for weight in self._weights}
         for group in self.optimizer.param_groups:

@@ -24,11 +24,12 @@ DROPOUTS = (
     F.alpha_dropout,
     F.feature_alpha_dropout,
 )
-"""Functions that return their input while outputs are compared."""
+"""Dropout functions, which return their input while outputs are compared."""
 TOLERANCES = {torch.double: 1e-9, torch.float: 2e-3}
-"""Largest allowed difference by dtype, relative to the largest value; for all other
-dtypes it is `HALF_TOLERANCE`."""
+"""Largest allowed difference by dtype, relative to 1 plus the largest value; for all
+other dtypes it is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
+"""Largest allowed difference for float16 and bfloat16, as in `TOLERANCES`."""
 
 
 class _NoDropout(TorchFunctionMode):
@@ -96,6 +97,7 @@ def _first_difference(
 
 
 def _longer(one: Tensor, other: Tensor) -> bool:
+    """Return whether the first of two tensors has more rows than the second."""
     return bool(one.dim() and other.dim()) and one.size(0) > other.size(0)
 
 
@@ -112,10 +114,15 @@ def _place(kind: type) -> str:
 def _outputs_of_modules(
     model: nn.Module,
 ) -> Iterator[list[tuple[nn.Module, Tensor]]]:
-    """Context manager: collect the outputs of all modules without submodules."""
+    """Context manager: collect the outputs of all modules without submodules.
+
+    Yields:
+        A list to which each call of such a module appends the module and its output.
+    """
     seen: list[tuple[nn.Module, Tensor]] = []
 
     def note(module: nn.Module, _: Any, output: Any) -> None:
+        """Append a module and its output to the list; this is a forward hook."""
         if isinstance(output, Tensor):
             seen.append((module, output.detach().clone()))
 
@@ -137,6 +144,7 @@ def _are_same(wanted: Any, found: Any) -> bool:
 
 
 def _is_close(wanted: object, found: object) -> bool:
+    """Return whether two leaves of outputs are equal but for rounding."""
     if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
         return type(wanted) is type(found)
     if wanted.shape != found.shape or wanted.dtype != found.dtype:

@@ -14,6 +14,7 @@ from gnnak.wl.inputs import read_graph
 
 @lru_cache
 def _connected(num_nodes: int) -> tuple[Graph, ...]:
+    """Return all connected graphs of one size; see `connected_graphs`."""
     if num_nodes == 1:
         return (undirected([], 1),)
     grown = []
@@ -30,10 +31,12 @@ def _connected(num_nodes: int) -> tuple[Graph, ...]:
 def connected_graphs(num_nodes: int) -> list[Graph]:
     """Return all connected graphs with `num_nodes` nodes, one per isomorphism class.
 
-    There are 1, 1, 2, 6, 21, 112 and 853 such graphs with 1 to 7 nodes, 996 in total.
+    There are 1, 1, 2, 6, 21, 112 and 853 connected graphs with 1 to 7 nodes, 996 in
+    total.
     They are built by adding one node in all possible ways to each connected graph with
     one node less. This finds all connected graphs, since every connected graph has a
-    node whose removal leaves it connected. The test 2-FWL distinguishes all 996 graphs.
+    node whose removal leaves the graph connected. The test 2-FWL distinguishes all 996
+    graphs.
 
     >>> [len(connected_graphs(n)) for n in range(1, 6)]
     [1, 1, 2, 6, 21]
@@ -80,7 +83,7 @@ def regular_pair(num_nodes: int, degree: int, seed: int) -> tuple[Graph, Graph]:
     """Sample two random regular graphs that are not isomorphic.
 
     The test 1-WL does not distinguish the two graphs; 3-WL and Subgraph-1-WL*
-    distinguish most such pairs.
+    distinguish most pairs of random regular graphs.
 
     Args:
         num_nodes: Number of nodes of each graph.

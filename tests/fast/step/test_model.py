@@ -65,7 +65,7 @@ def captured_forward():
             each.add_(1)
 
     passes.outputs, passes.spec = tree_flatten(tuple(static))
-    passes.differentiable, passes.places = static[:1], {0}
+    passes.differentiable, passes.positions = static[:1], {0}
     passes.replay_forward, passes.of_outputs = replay, [torch.zeros(2)]
     passes.anchor = torch.zeros((), requires_grad=True)
     return passes
