@@ -63,18 +63,25 @@ def end_call(model: nn.Module, *_: object) -> None:
 
 
 @contextmanager
+def call_of(model: nn.Module) -> Iterator[None]:
+    """Context manager: the block is a call of a model."""
+    begin_call(model)
+    try:
+        yield
+    finally:
+        end_call(model)
+
+
+@contextmanager
 def call_with(layer: GNNAK) -> Iterator[None]:
     """Context manager: within the block, the current call is one with this layer.
 
-    If the layer is not part of the model that is being called, a call of the layer
-    itself begins with the block and ends with it.
+    If the layer is not part of the model that is being called, the block is a call of
+    the layer itself.
     """
     call = _current.get()
     if call is not None and layer in call.layers:
         yield
-        return
-    begin_call(layer)
-    try:
-        yield
-    finally:
-        end_call(layer)
+    else:
+        with call_of(layer):
+            yield

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from gnnak.fast.layers.encoder import has_foreign_hooks
+from gnnak.fast.layers.batched import computed_for
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.nn.gates import HopGate
-from gnnak.nn.model_call import current_call
 from gnnak.nn.uplift import GNNAK
 
 
@@ -41,35 +40,14 @@ def hop_tables(layer: GNNAK) -> HopTables:
     """
     if layer.hop_table is None:
         return HopTables(None, {})
-    call = current_call()
-    if call is None or has_foreign_hooks():
-        return _tables_of_one(layer)
-    kind = layer.hop_table.weight.device.type
-    key = (hop_tables, torch.is_grad_enabled(), torch.is_autocast_enabled(kind))
-    found: dict[GNNAK, HopTables] = call.results.setdefault(key, {})
-    if layer not in found:
-        found |= _tables_of_all(layer, call.layers)
-    return found[layer]
+    return computed_for(layer, "hop tables", _tables, _shapes)
 
 
-def _tables_of_one(layer: GNNAK) -> HopTables:
-    """Compute the tables of one layer, without a batch of layers."""
-    return _compute([layer])[0] if _can_batch(layer) else _call_modules(layer)
-
-
-def _tables_of_all(layer: GNNAK, layers: Sequence[GNNAK]) -> dict[GNNAK, HopTables]:
-    """Compute the tables of a layer, and of all layers that fit into one batch with it.
-
-    Args:
-        layer: The layer.
-        layers: All layers of the model. Layers whose weights have the same shapes as
-            those of `layer` are computed in the same batch.
-    """
-    if layer not in layers or not _can_batch(layer):
-        return {layer: _tables_of_one(layer)}
-    shapes = _shapes(layer)
-    alike = [one for one in layers if _can_batch(one) and _shapes(one) == shapes]
-    return dict(zip(alike, _compute(alike), strict=True))
+def _tables(layers: Sequence[GNNAK]) -> list[HopTables]:
+    """Compute the tables of layers with equal `_shapes`."""
+    if not _can_batch(layers[0]):
+        return [_call_modules(layer) for layer in layers]
+    return _compute(layers)
 
 
 def _can_batch(layer: GNNAK) -> bool:
@@ -115,7 +93,8 @@ def _shapes(layer: GNNAK) -> Hashable:
 
     The key has the names of the gates, and shapes, dtypes and devices of all weights.
     """
-    assert layer.hop_table is not None
+    if layer.hop_table is None or not _can_batch(layer):
+        return id(layer)
     weights = [layer.hop_table.weight, *(each.weight for each in _linears(layer))]
     sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
     return tuple(layer.gates), layer.hop_linear is None, sizes

@@ -5,16 +5,14 @@ product of two weight matrices. The kernels of these small products take longer 
 launch than to run. Batched over all layers, they need about a tenth of the launches.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels.records import BIAS_COLUMN
-from gnnak.fast.layers.encoder import has_foreign_hooks
+from gnnak.fast.layers.batched import computed_for
 from gnnak.fast.layers.parts import blocks_of
 from gnnak.nn.gates import HopGate
 from gnnak.nn.uplift import GNNAK
@@ -48,58 +46,16 @@ class WeightProducts(NamedTuple):
     the centroid encoding. None if `project` is the identity."""
 
 
-@contextmanager
-def batched_weight_products(layers: Sequence[GNNAK]) -> Iterator[None]:
-    """Context manager: compute the `weight_products` of several layers in one batch.
-
-    Within the `with` block, the first call of `weight_products` for one of `layers`
-    also computes and caches the results of all layers in `layers` whose weights have
-    the same shapes. Later calls return the cached results.
-    """
-    token = _cache.set(_ProductCache(layers))
-    try:
-        yield
-    finally:
-        _cache.reset(token)
-
-
 def weight_products(layer: GNNAK) -> WeightProducts:
     """Compute the tensors of a layer that depend on its weights but not on its inputs.
 
-    Within `batched_weight_products`, results are cached and computed for several layers
-    in one batch, except under activation checkpointing.
+    In a call of a network, the tensors of all its layers are computed in one batch,
+    except under activation checkpointing.
 
     Args:
         layer: A GNN-AK layer that applies an MLP to node states before pooling them.
     """
-    cache = _cache.get()
-    if cache is None or layer not in cache.layers or has_foreign_hooks():
-        return _compute([layer])[0]
-    products = cache.products[torch.is_grad_enabled()]
-    if layer not in products:
-        alike = [one for one in cache.layers if _shapes(one) == _shapes(layer)]
-        products |= zip(alike, _compute(alike), strict=True)
-    return products[layer]
-
-
-class _ProductCache:
-    """Caches the results of `weight_products` for several layers.
-
-    Args:
-        layers: The layers whose results are cached.
-
-    Attributes:
-        products: Two dictionaries from layers to results: `products[True]` for results
-            computed with gradients enabled, `products[False]` for results computed
-            without gradients.
-    """
-
-    def __init__(self, layers: Sequence[GNNAK]) -> None:
-        self.layers = layers
-        self.products: dict[bool, dict[GNNAK, WeightProducts]] = {True: {}, False: {}}
-
-
-_cache: ContextVar[_ProductCache | None] = ContextVar("weight_products", default=None)
+    return computed_for(layer, "weight products", _compute, _shapes)
 
 
 def _shapes(layer: GNNAK) -> Hashable:

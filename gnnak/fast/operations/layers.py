@@ -30,11 +30,10 @@ from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
 from gnnak.fast.layers.rows import Rows
-from gnnak.fast.layers.weights import batched_weight_products
 from gnnak.models.network import Network
 from gnnak.nn.calling import Inputs
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.model_call import call_with
+from gnnak.nn.model_call import call_of, call_with
 from gnnak.nn.norm import BatchNorm, NormReluDropout
 from gnnak.nn.padding import on_copies
 from gnnak.nn.sliced import can_slice
@@ -237,8 +236,7 @@ class LayerOperations:
         """
         if network.recompute and network.training:
             return NotImplemented
-        layers = [module for module in network.modules() if isinstance(module, GNNAK)]
-        with batched_weight_products(layers):
+        with call_of(network):
             return unwrap(Network.run_layers)(network, *given)
 
 

@@ -11,7 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 from gnnak.fast.layers import weights
 from gnnak.fast.layers.parts import blocks_of
-from gnnak.fast.layers.weights import batched_weight_products, weight_products
+from gnnak.fast.layers.weights import weight_products
+from gnnak.nn.model_call import call_of
 from tests.fast.layers.fused_layers import LAYERS, make_layer
 
 
@@ -58,7 +59,7 @@ def test_batched_products_match_those_of_the_modules(name):
     torch.manual_seed(0)
     layers = [make_layer(**LAYERS[name]) for _ in range(3)]
     others = copy.deepcopy(layers)
-    with batched_weight_products(layers):
+    with call_of(nn.ModuleList(layers)):
         # In reverse: the order of the calls need not be that of the layers.
         ours = [by_name(weight_products(layer)) for layer in reversed(layers)][::-1]
     theirs = [from_modules(layer) for layer in others]
@@ -77,7 +78,7 @@ def test_products_are_batched_over_layers_of_equal_shapes(monkeypatch):
         return compute(batch)
 
     monkeypatch.setattr(weights, "_compute", recorded)
-    with batched_weight_products(layers):
+    with call_of(nn.ModuleList(layers)):
         for layer in (*layers, *layers, other):
             weight_products(layer)
     assert batches == [[layers[0], layers[2]], [layers[1]], [other]]
@@ -87,7 +88,7 @@ def test_products_are_batched_over_layers_of_equal_shapes(monkeypatch):
 
 def test_products_require_gradients_only_where_gradients_are_enabled():
     layers = [make_layer(), make_layer()]
-    with batched_weight_products(layers):
+    with call_of(nn.ModuleList(layers)):
         with torch.no_grad():
             assert not weight_products(layers[0]).matrix.requires_grad
         assert weight_products(layers[1]).matrix.requires_grad
@@ -100,7 +101,7 @@ def test_products_in_a_checkpoint_have_the_right_gradient():
     def work():
         return weight_products(layers[0]).matrix.square().sum()
 
-    with batched_weight_products(layers):
+    with call_of(nn.ModuleList(layers)):
         weight_products(layers[1])
         out = checkpoint(work, use_reentrant=False)
     out.backward()
@@ -112,7 +113,7 @@ def test_threads_do_not_share_cached_products():
     layers, barrier = [make_layer(), make_layer()], Barrier(2)
 
     def compute(index):
-        with batched_weight_products([layers[index]]):
+        with call_of(layers[index]):
             barrier.wait(10)
             products = weight_products(layers[index])
             barrier.wait(10)
