@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
+from gnnak.wording import kind_of
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
@@ -18,7 +19,7 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
         device: The device that the tensor must be on; None = any device.
     """
     if not isinstance(value, Tensor):
-        raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
+        raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
         raise GraphError(
             f"{name} is on {value.device}, the other fields on {device}; move it there."

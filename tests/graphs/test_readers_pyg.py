@@ -97,7 +97,7 @@ def test_from_pyg_names_the_graph(second, message):
 def test_from_pyg_foreign_things():
     with pytest.raises(GraphError, match="this is one Data; give a list of them"):
         from_pyg(Data(num_nodes=1))
-    with pytest.raises(GraphError, match="graph 0 is a int; give PyG Data"):
+    with pytest.raises(GraphError, match="graph 0 is an int; give PyG Data"):
         from_pyg([3])
 
 

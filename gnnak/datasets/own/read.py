@@ -22,6 +22,7 @@ from gnnak.graphs.readers.node_link import read_node_link
 from gnnak.graphs.readers.pyg_files import read_pyg
 from gnnak.graphs.readers.rows import BadRow, GraphRows
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
+from gnnak.wording import kind_of
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def as_items(data: Any) -> list[Any]:
         return list(data)
     except TypeError as error:
         raise GraphError(
-            f"the data are a {type(data).__name__}; give a path, or a list of SMILES "
+            f"the data are {kind_of(data)}; give a path, or a list of SMILES "
             "strings, PyG Data or networkx graphs."
         ) from error
 

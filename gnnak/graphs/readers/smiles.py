@@ -9,6 +9,7 @@ import torch
 from gnnak.errors import GraphError, MissingPackageError
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import kind_of
 
 CHIRALITY = (
     "CHI_UNSPECIFIED",
@@ -134,7 +135,7 @@ def import_rdkit(name: str) -> Any:
 def _parse(chem: Any, text: object) -> Any:
     """Parse a SMILES string to an rdkit molecule; return a text if it is invalid."""
     if not isinstance(text, str):
-        return f"a {type(text).__name__} is not a SMILES string"
+        return f"{kind_of(text)} is not a SMILES string"
     if not text:
         return "the SMILES string is empty"
     if len(text) > MAX_LENGTH:
