@@ -36,10 +36,10 @@ def both(content: str | bytes, sentence: str) -> Kind:
     return Kind(content, sentence, sentence)
 
 
-def pt(train: str, predict: str, **fields: object) -> Kind:
-    """Return five equal PyG graphs."""
+def pt(train: str, predict: str, y: float, **fields: object) -> Kind:
+    """Return five PyG graphs that are equal except for their targets."""
     content = io.BytesIO()
-    torch.save([Data(**fields)] * 5, content)
+    torch.save([Data(**fields, y=y + number) for number in range(5)], content)
     return Kind(content.getvalue(), train, predict)
 
 
@@ -84,7 +84,9 @@ KINDS = {
     "huge target.csv": table("C,1e308\n", "y is '1e308', not a finite number", 0),
     "words as numbers.csv": table("C,one\n", "y is 'one', not a finite number", 0),
     "constant class.csv": Kind(
-        b"smiles,y\nC,a\nCC,a\nCCC,a\n", "y has 1 classes; give targets with at", 0
+        b"smiles,y\nC,a\nCC,a\nCCC,a\n",
+        "y is a in all 3 rows, so there",
+        0,
     ),
     "one row.csv": Kind(b"smiles,y\nC,1\n", "give at least three, for training", 0),
     "duplicated columns.csv": both(f"smiles,y,y\n{GOOD}", "2 columns named 'y'; rena"),
@@ -92,7 +94,7 @@ KINDS = {
     "many columns.csv": both(",".join(map(str, range(20000))), "give at most 10000."),
     "no smiles column.csv": both(f"formula,y\n{GOOD}", "with --smiles, one of: formu"),
     "html.csv": both("<!DOCTYPE html><p>404</p>", "with --smiles, one of: <!DOCTYPE"),
-    "missing cells.csv": table("C\n", "it has 1 cells, but the header has 2", 1),
+    "missing cells.csv": table("C\n", "it has 1 cell, but the header has 2", 1),
     "surplus cells.csv": table("C,1,2\n", "it has 3 cells, but the header has 2", 1),
     "open quote.csv": both(f'smiles,y\n"C,1\n{GOOD}', "(a quote is not closed); save"),
     "quotes inside.csv": table('C"C"C,1\n', "'C\"C\"C' is not a molecule", 1),

@@ -62,14 +62,23 @@ def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
     [
         (("molecules.csv",), "name the ones to predict|rows cannot be used|mass"),
         (("molecules.csv", "--target", "mas"), "did you mean 'mass'"),
-        (("molecules.csv", "--target", "name"), "has 1 classes"),
+        (
+            ("molecules.csv", "--target", "name"),
+            "is a, b in all 36 rows",
+        ),
         (("molecules.csv", "--target", "mass", "--split", "half"), "split is 'half'"),
         (("molecules.csv", "--target", "mass", "--metric", "f1"), "does not fit"),
         (("nothing.csv", "--target", "mass"), "there is no file nothing.csv"),
+        (("molecules.csv", "--target", "smiles"), "the target smiles is the column of"),
+        (("molecules.csv", "--target", "a", "--target", "a"), "a is named twice"),
+        (
+            ("molecules.csv", "--target", "name", "--split", "column:name"),
+            "name is the column that splits the data",
+        ),
         (("triangles", "--smiles", "x"), "only be set for your own data"),
         (("counting", "--target", "star", "--target", "tailed"), "one target per run"),
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_train_wrong_own_data_is_one_line(table, fails, arguments, message):
     if arguments == ("molecules.csv",):

@@ -49,7 +49,7 @@ def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
         (b'a\n"open', "not a CSV table"),
         (b"a\n" + b"x" * 200_000, "row 1: not a CSV table"),
         (b"," * 20_000, "has 20001 columns; give at most 10000"),
-        (b"a,b\n1\n", "row 1: it has 1 cells, but the header has 2"),
+        (b"a,b\n1\n", "row 1: it has 1 cell, but the header has 2"),
         (b"\x80\x04\x95\x10\x00\x00\x00", "not a CSV table"),
     ],
     ids=range(10),

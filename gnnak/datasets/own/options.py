@@ -58,6 +58,7 @@ class OwnData:
             object.__setattr__(self, "task", task)
         if self.split is not None and not self.split_column:
             check_choice("split", self.split, (*SPLITS, "column:NAME"))
+        self._check_targets()
         files = [name for name in ("validation", "test") if getattr(self, name)]
         if files and self.split not in (None, "files"):
             raise OptionError(
@@ -68,6 +69,17 @@ class OwnData:
             check_count("folds", self.folds, least=2)
         if self.graphs is not None:
             check_count("graphs", self.graphs, least=1)
+
+    def _check_targets(self) -> None:
+        """Refuse a target that is named twice, or that splits the data."""
+        for place, name in enumerate(self.targets):
+            if name in self.targets[:place]:
+                raise OptionError(f"the target {name} is named twice; name it once.")
+        if self.labels is None and self.split_column in self.targets:
+            raise OptionError(
+                f"the target {self.split_column} is the column that splits the data; "
+                "name another target, or another column with --split."
+            )
 
     @property
     def split_column(self) -> str | None:

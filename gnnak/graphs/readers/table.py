@@ -13,6 +13,7 @@ from typing import NamedTuple
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import FilePath, open_bytes
 from gnnak.typing import check_known
+from gnnak.wording import counted
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 """Suffixes of files that are read as tables."""
@@ -84,7 +85,7 @@ def read_columns(path: FilePath) -> dict[str, list[str]]:
 def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
     """Raise `OptionError` if a table lacks a column; suggest a similar name."""
     for name in wanted:
-        check_known(f"column in {Path(path).name}", name, names)
+        check_known("column", name, names, of=f" in {Path(path).name}")
 
 
 def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableRow]:
@@ -104,7 +105,9 @@ def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableR
         cells = [cell.strip() for cell in cells]
         problem = None
         if len(cells) != width:
-            problem = f"it has {len(cells)} cells, but the header has {width}"
+            problem = (
+                f"it has {counted(len(cells), 'cell')}, but the header has {width}"
+            )
             cells = (cells + [""] * width)[:width]
         yield TableRow(number, cells, problem)
 

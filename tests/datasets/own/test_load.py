@@ -142,7 +142,7 @@ def test_load_own_list_of_data_with_targets_and_unlike_graphs():
 
 
 def test_load_own_unknown_targets_are_nan():
-    y = np.array([[1.0, np.nan]] * 9 + [[np.nan, 2.0]])
+    y = np.array([[float(row), np.nan] for row in range(9)] + [[np.nan, 2.0]])
     found = load_own(OwnData(), GRAPHS, y)
     assert found.dataset.store.y.shape == (10, 2)
     assert found.dataset.store.y.isnan().sum() == 10
@@ -153,7 +153,7 @@ def test_load_own_unknown_targets_are_nan():
     [
         ({"targets": ("logq",)}, "did you mean 'logp'"),
         ({"smiles": "smile"}, "did you mean 'smiles'"),
-        ({"split": "column:nothing"}, "there is no column in"),
+        ({"split": "column:nothing"}, "there is no column 'nothing' in"),
         ({"metric": "roc-auc"}, "does not fit a regression task"),
         ({"metric": "maee"}, "did you mean 'mae'"),
         ({"targets": ("logp", "part")}, "cannot be used"),
