@@ -32,6 +32,8 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if isinstance(graphs, GraphStore):
         return with_node_features(graphs).union()
     given = [graphs] if isinstance(graphs, str) else as_items(graphs)
+    if not given:
+        raise GraphError("there are no graphs; give at least one.")
     items = [_without_targets(item) for item in given]
     if items and isinstance(items[0], str):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))

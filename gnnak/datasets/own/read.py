@@ -64,12 +64,12 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if isinstance(data, GraphStore):
         data = GraphFile(data.check())
     if isinstance(data, GraphFile):
-        return _limited(_from_file(data, "the graphs"), reading.limit)
+        return _limited(_from_file(data, "the list of graphs"), reading.limit)
     items = as_items(data)
     if items and isinstance(items[0], str):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
         return _limited(rows, reading.limit)
-    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr, "the graphs")
+    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
     return _limited(rows, reading.limit)
 
 
@@ -165,13 +165,15 @@ def as_items(data: Any) -> list[Any]:
     if hasattr(data, "edge_index") or hasattr(data, "adj"):
         return [data]
     try:
-        if isinstance(data, dict | bytes):
+        # A set has no order, and a data frame of pandas is a list of column names.
+        is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
+        if is_frame or isinstance(data, dict | set | frozenset | bytes):
             raise TypeError
         return list(data)
     except TypeError as error:
         raise GraphError(
             f"the data are {kind_of(data)}; give a path, or a list of SMILES "
-            "strings, PyG Data or networkx graphs."
+            "strings (such as a column of a table), PyG Data or networkx graphs."
         ) from error
 
 
