@@ -129,7 +129,7 @@ def test_classifier_refuses_targets_that_are_no_classes(y, message):
         (GRAPHS, np.zeros((24, 2, 2)), r"y has shape \[24, 2, 2\]"),
         (None, SIZES, "the data are None; give a path"),
         (set("abc"), SIZES[:3], "the data are a set"),
-        (np.zeros((24, 3)), SIZES, "it is an ndarray; give PyG Data"),
+        (np.zeros((24, 3)), SIZES, "it is a ndarray; give PyG Data"),
     ],
     ids=range(6),
 )
