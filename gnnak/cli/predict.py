@@ -67,7 +67,8 @@ def predict(
 ) -> None:
     """Predict for every row of a file, in its order.
 
-    Rows that are not graphs get no prediction and a reason in the column `error`.
+    Rows that are not graphs get no prediction and a reason in the column `error`. If no
+    row can be predicted, the command fails, with exit code 2.
     """
     if len(files) < 2:
         raise OptionError(
