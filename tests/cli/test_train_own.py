@@ -33,7 +33,8 @@ def test_train_on_a_table_then_predict_and_evaluate(table):
     assert "36 molecules, regression of mass, metric mae" in result.stderr
     (checkpoint,) = Path("runs").glob("*/best.ckpt")
     assert f"gnnak predict {checkpoint} NEW.csv -o out.csv" in result.stderr
-    (record,) = records(table)
+    (record,) = records(table, "runs")
+    assert not Path("results").exists()
     assert record["config"]["model"]["channels"] == 8
     assert record["config"]["data"]["own"]["path"] == "molecules.csv"
     scored = CliRunner().invoke(app, ["evaluate", str(checkpoint), "--json"])
@@ -46,7 +47,7 @@ def test_train_on_graph6_with_labels_and_folds(place):
     Path("labels.csv").write_text("odd\n" + "\n".join(["yes", "no"] * 6))
     result = train("g.g6", "--targets", "labels.csv", "--folds", "3", "--metric", "f1")
     assert result.exit_code == 0, result.output
-    assert [record["fold"] for record in records(place)] == [0, 1, 2]
+    assert [record["fold"] for record in records(place, "runs")] == [0, 1, 2]
 
 
 def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
