@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from gnnak.errors import GraphError, MissingPackageError, OptionError
+from gnnak.errors import GraphError, OptionError
+from gnnak.optional import missing_package
 from gnnak.training.estimator_inputs import classes_of, listed_graphs, numbers_of
 from gnnak.training.own import train
 from gnnak.training.trained import TrainedModel
@@ -17,10 +18,8 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
-    raise MissingPackageError(
-        "GNNAKRegressor and GNNAKClassifier need scikit-learn; install it with "
-        "pip install scikit-learn."
-    ) from error
+    use = "GNNAKRegressor and GNNAKClassifier need"
+    raise missing_package(use, "scikit-learn") from error
 
 VALIDATION_SHARE = 0.1
 """Share of the training graphs that choose the best epoch."""

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from gnnak.errors import GraphError, MissingPackageError
+from gnnak.errors import GraphError
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
+from gnnak.optional import missing_package
 from gnnak.wording import kind_of
 
 CHIRALITY = (
@@ -127,9 +128,7 @@ def import_rdkit(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingPackageError(
-            "reading SMILES needs rdkit; install it with pip install rdkit."
-        ) from error
+        raise missing_package("reading SMILES needs", "rdkit") from error
 
 
 def _parse(chem: Any, text: object) -> Any:
