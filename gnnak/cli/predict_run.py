@@ -81,8 +81,7 @@ def run_predict(task: Task, machine: Machine, as_json: bool) -> None:
     if bad and not good:
         place = "" if task.output is None else f" of {task.output}"
         raise FileFormatError(
-            f"none of the {counted(bad, 'row')} of {task.data} could be predicted; see "
-            f"the column error{place}."
+            f"no row of {task.data} could be predicted; see the column error{place}."
         )
 
 

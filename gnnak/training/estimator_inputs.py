@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gnnak.datasets.own.read import as_items
+from gnnak.datasets.own.objects import as_items
 from gnnak.errors import OptionError
 
 

@@ -8,7 +8,8 @@ from gnnak.datasets.own.features import with_node_features
 from gnnak.datasets.own.featurizers import need_featurizer
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecules_in_list
-from gnnak.datasets.own.read import Reading, as_items
+from gnnak.datasets.own.objects import as_items
+from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphBatch, GraphStore

@@ -106,6 +106,15 @@ KINDS = {
     "long smiles.csv": table("C" * 20000 + ",1\n", "longer than 10000 characters", 1),
     "deep smiles.csv": table("C(" * 4000 + ",1\n", "...' is not a molecule", 1),
     "huge cell.csv": both(f"smiles,y\n{'C' * 200000},1\n", "field larger than field"),
+    "spaces.csv": both("smiles y\nC 1\n", "no column named smiles in its header; n"),
+    "numbers.csv": both(
+        "smiles,y\n1,2\n0.5,1\n", "smiles of numbers.csv has numbers, s"
+    ),
+    "table.csv.gz": both(
+        b"\x1f\x8b", "is compressed; unpack it and give a folder or a"
+    ),
+    "table.xlsx": both(b"PK\x03\x04", "is a spreadsheet; save it as CSV and give a"),
+    "table.pkl": both(PICKLE, "is a pickle, which could run code; give a folder or"),
     "latin.csv": both("smiles,größe\nC,1\n".encode("latin-1"), "it is not UTF-8 text"),
     "utf16.csv": both("smiles,y\nC,1\n".encode("utf-16"), "save it as CSV in UTF-8."),
     "zeros.csv": both(bytes(1000), "it has zero bytes); save it as CSV"),
@@ -133,13 +142,13 @@ KINDS = {
         b'[{"nodes": [{"id": 1, "x": 1e400}, {"id": 2, "x": ' + b"9" * 400 + b"}]}]",
         "none of the graphs can be used: it is malformed",
     ),
-    "broken.g6": Kind(b"hello world\n", "none of the 1 rows can be used (row 1: ", 1),
-    "huge.g6": Kind(b"~~~~~~~~\n", "none of the 1 rows can be used (row 1: ", 1),
-    "zeros.g6": Kind(bytes(1000), "none of the 1 rows can be used (row 1: ", 1),
+    "broken.g6": Kind(b"hello world\n", "the only row cannot be used (row 1: ", 1),
+    "huge.g6": Kind(b"~~~~~~~~\n", "the only row cannot be used (row 1: ", 1),
+    "zeros.g6": Kind(bytes(1000), "the only row cannot be used (row 1: ", 1),
     "broken.edges": both("a b c d e\n", "line 1: got 5 words; write two nodes, or"),
     "empty.edges": both("", "empty.edges has no graphs; add some."),
     "huge ids.edges": Kind(b"1 99999999999999999999\n2 3\n", NO_TARGETS, WIDTH),
-    "unknown.xyz": both("3\n\nC 0 0 0\n", "has the unknown suffix '.xyz'; give a fo"),
+    "unknown.xyz": both("3\n\nC 0 0 0\n", "is of the unknown kind '.xyz'; give a fo"),
     "outside.pt": pt(
         *["edge_index joins nodes 0 and 9 in graph 0, which has 2 nodes"] * 2,
         edge_index=torch.tensor([[0], [9]]),

@@ -27,8 +27,14 @@ def table(tmp_path):
         (b"a\n1\n\n \n2\n", {"a": ["1", "2"]}),
         (b"a,b\n,\n1,2\n", {"a": ["", "1"], "b": ["", "2"]}),
         (b"a,b", {"a": [], "b": []}),
+        (b"a\tb\n1\t2,5\n", {"a": ["1"], "b": ["2,5"]}),
+        (b'a;b;"c, d, e, f"\n1;2;3\n', {"a": ["1"], "b": ["2"], "c, d, e, f": ["3"]}),
+        (b"\xef\xbb\xbfsep=;\r\na;b\r\n1;2\r\n", {"a": ["1"], "b": ["2"]}),
     ],
-    ids=["plain", "mark", "semicolon", "quotes", "unicode", "blank", "empty", "none"],
+    ids=[
+        *("plain", "mark", "semicolon", "quotes", "unicode", "blank", "empty", "none"),
+        *("tabs", "quoted commas", "sep"),
+    ],
 )
 def test_read_columns_by_hand(table, content, columns):
     assert read_columns(table(content)) == columns
@@ -36,6 +42,7 @@ def test_read_columns_by_hand(table, content, columns):
 
 def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
     assert read_columns(table(b"a,x\tb\n1\t2\n", "t.tsv")) == {"a,x": ["1"], "b": ["2"]}
+    assert read_columns(table(b"a,b\n1,2\n", "t.tsv")) == {"a": ["1"], "b": ["2"]}
 
 
 @pytest.mark.parametrize(

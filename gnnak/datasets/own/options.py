@@ -9,6 +9,8 @@ from gnnak.typing import check_choice, check_count
 
 SPLITS = ("random", "scaffold", "files")
 """Ways to split own data by name; `column:NAME` is another one."""
+COLUMN = "column:"
+"""Begin of the name of a split by a column."""
 TASKS = ("regression", "classification", "multilabel")
 TASK_NAMES = {"binary": "classification", "multiclass": "classification"}
 """Other names of tasks that a user may write."""
@@ -52,6 +54,10 @@ class OwnData:
     """Use only the first graphs, this many; None = all."""
 
     def __post_init__(self) -> None:
+        for name in ("task", "metric", "split"):
+            value = getattr(self, name)
+            if isinstance(value, str) and not value.lower().startswith(COLUMN):
+                object.__setattr__(self, name, value.lower())
         if self.task is not None:
             task = TASK_NAMES.get(self.task, self.task)
             check_choice("task", task, TASKS)
@@ -84,9 +90,9 @@ class OwnData:
     @property
     def split_column(self) -> str | None:
         """The column that names the part of each graph; None = not split like this."""
-        if self.split is None or not self.split.startswith("column:"):
+        if self.split is None or not self.split.lower().startswith(COLUMN):
             return None
-        return self.split.removeprefix("column:") or None
+        return self.split[len(COLUMN) :] or None
 
     @property
     def uses_files(self) -> bool:
