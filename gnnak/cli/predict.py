@@ -73,7 +73,7 @@ def predict(
     if len(files) < 2:
         raise OptionError(
             f"got only {files[0]}; give a checkpoint and then the data, as in: gnnak "
-            "predict best.ckpt new.csv -o out.csv"
+            "predict best.ckpt new.csv -o out.csv."
         )
     with stoppable_at_once():
         from gnnak.cli.importing import import_own

@@ -132,7 +132,7 @@ def normal_name(name: str) -> str:
     if not isinstance(name, str):
         raise OptionError(
             f"the model is {kind_of(name)}; give a name, such as 'gin-ak+' or "
-            "'package.module:Class-ak+'. To train a module of your own, use "
+            "'package.module:Class-ak+', or train a module of your own with "
             "gnnak.uplift and gnnak.TrainingStep."
         )
     return name if ":" in name else name.lower()

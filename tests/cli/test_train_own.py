@@ -69,7 +69,7 @@ def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
         ),
         (("molecules.csv", "--target", "mass", "--split", "half"), "split is 'half'"),
         (("molecules.csv", "--target", "mass", "--metric", "f1"), "does not fit"),
-        (("nothing.csv", "--target", "mass"), "there is no file nothing.csv"),
+        (("nothing.csv", "--target", "mass"), "there is no file or folder nothing.csv"),
         (("molecules.csv", "--target", "smiles"), "the target smiles is the column of"),
         (("molecules.csv", "--target", "a", "--target", "a"), "a is named twice"),
         (

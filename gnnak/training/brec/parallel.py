@@ -21,6 +21,7 @@ from gnnak.training.schedule.mps import multi_process_service
 from gnnak.training.schedule.pool import Pool
 from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended
+from gnnak.wording import counted
 
 Place = tuple[int, str, int]
 """A seed, the name of a group, and the index of a pair in the group."""
@@ -131,6 +132,7 @@ def run_in_parallel(
         Pool(Queue(tasks), min(jobs, len(tasks)), train, logs, results).run()
     if results.failures:
         raise TrainingError(
-            f"{len(results.failures)} pairs failed, first {results.failures[0]}; give "
+            f"{counted(len(results.failures), 'pair')} failed, first "
+            f"{results.failures[0]}; give "
             "the same command to try these pairs again."
         )
