@@ -1,8 +1,35 @@
-"""Find out whether Triton is installed and whether it interprets its kernels."""
+"""Optional packages: errors about missing ones, and the state of Triton."""
 
 import importlib.util
 import os
 from functools import cache
+
+from gnnak.errors import MissingPackageError
+
+EXTRAS = {
+    "rdkit": "chem",
+    "huggingface_hub": "hub",
+    "scikit-learn": "sklearn",
+    "tensorboard": "tensorboard",
+}
+"""Optional packages, and the extras of gnnak that install them."""
+
+
+def missing_package(use: str, package: str) -> MissingPackageError:
+    """Return the error that a package is missing, with the command to install it.
+
+    Args:
+        use: What needs the package, with a verb, such as "reading SMILES needs".
+        package: The package, one of `EXTRAS`.
+
+    >>> print(missing_package("reading SMILES needs", "rdkit"))
+    reading SMILES needs rdkit; install it with pip install rdkit, or install gnnak \
+with its extra chem.
+    """
+    return MissingPackageError(
+        f"{use} {package}; install it with pip install {package}, or install gnnak "
+        f"with its extra {EXTRAS[package]}."
+    )
 
 
 @cache

@@ -60,7 +60,9 @@ def check_choice(option: str, value: object, known: Iterable[str]) -> None:
         raise OptionError(f"{option} is {value!r}; use one of: {', '.join(known)}.")
 
 
-def check_known(what: str, name: str, known: Iterable[str], more: str = "") -> None:
+def check_known(
+    what: str, name: str, known: Iterable[str], more: str = "", of: str = ""
+) -> None:
     """Raise `OptionError` if `name` is not one of the known names.
 
     The error message lists all known names, and suggests a similar one if there is any.
@@ -70,6 +72,7 @@ def check_known(what: str, name: str, known: Iterable[str], more: str = "") -> N
         name: The name to check.
         known: The known names.
         more: Text appended to the list of known names in the error message.
+        of: Text appended to the name in the error message, such as " in new.csv".
 
     >>> check_known("data set", "zink", ("exp", "zinc"))
     Traceback (most recent call last):
@@ -79,9 +82,12 @@ Known: exp, zinc.
     names = tuple(known)
     if name in names:
         return
-    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.4)
-    hint = f"did you mean '{near[0]}'? Known:" if near else "use one of:"
-    raise OptionError(f"there is no {what} {name!r}; {hint} {', '.join(names)}{more}.")
+    lower = {str(each).lower(): each for each in names}
+    near = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)
+    hint = f"did you mean '{lower[near[0]]}'? Known:" if near else "use one of:"
+    raise OptionError(
+        f"there is no {what} {name!r}{of}; {hint} {', '.join(names)}{more}."
+    )
 
 
 def check_count(option: str, value: object, least: int = 0) -> int:

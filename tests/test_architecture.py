@@ -20,6 +20,7 @@ from gnnak.models.factory import BASES
 ROOT = Path(gnnak.__file__).parent
 ORDER = [
     "errors",
+    "wording",
     "typing",
     "optional",
     "memory",

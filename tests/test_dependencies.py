@@ -9,6 +9,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from gnnak.optional import EXTRAS, missing_package
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]
@@ -61,3 +63,31 @@ def test_workflow_tests_every_supported_python_and_pins_actions():
     assert {entry["dependencies"] for entry in matrix["include"]} == {"oldest"}
     for action in re.findall(r"uses: (\S+)", text):
         assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)
+
+
+def test_optional_packages_of_error_messages_are_in_the_extras_they_name():
+    extras = PROJECT["optional-dependencies"]
+    found = {
+        Requirement(line).name: name
+        for name in extras.keys() - {"docs", "dev"}
+        for line in extras[name]
+    }
+    assert found == EXTRAS
+    told = str(missing_package("this needs", "scikit-learn"))
+    assert "pip install scikit-learn, or install gnnak with its extra sklearn." in told
+
+
+def test_readme_names_all_extras_and_the_docs_no_others():
+    extras = set(PROJECT["optional-dependencies"])
+    readme = (ROOT / "README.md").read_text()
+    (listed,) = re.findall(r"The extra `chem`.*?\.\s", readme, re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", listed)) == extras
+    pages = [readme, *(path.read_text() for path in (ROOT / "docs").rglob("*.md"))]
+    named = [
+        name
+        for page in pages
+        for names in re.findall(r"'\.\[([\w,]+)\]'|extra `(\w+)`", page)
+        for name in ",".join(names).strip(",").split(",")
+    ]
+    assert "chem" in named
+    assert set(named) <= extras

@@ -6,6 +6,7 @@ command imports such packages when it runs, directly or through its `*_run.py` m
 which does the work.
 """
 
+import os
 import sys
 import warnings
 from typing import NoReturn, TextIO
@@ -45,6 +46,10 @@ def _run_command() -> int | None:
         return app(standalone_mode=False)
     except GnnakError as error:
         _fail(str(error), 2)
+    except BrokenPipeError:
+        # The reader of the output, such as `head`, has read enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except Exception as error:

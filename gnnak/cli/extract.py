@@ -20,6 +20,8 @@ Examples:
     gnnak extract pattern --walks --length 10 --repeats 5 --batch-size 32
 
     gnnak extract counting --num-hops 2 --sample 500 --channels 64 --json
+
+    gnnak extract molecules.csv --smiles smiles --num-hops 3
 """
 HOPS, LENGTH, REPEATS = 3, 10, 5
 """Defaults: the radius of the egonets, the number of steps of a random walk, and the
@@ -27,7 +29,13 @@ number of walks from each root."""
 
 
 def extract(
-    name: Annotated[str, typer.Argument(help="A data set (`gnnak datasets list`).")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A data set (`gnnak datasets list`), or your own data: a CSV, npz, "
+            "graph6, JSON, PyG or edge list file, or a folder of graphs."
+        ),
+    ],
     num_hops: Annotated[
         int | None, typer.Option(help="Radius of the egonets.", show_default=str(HOPS))
     ] = None,
@@ -62,10 +70,16 @@ def extract(
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the sampled graphs and of the walks.")
     ] = 0,
+    smiles: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with SMILES strings of your own data.", show_default="smiles"
+        ),
+    ] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Count the rooted subgraphs of a data set; estimate the memory to train on them.
+    """Count the rooted subgraphs of graphs; estimate the memory to train on them.
 
     A node copy (edge copy) is a node (edge) as it occurs in one rooted subgraph. The
     memory is 4 bytes x layers x (channels + 16) x (15 x node copies + edge copies) of
@@ -79,9 +93,7 @@ def extract(
     steps = check_count("--length", LENGTH if length is None else length)
     count = check_count("--repeats", REPEATS if repeats is None else repeats, least=1)
     with stoppable_at_once():
-        from gnnak.cli.extract_run import measure, summary
-        from gnnak.cli.loading import loading
-        from gnnak.datasets import find_entry
+        from gnnak.cli.extract_run import find_graphs, measure, summary
         from gnnak.subgraphs import EgoNets, RandomWalks
 
     extractor = (
@@ -89,14 +101,12 @@ def extract(
         if walks
         else EgoNets(hops, copy_limit=copy_limit)
     )
-    entry = find_entry(name)
-    with loading(1, seed, data_dir) as load:
-        dataset = load(entry)
-    sizes = measure(dataset, extractor, sample, seed)
+    title, store = find_graphs(name, smiles, seed, data_dir)
+    sizes = measure(store, extractor, sample, seed)
     shown = {
-        "dataset": entry.name,
+        "dataset": title,
         "subgraphs": str(extractor),
-        "graphs": len(dataset.store),
+        "graphs": len(store),
         **summary(sizes, batch_size, num_layers, channels),
     }
     if as_json:

@@ -4,40 +4,74 @@ A node copy is a node as seen in one rooted subgraph; an edge copy is an edge as
 one rooted subgraph.
 """
 
+from pathlib import Path
+
 import torch
+import typer
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from gnnak.datasets import Dataset
+from gnnak.cli.loading import loading
+from gnnak.cli.train_run import is_own
+from gnnak.datasets import find_entry
+from gnnak.datasets.own import Reading, as_rows
+from gnnak.datasets.own.load import data_name
 from gnnak.datasets.sizes import CHUNK, SubgraphSizes, subgraph_sizes
 from gnnak.errors import GraphError
+from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.rows import check_any
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.wording import counted
+
+
+def find_graphs(
+    name: str, smiles: str | None, seed: int, data_dir: Path | None
+) -> tuple[str, GraphStore]:
+    """Return the name and the graphs of a data set, or of the user's own data.
+
+    Rows of own data that are not graphs are left out, with a line that says so.
+
+    Args:
+        name: Name of a data set, or path of own data.
+        smiles: Column with SMILES strings of own data; None = the column `smiles`.
+        seed: Seed of generated data sets.
+        data_dir: Folder with data files; None = the default folders.
+    """
+    if is_own(name):
+        rows = as_rows(Path(name), Reading(smiles=smiles))
+        check_any(rows)
+        if rows.bad:
+            count = counted(rows.num_rows, "row")
+            typer.echo(f"left out {len(rows.bad)} of {count}, {rows.bad[0]}", err=True)
+        return data_name(name), rows.store
+    entry = find_entry(name)
+    with loading(1, seed, data_dir) as load:
+        return entry.name, load(entry).store
 
 
 def measure(
-    dataset: Dataset, extractor: Extractor, sample: int, seed: int
+    store: GraphStore, extractor: Extractor, sample: int, seed: int
 ) -> SubgraphSizes:
-    """Extract the rooted subgraphs of a data set and measure their sizes.
+    """Extract the rooted subgraphs of graphs and measure their sizes.
 
     The graphs are processed in chunks, which limits the memory.
 
     Args:
-        dataset: The data set.
+        store: The graphs.
         extractor: Extracts egonets or random walks.
-        sample: Maximal number of graphs to measure; a larger data set is sampled at
-            random.
+        sample: Maximal number of graphs to measure; more graphs are sampled at random.
         seed: Seed of the sampled graphs and of random walks.
 
     Returns:
         For each graph its number of nodes, and the total numbers of nodes and edges of
         its rooted subgraphs.
     """
-    graphs = _sampled(len(dataset.store), sample, seed)
+    graphs = _sampled(len(store), sample, seed)
     if not len(graphs):
-        raise GraphError(f"{dataset.info.name} has no graphs; there is nothing to do.")
+        raise GraphError("there are no graphs, so there is nothing to do; give some.")
     generator = torch.Generator().manual_seed(seed)
-    store = dataset.store.subset(graphs)
+    store = store.subset(graphs)
     chunks = subgraph_sizes(store, extractor, generator)
     total, console = -(-len(store) // CHUNK), Console(stderr=True)
     bar = track(

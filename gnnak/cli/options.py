@@ -33,6 +33,14 @@ RunsFolder = Annotated[
 ResultsFolder = Annotated[
     Path, typer.Option("--results", help="Folder with the records of all runs.")
 ]
+RecordsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        help="Folder for runs.jsonl, the records of all runs.",
+        show_default="results; for your own data, the folder of --runs",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 AcceleratorOption = Annotated[
     str, typer.Option("--accelerator", help="auto, cpu or gpu.")

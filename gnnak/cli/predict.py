@@ -67,12 +67,13 @@ def predict(
 ) -> None:
     """Predict for every row of a file, in its order.
 
-    Rows that are not graphs get no prediction and a reason in the column `error`.
+    Rows that are not graphs get no prediction and a reason in the column `error`. If no
+    row can be predicted, the command fails, with exit code 2.
     """
     if len(files) < 2:
         raise OptionError(
             f"got only {files[0]}; give a checkpoint and then the data, as in: gnnak "
-            "predict best.ckpt new.csv -o out.csv"
+            "predict best.ckpt new.csv -o out.csv."
         )
     with stoppable_at_once():
         from gnnak.cli.importing import import_own

@@ -16,12 +16,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from gnnak.backend import use_backend
-from gnnak.cli.prediction_files import check_output, open_writer
+from gnnak.cli.prediction_checks import SUFFIXES, check_models, check_output
+from gnnak.cli.prediction_files import open_writer
+from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.training.predicting import predict_parts
 from gnnak.training.predictions import Predictions
 from gnnak.training.processes.machine import Machine
 from gnnak.training.trained import TrainedModel, load
+from gnnak.wording import counted
 
 
 class Task(NamedTuple):
@@ -42,11 +45,15 @@ class Task(NamedTuple):
 
 
 def run_predict(task: Task, machine: Machine, as_json: bool) -> None:
-    """Predict for all rows of a file and write them."""
-    check_output(task.output, task.data)
+    """Predict for all rows of a file and write them.
+
+    Raises:
+        FileFormatError: If no row could be predicted; all rows are written even so.
+    """
+    _check(task)
     models = [_ready(path, machine) for path in task.checkpoints]
     states: list[np.ndarray] = []
-    count, bad = 0, 0
+    count, good, bad = 0, 0, 0
     with (
         use_backend(machine.backend),
         open_writer(task.output, models[0].info) as writer,
@@ -64,11 +71,30 @@ def run_predict(task: Task, machine: Machine, as_json: bool) -> None:
             states += _states(part.predictions)
             count += len(part.predictions)
             bad += len(part.predictions.bad)
+            good += len(part.rows)
     if task.embeddings is not None:
         content = BytesIO()
         np.savez_compressed(content, embeddings=np.concatenate(states))
         write_bytes(task.embeddings, content.getvalue())
-    _tell(task, count, bad, as_json)
+    if as_json or good or not bad:
+        _tell(task, count, bad, as_json)
+    if bad and not good:
+        place = "" if task.output is None else f" of {task.output}"
+        raise FileFormatError(
+            f"no row of {task.data} could be predicted; see the column error{place}."
+        )
+
+
+def _check(task: Task) -> None:
+    """Raise an error if a file cannot be written, or data are given as a model."""
+    check_models(task.checkpoints)
+    check_output(task.output, task.data, SUFFIXES)
+    check_output(task.embeddings, task.data, (".npz",))
+    if task.output is not None and task.output == task.embeddings:
+        raise OptionError(
+            f"predictions and embeddings would both be written to {task.output}; give "
+            "two files."
+        )
 
 
 def _ready(path: Path, machine: Machine) -> TrainedModel:
@@ -87,7 +113,8 @@ def _tell(task: Task, count: int, bad: int, as_json: bool) -> None:
     have = "has" if bad == 1 else "have"
     if task.output is None:
         if bad:
-            typer.echo(f"{bad} of {count} rows {have} no prediction.", err=True)
+            rows = f"{bad} of {counted(count, 'row')}"
+            typer.echo(f"{rows} {have} no prediction.", err=True)
         return
     if as_json:
         told: dict[str, Any] = {"rows": count, "bad": bad, "output": str(task.output)}
@@ -96,7 +123,7 @@ def _tell(task: Task, count: int, bad: int, as_json: bool) -> None:
     lost = f"; {bad} {have} no prediction, see the column error" if bad else ""
     models = len(task.checkpoints)
     mean = f", mean of {models} models" if models > 1 else ""
-    typer.echo(f"{task.output}: {count} rows{mean}{lost}", err=True)
+    typer.echo(f"{task.output}: {counted(count, 'row')}{mean}{lost}", err=True)
 
 
 @contextmanager

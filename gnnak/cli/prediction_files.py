@@ -16,12 +16,11 @@ from typing import IO, Any, Protocol
 
 import numpy as np
 
+from gnnak.cli.prediction_checks import check_new_columns
 from gnnak.datasets.record import DatasetInfo
-from gnnak.errors import FileFormatError, OptionError
+from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import write_bytes
 from gnnak.training.predictions import Part, Predictions
-
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".npz")
 
 
 class Writer(Protocol):
@@ -29,32 +28,6 @@ class Writer(Protocol):
 
     def write(self, part: Part) -> None:
         """Write the predictions for some consecutive rows."""
-
-
-def check_output(path: Path | None, data: Path) -> None:
-    """Raise an error, before any work, if a file cannot be written.
-
-    Args:
-        path: The file for the predictions; None = they are printed.
-        data: The file that is read.
-
-    Raises:
-        OptionError: If the suffix is unknown, or if both are the same file.
-        FileFormatError: If the folder does not exist.
-    """
-    if path is None:
-        return
-    if path.suffix.lower() not in SUFFIXES:
-        raise OptionError(
-            f"the output {path} has the unknown suffix {path.suffix!r}; use one of: "
-            f"{', '.join(SUFFIXES)}."
-        )
-    if not path.parent.is_dir():
-        raise FileFormatError(f"there is no folder {path.parent}; create it first.")
-    if path.exists() and data.exists() and path.samefile(data):
-        raise OptionError(
-            f"the output {path} is the file to predict for; give another file with -o."
-        )
 
 
 @contextmanager
@@ -105,9 +78,10 @@ class TableWriter:
 
     def write(self, part: Part) -> None:
         """Write the rows of a part, after the header if it is the first part."""
-        columns = input_columns(part, self.count) | output_columns(
-            self.info, part.predictions, self.count
-        )
+        given = input_columns(part, self.count)
+        new = output_columns(self.info, part.predictions, self.count)
+        check_new_columns(new, given)
+        columns = given | new
         self.count += part.rows.num_rows
         if self.kind == "jsonl":
             for row in zip(*columns.values(), strict=True):

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gnnak.cli.options import ResultsFolder
 from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 
@@ -23,7 +22,15 @@ Examples:
 
 
 def report(
-    results: ResultsFolder = Path("results"),
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the records of all runs.", show_default="results"
+        ),
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option(help="Folder with the records of runs on your own data.")
+    ] = Path("runs"),
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
         "report.html"
     ),
@@ -38,10 +45,12 @@ def report(
 
     Styles and pictures are inline: the page loads no other file.
     """
-    if not results.is_dir():
+    folder = results or Path("results")
+    has_runs = results is None and any(runs.glob("runs*.jsonl"))
+    if not folder.is_dir() and not has_runs:
         raise OptionError(
-            f"--results is {results}, where there is no folder; give one with records, "
-            "or train first, as in: gnnak train molecules.csv --target logp"
+            f"there is no folder {folder}; give one with records with --results, or "
+            "train first, as in: gnnak train molecules.csv --target logp."
         )
     if out.suffix not in (".html", ".htm"):
         raise OptionError(f"--out is {out}; end it in .html.")
@@ -49,7 +58,7 @@ def report(
         from gnnak.report.page import write_report
 
     with Console(stderr=True).status("writing the report"):
-        write_report(results, out)
+        write_report(folder, out, runs)
     if as_json:
         typer.echo(json.dumps({"page": str(out), "bytes": out.stat().st_size}))
     else:

@@ -22,6 +22,7 @@ from gnnak.training.schedule.schedule import (
     run_schedule,
 )
 from gnnak.training.schedule.view import duration
+from gnnak.wording import counted
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Schedule:
             )
         if result.cut or result.waiting:
             console.print(
-                f"time is up: {len(result.cut)} runs were stopped and "
+                f"time is up: {counted(len(result.cut), 'run')} stopped and "
                 f"{len(result.waiting)} not started; give the same command to go on.",
                 highlight=False,
             )
@@ -81,6 +82,9 @@ class Schedule:
         known = [task for task in tasks if task.estimate is not None]
         total = seconds_to_end(known, self.jobs) or 0.0
         unknown = len(tasks) - len(known)
-        line = f"{len(tasks)} runs, about {total / 60:.0f} minutes, {self.jobs} at once"
-        more = f"; the time of {unknown} runs is not known" if unknown else ""
+        runs, minutes = counted(len(tasks), "run"), counted(round(total / 60), "minute")
+        line = f"{runs}, about {minutes}, {self.jobs} at once"
+        more = (
+            f"; the time of {counted(unknown, 'run')} is not known" if unknown else ""
+        )
         console.print(f"{line}{more}.", highlight=False, soft_wrap=True)

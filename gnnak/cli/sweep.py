@@ -22,7 +22,7 @@ from gnnak.cli.options import (
     Minutes,
     Plain,
     Recompute,
-    ResultsFolder,
+    RecordsFolder,
     RunsFolder,
     Settings,
 )
@@ -87,7 +87,7 @@ def sweep(
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     runs: RunsFolder = Path("runs"),
-    results: ResultsFolder = Path("results"),
+    results: RecordsFolder = None,
     accelerator: AcceleratorOption = "auto",
     recompute: Recompute = False,
     max_copies: MaxCopies = None,
@@ -120,7 +120,7 @@ def sweep(
     )
     name, config = find_config(experiment, parse_settings(settings or []), own)
     schedule = Schedule(
-        Places(data_dir, runs, results),
+        Places.of_run(config, data_dir, runs, results),
         Machine(
             accelerator,  # type: ignore[arg-type]
             recompute=recompute,
@@ -138,7 +138,7 @@ def sweep(
         schedule.show(missing, Console())
         return
     failed = schedule.run(missing, Console(stderr=True)).failed
-    rows = sweep_rows(combinations, results)
+    rows = sweep_rows(combinations, schedule.places.results)
     if as_json:
         shown = [row.as_dict() for row in rows]
         typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))

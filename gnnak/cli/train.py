@@ -15,7 +15,7 @@ from gnnak.cli.options import (
     MaxCopies,
     Plain,
     Recompute,
-    ResultsFolder,
+    RecordsFolder,
     RunsFolder,
     Settings,
 )
@@ -103,7 +103,7 @@ def train(
     settings: Settings = None,
     data_dir: DataDir = None,
     runs: RunsFolder = Path("runs"),
-    results: ResultsFolder = Path("results"),
+    results: RecordsFolder = None,
     accelerator: AcceleratorOption = "auto",
     devices: Annotated[
         int, typer.Option(min=1, help="Number of GPUs, or of processes on the CPU.")
@@ -165,7 +165,7 @@ def train(
     options = {key: value for key, value in named.items() if value is not None}
     options |= parse_settings(settings or [])
     name, config = find_config(experiment, options, own)
-    places = Places(data_dir, runs, results)
+    places = Places.of_run(config, data_dir, runs, results)
     if show:
         typer.echo(yaml.safe_dump(config.to_dict(), sort_keys=False), nl=False)
         return

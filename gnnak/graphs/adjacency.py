@@ -8,6 +8,7 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.typing import check_count
+from gnnak.wording import kind_of
 
 
 class Neighbors(NamedTuple):
@@ -64,10 +65,8 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
 def check_edge_shape(edge_index: Tensor) -> None:
     """Raise `GraphError` unless `edge_index` is an int64 tensor of shape [2, e]."""
     if not isinstance(edge_index, Tensor):
-        kind = type(edge_index).__name__
-        raise GraphError(
-            f"edge_index is a {kind}; give an int64 tensor of shape [2, e]."
-        )
+        kind = kind_of(edge_index)
+        raise GraphError(f"edge_index is {kind}; give an int64 tensor of shape [2, e].")
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         shape = list(edge_index.shape)
         raise GraphError(

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
+from gnnak.wording import counted, kind_of
 
 
 def check_tensor(name: str, value: object, device: torch.device | None) -> Tensor:
@@ -18,7 +19,7 @@ def check_tensor(name: str, value: object, device: torch.device | None) -> Tenso
         device: The device that the tensor must be on; None = any device.
     """
     if not isinstance(value, Tensor):
-        raise GraphError(f"{name} is a {type(value).__name__}; give a tensor.")
+        raise GraphError(f"{name} is {kind_of(value)}; give a tensor.")
     if device is not None and value.device != device:
         raise GraphError(
             f"{name} is on {value.device}, the other fields on {device}; move it there."
@@ -67,8 +68,8 @@ def check_local_edges(edge_index: Tensor, num_nodes: Tensor, num_edges: Tensor) 
     total = int(num_edges.sum())
     if edge_index.size(1) != total:
         raise GraphError(
-            f"edge_index has {edge_index.size(1)} edges, but num_edges adds up to "
-            f"{total}; give one column for every edge."
+            f"edge_index has {counted(edge_index.size(1), 'edge')}, but num_edges adds "
+            f"up to {total}; give one column for every edge."
         )
     size = num_nodes.repeat_interleave(num_edges, output_size=total)
     wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
@@ -115,7 +116,8 @@ def check_rows(
         )
     if tensor.size(0) != rows:
         raise GraphError(
-            f"{name} has {tensor.size(0)} rows; give {rows}, one for every {owner}."
+            f"{name} has {counted(tensor.size(0), 'row')}; give {rows}, one for every "
+            f"{owner}."
         )
 
 

@@ -8,6 +8,7 @@ from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.pyg_fields import FieldStore, read_fields
+from gnnak.wording import kind_of
 
 PARTS = ("train", "validation", "test")
 """The parts of a data set with a split, in the order of the numbers in `split`."""
@@ -35,7 +36,7 @@ def read_graphs(graphs: object) -> FieldStore:
     if not isinstance(graphs, GraphStore):
         if not isinstance(graphs, Iterable):
             raise GraphError(
-                f"graphs is a {type(graphs).__name__}; give a list of PyG Data, a PyG "
+                f"graphs is {kind_of(graphs)}; give a list of PyG Data, a PyG "
                 "data set, a GraphStore or the name of a data set."
             )
         return read_fields(graphs)

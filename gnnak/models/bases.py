@@ -12,6 +12,7 @@ from gnnak.nn.base import convs as base_convs
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.base.stack import Stack
+from gnnak.wording import kind_of
 
 Degrees = tuple[int, ...] | None
 """Histogram of in-degrees in the training set: the number of nodes with in-degree 0,
@@ -43,7 +44,7 @@ def _pna(channels: int, _: ModelOptions, degrees: Degrees) -> nn.Module:
         )
     if not isinstance(degrees, tuple):
         raise OptionError(
-            f"degrees is a {type(degrees).__name__}; give a tuple of counts, "
+            f"degrees is {kind_of(degrees)}; give a tuple of counts, "
             "tuple(degrees.tolist()) of a tensor."
         )
     return base_convs.pna(channels, torch.tensor(degrees))

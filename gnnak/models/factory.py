@@ -21,6 +21,7 @@ from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.mlp import mlp
 from gnnak.nn.uplift import GNNAK
 from gnnak.typing import ENCODINGS, check_count
+from gnnak.wording import kind_of
 
 SUFFIXES = ("", "-ak", "-ak+", "-ak-s", "-ak+-s")
 """Suffixes of model names, in order: the base GNN on the whole graph, GNN-AK, GNN-AK+,
@@ -130,8 +131,8 @@ def normal_name(name: str) -> str:
     """
     if not isinstance(name, str):
         raise OptionError(
-            f"the model is a {type(name).__name__}; give a name, such as 'gin-ak+' or "
-            "'package.module:Class-ak+'. To train a module of your own, use "
+            f"the model is {kind_of(name)}; give a name, such as 'gin-ak+' or "
+            "'package.module:Class-ak+', or train a module of your own with "
             "gnnak.uplift and gnnak.TrainingStep."
         )
     return name if ":" in name else name.lower()

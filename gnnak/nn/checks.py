@@ -6,6 +6,7 @@ from torch import Tensor
 from gnnak.errors import EdgeAttrError, SubgraphError, WidthError
 from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.wording import kind_of
 
 
 def check_states(x: Tensor, channels: int) -> None:
@@ -37,7 +38,7 @@ def check_subgraphs(
     num_nodes = x.size(0)
     if not isinstance(subgraphs, RootedSubgraphs):
         raise SubgraphError(
-            f"subgraphs is a {type(subgraphs).__name__}; give the result of "
+            f"subgraphs is {kind_of(subgraphs)}; give the result of "
             "gnnak.EgoNets(num_hops)(edge_index, num_nodes)."
         )
     sampled = isinstance(subgraphs, SampledSubgraphs)

@@ -14,6 +14,7 @@ from gnnak.nn.finite import is_finite, warn_not_finite
 from gnnak.nn.shared_inputs import SharedInputs
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.wording import kind_of
 
 
 class UpliftedConv(nn.Module):
@@ -165,15 +166,14 @@ def check_graph(x: object, edges: object, conv: str, name: str) -> None:
         )
     if isinstance(x, tuple | list):
         raise GraphError(
-            f"x is a {type(x).__name__}: {conv} is called on a bipartite graph, as in "
+            f"x is {kind_of(x)}: {conv} is called on a bipartite graph, as in "
             "models for heterogeneous graphs, but rooted subgraphs are taken of one "
             f"set of nodes; leave this conv out with {out}."
         )
     if not isinstance(x, Tensor) or x.layout != torch.strided:
-        sparse = isinstance(x, Tensor)
-        kind = f"{x.layout} tensor" if sparse else type(x).__name__  # type: ignore[attr-defined]
+        kind = f"a {x.layout} tensor" if isinstance(x, Tensor) else kind_of(x)
         raise GraphError(
-            f"x is a {kind}; an uplifted {conv} takes one dense tensor of node states "
+            f"x is {kind}; an uplifted {conv} takes one dense tensor of node states "
             "[n, c]; give, for example, positions or an embedding of node numbers."
         )
 

@@ -46,12 +46,13 @@ class RunRecords:
                 self._short.setdefault(key[1], []).append(record)
 
     @classmethod
-    def read(cls, folder: Path) -> RunRecords:
-        """Read the records in all files `runs*.jsonl` of a folder.
+    def read(cls, *folders: Path) -> RunRecords:
+        """Read the records in all files `runs*.jsonl` of some folders.
 
-        If the folder does not exist, there are no records.
+        A folder that does not exist has no records.
         """
-        files = sorted(folder.glob("runs*.jsonl"))
+        found = [file for each in folders for file in sorted(each.glob("runs*.jsonl"))]
+        files = {file.resolve(): file for file in found}.values()
         return cls(record for file in files for record in read_records(file))
 
     @property

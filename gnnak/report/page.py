@@ -13,6 +13,7 @@ from gnnak.report.tables import FilledTable, fill_table
 from gnnak.report.your_runs import FEW, your_runs_section
 from gnnak.training.records import schema
 from gnnak.training.records.results import Record, environment, read_records
+from gnnak.wording import counted
 
 TITLE = "gnnak: your runs, and the paper's tables"
 CONTENTS = (
@@ -27,12 +28,16 @@ CONTENTS = (
 )
 
 
-def report_page(results: Path) -> str:
+def report_page(results: Path, own_runs: Path | None = None) -> str:
     """Return the HTML report on all JSON records in a results folder.
 
     Styles and figures are inline: the page loads no other file.
+
+    Args:
+        results: Folder with the JSON records of all results.
+        own_runs: Folder with the records of runs on the user's own data; None = none.
     """
-    runs = RunRecords.read(results)
+    runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
     tables = [fill_table(load_table(n), runs, statistics) for n in table_names()]
     drops = read_records(results / "subgraph_drop.jsonl", schema.DROP)
@@ -59,17 +64,18 @@ def report_page(results: Path) -> str:
     )
 
 
-def write_report(results: Path, out: Path) -> None:
+def write_report(results: Path, out: Path, own_runs: Path | None = None) -> None:
     """Write the HTML report on all results to a file, atomically.
 
     Args:
         results: Folder with the JSON records of all results.
         out: HTML file to write; its folder is created if it does not exist.
+        own_runs: Folder with the records of runs on the user's own data; None = none.
 
     Raises:
         FileFormatError: If the file cannot be written.
     """
-    content = report_page(results).encode()
+    content = report_page(results, own_runs).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(out, content)
 
@@ -96,8 +102,8 @@ def _header(tables: list[FilledTable], own: list[Record]) -> str:
     done = sum(1 for cell in cells if cell.ours)
     now = environment()
     line = (
-        f"{len(own)} runs of your own; {done} of {len(cells)} cells of the paper's "
-        "tables have a figure of ours. "
+        f"{counted(len(own), 'run')} of your own; {done} of {len(cells)} cells of the "
+        "paper's tables have a figure of ours. "
         f"Made {now['time']} by gnnak {now['versions']['gnnak']}"
         f" ({now['commit'] or 'unknown commit'})."
     )

@@ -8,6 +8,7 @@ from gnnak.report import markup, plots
 from gnnak.report.settings import Setting, Task, group_tasks
 from gnnak.report.svg import COLOURS
 from gnnak.training.records.results import Record
+from gnnak.wording import counted
 
 COMMAND = "gnnak train molecules.csv --smiles smiles --target logp"
 HEADER = ("Validation", "Test", "Epochs", "s / epoch", "Total", "Peak MB", "Runs")
@@ -52,8 +53,8 @@ def _task_parts(task: Task) -> list[str]:
     better = "lower is better" if task.lower_is_better else "higher is better"
     source = task.settings[0].newest.get("source")
     origin = f" Graphs from {source}." if source else ""
-    counted = [_count(task.runs, "run"), _count(len(task.settings), "setting")]
-    note = f"Metric {task.metric} ({better}); {', '.join(counted)}.{origin}"
+    runs, settings = counted(task.runs, "run"), counted(len(task.settings), "setting")
+    note = f"Metric {task.metric} ({better}); {runs}, {settings}.{origin}"
     if len(task.settings) > 1:
         note += " The best validation score comes first."
     rows = [(setting.name, *_row(setting)) for setting in task.settings]
@@ -73,7 +74,7 @@ def _figures(task: Task) -> list[str]:
         if setting.newest.get("curves", {}).get("validation")
     }
     left = len(task.settings) - len(shown)
-    more = f" {_count(left, 'more setting')} left out." if left else ""
+    more = f" {counted(left, 'more setting')} left out." if left else ""
     figures = []
     if curves:
         label = f"validation {task.metric}"
@@ -119,7 +120,3 @@ def _duration(seconds: float) -> str:
     if seconds < 7200:
         return f"{seconds / 60:.3g} min"
     return f"{seconds / 3600:.3g} h"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

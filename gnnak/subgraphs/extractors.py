@@ -11,6 +11,7 @@ from gnnak.subgraphs.masked import MaskedEgoNets, NodeDeletion
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks
 from gnnak.subgraphs.whole import WholeGraphs
+from gnnak.wording import kind_of
 
 
 @runtime_checkable
@@ -116,7 +117,7 @@ def check_extracted(
     """
     if not isinstance(found, RootedSubgraphs):
         raise SubgraphError(
-            f"the extractor {name} returned a {type(found).__name__}; return a "
+            f"the extractor {name} returned {kind_of(found)}; return a "
             "gnnak.RootedSubgraphs."
         )
     if found.num_subgraphs != num_nodes or found.num_nodes != num_nodes:

@@ -7,18 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from gnnak.errors import GraphError, MissingPackageError, OptionError
+from gnnak.errors import GraphError, OptionError
+from gnnak.optional import missing_package
+from gnnak.training.estimator_inputs import classes_of, listed_graphs, numbers_of
 from gnnak.training.own import train
 from gnnak.training.trained import TrainedModel
+from gnnak.wording import counted
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.validation import check_is_fitted
 except ImportError as error:
-    raise MissingPackageError(
-        "GNNAKRegressor and GNNAKClassifier need scikit-learn; install it with "
-        "pip install scikit-learn."
-    ) from error
+    use = "GNNAKRegressor and GNNAKClassifier need"
+    raise missing_package(use, "scikit-learn") from error
 
 VALIDATION_SHARE = 0.1
 """Share of the training graphs that choose the best epoch."""
@@ -67,14 +68,15 @@ class _GNNAKEstimator(BaseEstimator):
 
     def _train(self, graphs: Sequence[Any], y: np.ndarray) -> None:
         """Train the model; a part of the graphs chooses the best epoch."""
-        graphs = _as_list(graphs)
+        graphs = listed_graphs(graphs)
         if len(graphs) != len(y):
             raise GraphError(
-                f"there are {len(graphs)} graphs and {len(y)} targets; give one target "
-                "for every graph."
+                f"there are {counted(len(graphs), 'graph')} and "
+                f"{counted(len(y), 'target')}; give one target for every graph."
             )
         if len(graphs) < 3:
-            raise GraphError(f"there are {len(graphs)} graphs; give at least 3 to fit.")
+            count = counted(len(graphs), "graph")
+            raise GraphError(f"got {count}; give at least 3 to fit.")
         self.model_, self.record_ = train(
             graphs,
             y,
@@ -95,9 +97,9 @@ class _GNNAKEstimator(BaseEstimator):
         """Return the model's predictions, one row per graph, and their columns."""
         check_is_fitted(self, "model_")
         model: TrainedModel = self.model_
-        found = model.predict(_as_list(graphs))
+        found = model.predict(listed_graphs(graphs))
         if found.bad:
-            raise GraphError(f"row {found.bad[0].number}: {found.bad[0].reason}")
+            raise GraphError(f"{found.bad[0]}; correct or leave out this graph.")
         return found.values, found.columns
 
 
@@ -119,9 +121,9 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
 
         Args:
             graphs: The graphs.
-            y: Targets, [g] or [g, t]; NaN = unknown.
+            y: Targets, [g] or [g, t]. NaN = unknown; at least one per row is known.
         """
-        targets = _numbers(y)
+        targets = numbers_of(y)
         self._flat = targets.ndim == 1
         self._train(graphs, targets)
         return self
@@ -152,7 +154,7 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
             graphs: The graphs.
             y: The class of each graph, [g].
         """
-        self.classes_, codes = np.unique(_class_names(y), return_inverse=True)
+        self.classes_, codes = np.unique(classes_of(y), return_inverse=True)
         if len(self.classes_) < 2:
             raise OptionError(
                 f"y has the classes {self.classes_.tolist()}; give at least two."
@@ -169,44 +171,6 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
     def predict(self, graphs: Sequence[Any]) -> np.ndarray:
         """Return the most probable class of each graph, [g]."""
         return self.classes_[self.predict_proba(graphs).argmax(axis=1)]
-
-
-def _as_list(graphs: Sequence[Any]) -> list[Any]:
-    """Return the graphs as a list; strings of an array become Python strings."""
-    if isinstance(graphs, str):
-        raise OptionError("graphs is one string; give a list of graphs or SMILES.")
-    listed = list(graphs)
-    return [str(one) if isinstance(one, np.str_) else one for one in listed]
-
-
-def _numbers(y: Any) -> np.ndarray:
-    """Return regression targets as an array of float64."""
-    try:
-        return np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise OptionError(
-            f"y cannot be read as numbers ({error}); give numbers, or use "
-            "GNNAKClassifier for classes."
-        ) from error
-
-
-def _class_names(y: Any) -> np.ndarray:
-    """Return the class of each graph; missing classes and fractions are refused."""
-    names = np.asarray(y)
-    if names.ndim != 1:
-        raise OptionError(
-            f"y has shape {list(names.shape)}; give one class for every graph."
-        )
-    missing = [row for row, name in enumerate(names, 1) if name is None or name != name]
-    if missing:
-        raise OptionError(
-            f"y has no class in row {missing[0]}; leave out graphs without a class."
-        )
-    if names.dtype.kind == "f" and (names != np.round(names)).any():
-        raise OptionError(
-            "y has numbers that are not whole; give classes, or use GNNAKRegressor."
-        )
-    return names
 
 
 def _parts(count: int, seed: int) -> np.ndarray:

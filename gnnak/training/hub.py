@@ -9,7 +9,8 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from gnnak.errors import FileFormatError, MissingPackageError
+from gnnak.errors import FileFormatError
+from gnnak.optional import missing_package
 from gnnak.training.records.folder import CARD, CONFIG, WEIGHTS
 
 
@@ -71,10 +72,8 @@ def _import_hub(purpose: str) -> Any:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError as error:
-        raise MissingPackageError(
-            f"{purpose} Hugging Face hub needs huggingface_hub; install it with: pip "
-            "install huggingface_hub"
-        ) from error
+        use = f"{purpose} Hugging Face hub needs"
+        raise missing_package(use, "huggingface_hub") from error
 
 
 def _reason(error: Exception) -> str:

@@ -1,8 +1,10 @@
 """Run all configs and folds of an experiment.
 
 The record of each run (options, scores and times, as one line of JSON) is appended to
-`runs.jsonl`.
+`runs.jsonl` in the folder of records.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +31,9 @@ from gnnak.training.records.results import (
 )
 from gnnak.training.run import run_reserved
 
+RESULTS = Path("results")
+"""Default folder of the records of runs on the data sets of gnnak."""
+
 
 @dataclass(frozen=True)
 class Places:
@@ -40,9 +45,26 @@ class Places:
     runs: Path = Path("runs")
     """Folder with one subfolder per run, for the config, the learning curves and the
     checkpoints of the run."""
-    results: Path = Path("results")
+    results: Path = RESULTS
     """Folder of `runs.jsonl`, the file with the records (options, scores and times) of
     all runs."""
+
+    @classmethod
+    def of_run(
+        cls, config: RunConfig, data: Path | None, runs: Path, results: Path | None
+    ) -> Places:
+        """Return the folders of a run, with the default folder of records.
+
+        Args:
+            config: The options of the run.
+            data: Folder of the data sets; None = the default folders.
+            runs: Folder with one subfolder per run.
+            results: Folder of the records. None = `results` for data sets of gnnak,
+                which `gnnak table` compares with the paper, and `runs` for the user's
+                own data.
+        """
+        is_own = config.data.own.path is not None
+        return cls(data, runs, results or (runs if is_own else RESULTS))
 
     def of(self, config: RunConfig, experiment: str) -> Path:
         """Return the folder of one run, a subfolder of `runs`.
@@ -71,6 +93,11 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
     """
     data = config.data
     if data.own.path is not None:
+        if not Path(data.own.path).exists():
+            raise FileFormatError(
+                f"there is no file or folder {data.own.path}; check the path, which is "
+                "relative to the folder in which the command is given."
+            )
         return load_own(data.own, seed=data.seed).dataset
     if data.own != replace(OwnData(), graphs=data.own.graphs):
         raise OptionError(

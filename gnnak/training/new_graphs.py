@@ -8,7 +8,8 @@ from gnnak.datasets.own.features import with_node_features
 from gnnak.datasets.own.featurizers import need_featurizer
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecules_in_list
-from gnnak.datasets.own.read import Reading, as_items
+from gnnak.datasets.own.objects import as_items
+from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import GraphError
 from gnnak.graphs import GraphBatch, GraphStore
@@ -32,6 +33,8 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if isinstance(graphs, GraphStore):
         return with_node_features(graphs).union()
     given = [graphs] if isinstance(graphs, str) else as_items(graphs)
+    if not given:
+        raise GraphError("there are no graphs; give at least one.")
     items = [_without_targets(item) for item in given]
     if items and isinstance(items[0], str):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from gnnak.training.processes.machine import Machine
 from gnnak.training.records.results import Record
 from gnnak.training.run import run
 from gnnak.training.trained import TrainedModel, load
+from gnnak.wording import kind_of
 
 
 class Trained(NamedTuple):
@@ -110,6 +111,7 @@ def train(
     Raises:
         GnnakError: If the data or the options are wrong.
     """
+    _check_types(settings, machine)
     path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     own = OwnData(
         path,
@@ -165,6 +167,20 @@ def train_found(
     return Trained(load(folder / "best.ckpt"), record)
 
 
+def _check_types(settings: object, machine: object) -> None:
+    """Refuse arguments of `train` that have another type."""
+    if settings is not None and not isinstance(settings, Mapping):
+        raise OptionError(
+            f"settings is {kind_of(settings)}; give a dict, such as "
+            "{'train.clip': 1.0}."
+        )
+    if machine is not None and not isinstance(machine, Machine):
+        raise OptionError(
+            f"machine is {kind_of(machine)}; give a Machine of "
+            "gnnak.training.processes.machine, such as Machine('cpu')."
+        )
+
+
 def with_found(config: RunConfig, found: OwnDataset) -> RunConfig:
     """Return the options with the task, metric and columns that were found."""
     protocol = found.dataset.info.protocols[0]
@@ -172,9 +188,11 @@ def with_found(config: RunConfig, found: OwnDataset) -> RunConfig:
 
 
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, str) else tuple(given)
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    if isinstance(given, Iterable) and all(isinstance(each, str) for each in given):
+        return tuple(given)
+    raise OptionError(f"the name {given!r} is not a text; give a text or several.")
 
 
 def _text(path: str | os.PathLike[str] | None) -> str | None:

@@ -51,6 +51,11 @@ def find_local(path: FilePath) -> Checkpoint:
         inside = where / "best.ckpt"
         if inside.is_file():
             return load_checkpoint(inside)
+        if (where / "last.ckpt").is_file():
+            raise FileFormatError(
+                f"{where} is an unfinished run; finish it with gnnak train and "
+                "--resume, which writes best.ckpt."
+            )
         raise FileFormatError(
             f"the folder {where} has no config.json and no best.ckpt; give a "
             "checkpoint, or a folder of save_pretrained."

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gnnak.datasets.record import Dataset, DatasetInfo, Protocol
 from gnnak.errors import OptionError, TrainingError
+from gnnak.wording import counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +107,13 @@ def check_parts(info: DatasetInfo, parts: Parts, processes: int) -> None:
     for part in ("validation",) if info.own_data else ("validation", "test"):
         if not getattr(parts, part).numel():
             raise TrainingError(
-                f"{info.name} has no {part} graphs; give a data set with some."
+                f"{info.name} has no {part} graphs; give data, or a split, with some."
             )
     graphs = parts.train.numel()
     if graphs < 2 * processes:
         raise TrainingError(
-            f"{info.name} has {graphs} graphs to train on, fewer than two for each of "
-            f"{processes} processes; use more graphs or fewer processes."
+            f"{info.name} has {counted(graphs, 'graph')} to train on, and "
+            f"{counted(processes, 'process')}; give at least two graphs per process."
         )
 
 

@@ -15,6 +15,7 @@ from gnnak.wl.pair_tests import PAIR_TESTS
 from gnnak.wl.refinement import Coloring
 from gnnak.wl.subgraph import REFINEMENTS
 from gnnak.wl.union import GraphUnion
+from gnnak.wording import counted
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Explanation:
         if self.round is None:
             return (
                 f"{self.test} does not tell the graphs apart: stable after "
-                f"{_count(self.rounds, 'round')}, with the same colours equally often."
+                f"{counted(self.rounds, 'round')}, with the same colours equally often."
             )
         lines = [f"{self.test} tells the graphs apart in round {self.round}."]
         for color in self.colors:
@@ -92,7 +93,7 @@ class Explanation:
                 seen = ", ".join(f"{n} x {c}" for c, n in color.sees.items())
                 line += f" and saw colours {seen}"
             if color.joined is not None:
-                line += f" with {_count(color.joined, 'edge')}"
+                line += f" with {counted(color.joined, 'edge')}"
             lines.append(line + ".")
         return "\n".join(lines)
 
@@ -216,8 +217,3 @@ def _entries(union: GraphUnion, coloring: Coloring, item: int) -> tuple[int, ...
 def _named(example: tuple[int, ...]) -> str:
     """Return a node, or a tuple of nodes, as text."""
     return f"node {example[0]}" if len(example) == 1 else f"nodes {example}"
-
-
-def _count(number: int, word: str) -> str:
-    """Return a number and a word as text, such as "1 edge" or "2 edges"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

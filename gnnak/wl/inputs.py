@@ -14,6 +14,7 @@ from gnnak.graphs.ragged import pointers
 from gnnak.graphs.readers import from_pyg, parse_graph6
 from gnnak.graphs.store import GraphStore
 from gnnak.wl.union import GraphUnion, union_of_arcs
+from gnnak.wording import kind_of
 
 Graph: TypeAlias = nx.Graph | Data | tuple[Tensor, int] | str | bytes
 """A networkx graph, PyG data, `(edge_index, num_nodes)` or a graph6 string."""
@@ -55,7 +56,7 @@ def read_graph(graph: Graph) -> LabeledGraph:
         check_edge_index(edge_index, num_nodes)
         return LabeledGraph(edge_index.cpu(), num_nodes, None, None)
     raise GraphError(
-        f"a graph is a {type(graph).__name__}; give a networkx graph, PyG data, "
+        f"a graph is {kind_of(graph)}; give a networkx graph, PyG data, "
         "(edge_index, num_nodes) or a graph6 string."
     )
 

@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from gnnak.wl.explain import Explanation
+from gnnak.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,8 +38,8 @@ def plot_explanation(explanation: Explanation) -> Figure:
         axes = figure.add_subplot(1, 2, index + 1)
         graph = explanation.graphs[index]
         colors = explanation.node_colors[index]
-        nodes = _count(graph.num_nodes, "node")
-        axes.set_title(f"{name}: {nodes}, {_count(len(set(colors)), 'colour')}")
+        nodes = counted(graph.num_nodes, "node")
+        axes.set_title(f"{name}: {nodes}, {counted(len(set(colors)), 'colour')}")
         axes.set_axis_off()
         plotted = nx.Graph(graph.edge_index.T.tolist())
         plotted.add_nodes_from(range(graph.num_nodes))
@@ -116,8 +117,3 @@ def positions(graph: nx.Graph) -> dict[int, tuple[float, float]]:
             places[node] = (left + side / 2 + float(x), top - side / 2 + float(y))
         left, height = left + side, max(height, side)
     return places
-
-
-def _count(number: int, word: str) -> str:
-    """Return a number and a word as text, such as "1 node" or "2 nodes"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -36,10 +36,10 @@ def both(content: str | bytes, sentence: str) -> Kind:
     return Kind(content, sentence, sentence)
 
 
-def pt(train: str, predict: str, **fields: object) -> Kind:
-    """Return five equal PyG graphs."""
+def pt(train: str, predict: str, y: float, **fields: object) -> Kind:
+    """Return five PyG graphs that are equal except for their targets."""
     content = io.BytesIO()
-    torch.save([Data(**fields)] * 5, content)
+    torch.save([Data(**fields, y=y + number) for number in range(5)], content)
     return Kind(content.getvalue(), train, predict)
 
 
@@ -84,7 +84,9 @@ KINDS = {
     "huge target.csv": table("C,1e308\n", "y is '1e308', not a finite number", 0),
     "words as numbers.csv": table("C,one\n", "y is 'one', not a finite number", 0),
     "constant class.csv": Kind(
-        b"smiles,y\nC,a\nCC,a\nCCC,a\n", "y has 1 classes; give targets with at", 0
+        b"smiles,y\nC,a\nCC,a\nCCC,a\n",
+        "y is a in all 3 rows, so there",
+        0,
     ),
     "one row.csv": Kind(b"smiles,y\nC,1\n", "give at least three, for training", 0),
     "duplicated columns.csv": both(f"smiles,y,y\n{GOOD}", "2 columns named 'y'; rena"),
@@ -92,7 +94,7 @@ KINDS = {
     "many columns.csv": both(",".join(map(str, range(20000))), "give at most 10000."),
     "no smiles column.csv": both(f"formula,y\n{GOOD}", "with --smiles, one of: formu"),
     "html.csv": both("<!DOCTYPE html><p>404</p>", "with --smiles, one of: <!DOCTYPE"),
-    "missing cells.csv": table("C\n", "it has 1 cells, but the header has 2", 1),
+    "missing cells.csv": table("C\n", "it has 1 cell, but the header has 2", 1),
     "surplus cells.csv": table("C,1,2\n", "it has 3 cells, but the header has 2", 1),
     "open quote.csv": both(f'smiles,y\n"C,1\n{GOOD}', "(a quote is not closed); save"),
     "quotes inside.csv": table('C"C"C,1\n', "'C\"C\"C' is not a molecule", 1),
@@ -104,6 +106,15 @@ KINDS = {
     "long smiles.csv": table("C" * 20000 + ",1\n", "longer than 10000 characters", 1),
     "deep smiles.csv": table("C(" * 4000 + ",1\n", "...' is not a molecule", 1),
     "huge cell.csv": both(f"smiles,y\n{'C' * 200000},1\n", "field larger than field"),
+    "spaces.csv": both("smiles y\nC 1\n", "no column named smiles in its header; n"),
+    "numbers.csv": both(
+        "smiles,y\n1,2\n0.5,1\n", "smiles of numbers.csv has numbers, s"
+    ),
+    "table.csv.gz": both(
+        b"\x1f\x8b", "is compressed; unpack it and give a folder or a"
+    ),
+    "table.xlsx": both(b"PK\x03\x04", "is a spreadsheet; save it as CSV and give a"),
+    "table.pkl": both(PICKLE, "is a pickle, which could run code; give a folder or"),
     "latin.csv": both("smiles,größe\nC,1\n".encode("latin-1"), "it is not UTF-8 text"),
     "utf16.csv": both("smiles,y\nC,1\n".encode("utf-16"), "save it as CSV in UTF-8."),
     "zeros.csv": both(bytes(1000), "it has zero bytes); save it as CSV"),
@@ -131,13 +142,13 @@ KINDS = {
         b'[{"nodes": [{"id": 1, "x": 1e400}, {"id": 2, "x": ' + b"9" * 400 + b"}]}]",
         "none of the graphs can be used: it is malformed",
     ),
-    "broken.g6": Kind(b"hello world\n", "none of the 1 rows can be used (row 1: ", 1),
-    "huge.g6": Kind(b"~~~~~~~~\n", "none of the 1 rows can be used (row 1: ", 1),
-    "zeros.g6": Kind(bytes(1000), "none of the 1 rows can be used (row 1: ", 1),
+    "broken.g6": Kind(b"hello world\n", "the only row cannot be used (row 1: ", 1),
+    "huge.g6": Kind(b"~~~~~~~~\n", "the only row cannot be used (row 1: ", 1),
+    "zeros.g6": Kind(bytes(1000), "the only row cannot be used (row 1: ", 1),
     "broken.edges": both("a b c d e\n", "line 1: got 5 words; write two nodes, or"),
     "empty.edges": both("", "empty.edges has no graphs; add some."),
     "huge ids.edges": Kind(b"1 99999999999999999999\n2 3\n", NO_TARGETS, WIDTH),
-    "unknown.xyz": both("3\n\nC 0 0 0\n", "has the unknown suffix '.xyz'; give a fo"),
+    "unknown.xyz": both("3\n\nC 0 0 0\n", "is of the unknown kind '.xyz'; give a fo"),
     "outside.pt": pt(
         *["edge_index joins nodes 0 and 9 in graph 0, which has 2 nodes"] * 2,
         edge_index=torch.tensor([[0], [9]]),

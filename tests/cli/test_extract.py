@@ -38,6 +38,17 @@ def test_extract_takes_walks_and_follows_the_seed():
     assert first["node_copies"]["mean"] < 41 * 21
 
 
+def test_extract_takes_own_data_and_says_what_is_left_out(tmp_path):
+    table = tmp_path / "molecules.csv"
+    table.write_text("structure;y\nCC;1\nCCC;2\nC(;3\n")
+    arguments = ["extract", str(table), "--smiles", "structure", "--num-hops", "1"]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    told = json.loads(result.stdout)
+    assert (told["dataset"], told["graphs"]) == ("molecules", 2)
+    assert told["node_copies"] == {"mean": 5.5, "median": 4.0, "max": 7.0}
+    assert "left out 1 of 3 rows, row 3: 'C(' is not a molecule" in result.stderr
+
+
 def test_extract_warns_if_memory_is_too_small(monkeypatch):
     monkeypatch.setattr(memory_advice, "free_bytes", lambda _: 2**20)
     result = CliRunner().invoke(app, ["extract", "sr25", "--num-hops", "1"])

@@ -46,6 +46,13 @@ def test_predict_says_that_one_row_has_no_prediction(checkpoint, tmp_path, monke
     assert line in " ".join(told.split())
 
 
+def test_predict_fails_if_no_row_can_be_predicted(checkpoint, place, fails):
+    Path("bad.csv").write_text("smiles\nC(\nQ\n")
+    told = fails("predict", checkpoint, "bad.csv", "-o", "out.csv")
+    assert "no row of bad.csv could be predicted; see the column error of out" in told
+    assert Path("out.csv").read_text().splitlines()[1] == "C(,,'C(' is not a molecule"
+
+
 def test_predict_prints_csv_or_writes_json_lines_and_arrays(checkpoint, new):
     printed = predict(checkpoint, new)
     predict(checkpoint, new, "-o", "out.csv")
@@ -81,20 +88,33 @@ def test_predict_for_graphs_numbers_the_rows(checkpoint, new):
     [
         (("CKPT",), "give a checkpoint and then the data"),
         (("CKPT", "none.csv"), "there is no file none.csv"),
-        (("new.csv", "new.csv"), "damaged or not a checkpoint"),
-        (("CKPT", "new.csv", "-o", "out.xls"), "unknown suffix '.xls'"),
+        (("new.csv", "CKPT"), "new.csv is a file with data, not a model; give the"),
+        (("CKPT", "new.csv", "new.csv"), "give the models first and one file with"),
+        (("out.ckpt", "new.csv"), "damaged or not a checkpoint"),
+        (("CKPT", "new.csv", "-o", "out.xls"), "suffix of out.xls is '.xls'; use one"),
         (("CKPT", "new.csv", "-o", "no/out.csv"), "there is no folder no"),
+        (("CKPT", "new.csv", "-o", "folder.csv"), "folder.csv is a folder; give the"),
+        (("CKPT", "new.csv", "--embeddings", "e.csv"), "suffix of e.csv is '.csv'"),
+        (("CKPT", "new.csv", "--embeddings", "no/e.npz"), "there is no folder no"),
+        (
+            ("CKPT", "new.csv", "-o", "e.npz", "--embeddings", "e.npz"),
+            "predictions and embeddings would both be written to e.npz",
+        ),
         (("CKPT", "new.csv", "--smiles", "smile"), "did you mean 'smiles'"),
+        (("CKPT", "taken.csv", "-o", "out.csv"), "have a column error, which the pred"),
         (("CKPT", "empty.csv"), "is empty"),
         (("CKPT", "header.csv"), "has a header but no rows"),
         (("CKPT", "graphs.g6"), "x has shape"),
     ],
-    ids=range(9),
+    ids=range(16),
 )
 def test_predict_wrong_input_is_one_line(checkpoint, new, fails, arguments, message):
     Path("empty.csv").write_text("")
     Path("header.csv").write_text("smiles\n")
     Path("graphs.g6").write_text("Bw\n")
+    Path("taken.csv").write_text("smiles,error\nCC,0.5\n")
+    Path("out.ckpt").write_text(NEW)
+    Path("folder.csv").mkdir()
     given = [checkpoint if word == "CKPT" else word for word in arguments]
     assert message in fails("predict", *given)
     assert not Path("out.csv").exists()

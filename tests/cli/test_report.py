@@ -1,9 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
+from tests.cli.training import train
 
 
 def test_report_writes_one_page(tmp_path):
@@ -17,10 +19,27 @@ def test_report_writes_one_page(tmp_path):
     assert shown == {"page": str(out), "bytes": out.stat().st_size}
 
 
+def test_report_shows_runs_on_own_data_without_a_results_folder(place, fails):
+    assert "there is no folder results; give one" in fails("report")
+    Path("molecules.csv").write_text(
+        "\n".join(["smiles,mass", *(f"{'C' * n},{n}.5" for n in range(1, 13))])
+    )
+    assert train("molecules.csv").exit_code == 0
+    assert not Path("results").exists()
+    result = CliRunner().invoke(app, ["report", "--out", "page.html"])
+    assert result.exit_code == 0, result.output
+    page = Path("page.html").read_text("utf-8")
+    assert "1 run of your own; 0 of" in page
+    assert "Graphs from molecules.csv." in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--results", "/no/such"], "there is no folder; give one with records"),
+        (
+            ["--results", "/no/such"],
+            "there is no folder /no/such; give one",
+        ),
         (["--results", ".", "--out", "report.pdf"], "end it in .html"),
         (["--results", ".", "--out", "/dev/null/a.html"], "/dev/null"),
     ],

@@ -101,7 +101,7 @@ def test_dry_run_lists_runs_with_their_time_and_runs_none(tmp_path, training):
     shown = told(*arguments, "--results", str(tmp_path), "--accelerator", "cpu")
     assert "Full / ZINC-12K (MAE), seed 1" in shown
     assert "29 s" in shown  # 9 s in the record, and 20 s to start
-    assert "2 runs, about 1 minutes, 1 at once." in shown
+    assert "2 runs, about 1 minute, 1 at once." in shown
     assert training == []
 
 

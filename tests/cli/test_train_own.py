@@ -33,7 +33,8 @@ def test_train_on_a_table_then_predict_and_evaluate(table):
     assert "36 molecules, regression of mass, metric mae" in result.stderr
     (checkpoint,) = Path("runs").glob("*/best.ckpt")
     assert f"gnnak predict {checkpoint} NEW.csv -o out.csv" in result.stderr
-    (record,) = records(table)
+    (record,) = records(table, "runs")
+    assert not Path("results").exists()
     assert record["config"]["model"]["channels"] == 8
     assert record["config"]["data"]["own"]["path"] == "molecules.csv"
     scored = CliRunner().invoke(app, ["evaluate", str(checkpoint), "--json"])
@@ -46,7 +47,7 @@ def test_train_on_graph6_with_labels_and_folds(place):
     Path("labels.csv").write_text("odd\n" + "\n".join(["yes", "no"] * 6))
     result = train("g.g6", "--targets", "labels.csv", "--folds", "3", "--metric", "f1")
     assert result.exit_code == 0, result.output
-    assert [record["fold"] for record in records(place)] == [0, 1, 2]
+    assert [record["fold"] for record in records(place, "runs")] == [0, 1, 2]
 
 
 def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
@@ -62,14 +63,23 @@ def test_train_graphs_takes_evenly_spaced_graphs_of_a_data_set(place):
     [
         (("molecules.csv",), "name the ones to predict|rows cannot be used|mass"),
         (("molecules.csv", "--target", "mas"), "did you mean 'mass'"),
-        (("molecules.csv", "--target", "name"), "has 1 classes"),
+        (
+            ("molecules.csv", "--target", "name"),
+            "is a, b in all 36 rows",
+        ),
         (("molecules.csv", "--target", "mass", "--split", "half"), "split is 'half'"),
         (("molecules.csv", "--target", "mass", "--metric", "f1"), "does not fit"),
-        (("nothing.csv", "--target", "mass"), "there is no file nothing.csv"),
+        (("nothing.csv", "--target", "mass"), "there is no file or folder nothing.csv"),
+        (("molecules.csv", "--target", "smiles"), "the target smiles is the column of"),
+        (("molecules.csv", "--target", "a", "--target", "a"), "a is named twice"),
+        (
+            ("molecules.csv", "--target", "name", "--split", "column:name"),
+            "name is the column that splits the data",
+        ),
         (("triangles", "--smiles", "x"), "only be set for your own data"),
         (("counting", "--target", "star", "--target", "tailed"), "one target per run"),
     ],
-    ids=range(8),
+    ids=range(11),
 )
 def test_train_wrong_own_data_is_one_line(table, fails, arguments, message):
     if arguments == ("molecules.csv",):

@@ -27,7 +27,7 @@ def write(folder, **changes):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["zink"], "there is no experiment 'zink'; did you mean 'zinc'?"),
+        (["zink"], "there is no data set or file 'zink'; did you mean 'zinc'?"),
         (["none.yaml"], "there is no file none.yaml"),
         (["triangles", "--model", "gim"], "unknown model 'gim'; did you mean 'gin'?"),
         (["triangles", "--model", "gin-s"], "did you mean 'gin-ak-s'?"),
@@ -50,7 +50,7 @@ def write(folder, **changes):
         (["counting", "--target", "stars"], "did you mean 'star'?"),
         (["triangles", "--devices", "0"], "Invalid value for '--devices'"),
         (["triangles", "--accelerator", "tpu"], "is 'tpu'; use one of: auto, cpu, gpu"),
-        (["triangles", "--devices", "101"], "fewer than two for each of 101 processes"),
+        (["triangles", "--devices", "101"], "and 101 processes; give at least two"),
         (["zinc", "--data-dir", "none"], "data_dir is 'none', which is not a folder"),
         (["triangles", "--set", "train.precision=16"], "needs a GPU; use bf16 or 32"),
     ],

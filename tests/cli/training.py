@@ -18,6 +18,6 @@ def train(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["train", *arguments[:1], *SMALL, *arguments[1:]])
 
 
-def records(folder: Path) -> list[dict]:
-    """Read the records in the results of a folder."""
-    return read_records(folder / "results" / "runs.jsonl")
+def records(folder: Path, name: str = "results") -> list[dict]:
+    """Read the records of runs in a folder: in `results`, or of own data in `runs`."""
+    return read_records(folder / name / "runs.jsonl")

@@ -79,7 +79,7 @@ def test_from_pyg_node_targets():
         ({"x": None}, "graph 1: it has neither num_nodes nor x"),
         ({"num_nodes": 3}, "graph 1: x has 2 rows; give 3"),
         ({"edge_attr": None}, "edge_attr is"),
-        ({"edge_attr": EDGE[:1]}, "graph 1: edge_attr has 1 rows; give 2"),
+        ({"edge_attr": EDGE[:1]}, "graph 1: edge_attr has 1 row; give 2"),
         ({"edge_index": EDGE.int()}, "graph 1: edge_index has dtype torch.int32"),
         ({"edge_index": EDGE + 1}, "joins nodes 1 and 2 in graph 1, which has 2"),
         ({"y": None}, "y is torch.float32 [*] on cpu in graph 0 but None in graph 1"),
@@ -97,7 +97,7 @@ def test_from_pyg_names_the_graph(second, message):
 def test_from_pyg_foreign_things():
     with pytest.raises(GraphError, match="this is one Data; give a list of them"):
         from_pyg(Data(num_nodes=1))
-    with pytest.raises(GraphError, match="graph 0 is a int; give PyG Data"):
+    with pytest.raises(GraphError, match="graph 0 is an int; give PyG Data"):
         from_pyg([3])
 
 

@@ -58,7 +58,7 @@ def test_from_smiles_categories_are_in_range():
         ("C(", "line 2: 'C(' is not a molecule; fix the SMILES."),
         ("", "line 2: the SMILES string is empty"),
         ("xyz", "line 2: 'xyz' is not"),
-        (None, "line 2: a NoneType is not a SMILES string"),
+        (None, "line 2: None is not a SMILES string"),
         ("C\0C", "line 2: "),
         ("C" * 20_000, "is longer than 10000 characters"),
     ],

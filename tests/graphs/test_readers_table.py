@@ -27,8 +27,14 @@ def table(tmp_path):
         (b"a\n1\n\n \n2\n", {"a": ["1", "2"]}),
         (b"a,b\n,\n1,2\n", {"a": ["", "1"], "b": ["", "2"]}),
         (b"a,b", {"a": [], "b": []}),
+        (b"a\tb\n1\t2,5\n", {"a": ["1"], "b": ["2,5"]}),
+        (b'a;b;"c, d, e, f"\n1;2;3\n', {"a": ["1"], "b": ["2"], "c, d, e, f": ["3"]}),
+        (b"\xef\xbb\xbfsep=;\r\na;b\r\n1;2\r\n", {"a": ["1"], "b": ["2"]}),
     ],
-    ids=["plain", "mark", "semicolon", "quotes", "unicode", "blank", "empty", "none"],
+    ids=[
+        *("plain", "mark", "semicolon", "quotes", "unicode", "blank", "empty", "none"),
+        *("tabs", "quoted commas", "sep"),
+    ],
 )
 def test_read_columns_by_hand(table, content, columns):
     assert read_columns(table(content)) == columns
@@ -36,6 +42,7 @@ def test_read_columns_by_hand(table, content, columns):
 
 def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
     assert read_columns(table(b"a,x\tb\n1\t2\n", "t.tsv")) == {"a,x": ["1"], "b": ["2"]}
+    assert read_columns(table(b"a,b\n1,2\n", "t.tsv")) == {"a": ["1"], "b": ["2"]}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,7 @@ def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
         (b'a\n"open', "not a CSV table"),
         (b"a\n" + b"x" * 200_000, "row 1: not a CSV table"),
         (b"," * 20_000, "has 20001 columns; give at most 10000"),
-        (b"a,b\n1\n", "row 1: it has 1 cells, but the header has 2"),
+        (b"a,b\n1\n", "row 1: it has 1 cell, but the header has 2"),
         (b"\x80\x04\x95\x10\x00\x00\x00", "not a CSV table"),
     ],
     ids=range(10),

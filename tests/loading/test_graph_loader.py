@@ -388,7 +388,7 @@ OTHER = Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0).long())
     ("graphs", "error", "wanted"),
     [
         ([], GraphError, "there are no graphs"),
-        (3, GraphError, "graphs is a int"),
+        (3, GraphError, "graphs is an int"),
         (OTHER, GraphError, "this is one Data; give a list"),
         ([OTHER, "text"], GraphError, "graph 1 is a str"),
         ([OTHER, RICH[0]], GraphError, "graph 1 has a field 'edge_attr', but graph 0"),

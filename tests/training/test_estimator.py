@@ -119,3 +119,20 @@ def test_wrong_inputs_are_answered_in_a_sentence():
 def test_classifier_refuses_targets_that_are_no_classes(y, message):
     with pytest.raises(OptionError, match=message):
         gnnak.GNNAKClassifier(**SMALL).fit(GRAPHS, y)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "y", "message"),
+    [
+        (GRAPHS, None, r"y has shape \[\]; give one number"),
+        (GRAPHS, [1.5, float("nan"), 2.5] * 8, "y has no number in row 2"),
+        (GRAPHS, np.zeros((24, 2, 2)), r"y has shape \[24, 2, 2\]"),
+        (None, SIZES, "the data are None; give a path"),
+        (set("abc"), SIZES[:3], "the data are a set"),
+        (np.zeros((24, 3)), SIZES, "it is a ndarray; give PyG Data"),
+    ],
+    ids=range(6),
+)
+def test_regressor_refuses_other_inputs(graphs, y, message):
+    with pytest.raises((GraphError, OptionError), match=message):
+        gnnak.GNNAKRegressor(**SMALL).fit(graphs, y)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from gnnak.datasets.own.options import OwnData
 from gnnak.errors import FileFormatError
 from gnnak.training import launch
 from gnnak.training.launch import Places, folds_of, run_experiment
@@ -23,6 +24,16 @@ def test_places_of_a_config_is_a_valid_folder_name():
     config = small_config(model__name="pna*-ak+", data__target="star")
     folder = Places(runs=Path("r")).of(config, "counting")
     assert folder == Path("r") / f"counting-star-pnastar-ak+-{config.hash()}"
+
+
+def test_places_records_own_data_beside_the_runs_and_data_sets_in_results():
+    named = small_config()
+    own = replace(named, data=replace(named.data, own=OwnData("molecules.csv")))
+    runs, chosen = Path("r"), Path("elsewhere")
+    assert Places.of_run(named, None, runs, None).results == Path("results")
+    assert Places.of_run(own, None, runs, None).records == runs / "runs.jsonl"
+    for config in (named, own):
+        assert Places.of_run(config, None, runs, chosen).results == chosen
 
 
 @pytest.mark.parametrize(

@@ -128,3 +128,47 @@ def test_train_refuses_dicts_and_bytes(data):
 def test_train_refuses_a_module_in_place_of_a_name():
     with pytest.raises(GnnakError, match="the model is a Linear; give a name"):
         gnnak.train(SMILES, carbons(SMILES), **SMALL | {"model": torch.nn.Linear(1, 1)})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"settings": "train.clip=1"}, "settings is a str; give a dict"),
+        ({"machine": "cpu"}, "machine is a str; give a Machine"),
+        ({"target": 5}, "the name 5 is not a text"),
+        ({"target": ["mass", "mass"]}, "the target mass is named twice"),
+        ({"split": ["train", "tset"]}, "split has 'tset'; write train, validation or"),
+        ({"split": {"train": [0]}}, "split has shape"),
+        ({"split": [1] * len(SMILES)}, "0 graphs to train on, and 1 process; give"),
+        ({"y": [[1, 2]] * (len(SMILES) - 1) + [[1]]}, "rows of different lengths"),
+        ({"y": [1.0] * len(SMILES)}, "y is 1.0 in all 36 rows, so there is nothing"),
+        ({"data": set(SMILES)}, "the data are a set; give a path, or a list"),
+        ({"data": [], "y": []}, "the list of graphs has no graphs; add some."),
+    ],
+    ids=range(11),
+)
+def test_train_wrong_arguments_are_a_sentence(options, message):
+    given = {"data": SMILES, "y": carbons(SMILES), **SMALL} | options
+    with pytest.raises(GnnakError) as caught:
+        gnnak.train(**given)
+    assert message in str(caught.value)
+
+
+def test_train_refuses_a_data_frame_and_names_what_to_give():
+    class DataFrame:
+        """Iterates over the names of its columns, as a frame of pandas does."""
+
+        columns = iloc = ("smiles", "mass")
+
+        def __iter__(self):
+            return iter(self.columns)
+
+    with pytest.raises(GnnakError, match=r"are a DataFrame; .*such as a column of a"):
+        gnnak.train(DataFrame(), target="mass", **SMALL)
+
+
+def test_train_takes_words_as_split_and_numbers_of_numpy():
+    split = ["train"] * 30 + ["val"] * 3 + ["test"] * 3
+    options = SMALL | {"epochs": np.int64(1), "seed": np.int32(3)}
+    _, record = gnnak.train(SMILES, carbons(SMILES), split=split, **options)
+    assert (record["epochs"], record["seed"]) == (1, 3)

@@ -87,3 +87,9 @@ def test_hub_without_its_package_is_a_sentence(model, monkeypatch):
     ):
         with pytest.raises(MissingPackageError, match="pip install huggingface_hub"):
             call()
+
+
+def test_load_names_an_unfinished_run(tmp_path):
+    (tmp_path / "last.ckpt").touch()
+    with pytest.raises(FileFormatError, match="is an unfinished run; finish it with"):
+        gnnak.load(tmp_path)

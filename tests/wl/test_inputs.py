@@ -83,7 +83,7 @@ def test_no_graphs_and_empty_graphs(test):
 
 
 def test_wrong_graphs_are_one_clear_sentence():
-    with pytest.raises(GraphError, match="a graph is a int; give a networkx graph"):
+    with pytest.raises(GraphError, match="a graph is an int; give a networkx graph"):
         read_graph(3)
     with pytest.raises(FileFormatError, match="graph6"):
         read_graph("no graph6 at all")

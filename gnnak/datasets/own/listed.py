@@ -14,6 +14,12 @@ from gnnak.errors import GnnakError, GraphError
 from gnnak.graphs import GraphStore, from_networkx, from_pyg
 from gnnak.graphs.readers.rows import BadRow, GraphRows
 
+NAMES = {
+    "graph 0 is": "it is",
+    "in store 0": "in the first graph",
+    "in store 1": "in this one",
+}
+"""Names of graphs in error messages about one graph, and what a user is told."""
 Convert = Callable[[Sequence[Any]], GraphStore]
 """Converts graphs of another library to a store; raises an error if one is bad."""
 
@@ -22,7 +28,7 @@ def graphs_in_list(
     items: Sequence[Any],
     node_attr: tuple[str, ...] = (),
     edge_attr: tuple[str, ...] = (),
-    source: str = "the graphs",
+    source: str = "the list of graphs",
 ) -> GraphRows:
     """Convert a list of PyG `Data` or of networkx graphs, row by row.
 
@@ -98,9 +104,9 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, GnnakError):
         return f"it is malformed ({type(error).__name__})"
     text = " ".join(str(error).split()).removeprefix("graph 0: ").rstrip(".")
-    return text.replace("in store 0", "in the first graph").replace(
-        "in store 1", "in this one"
-    )
+    for here, told in NAMES.items():
+        text = text.replace(here, told)
+    return text
 
 
 def _has_node_targets(graphs: Sequence[Any]) -> bool:

@@ -57,7 +57,7 @@ def load_own(
     """
     rows, targets, left_out, given = _read(own, data, y, split)
     if not len(rows):
-        raise FileFormatError(f"{rows.source} has no rows that can be used.")
+        raise FileFormatError(f"{rows.source} has no usable rows; correct them.")
     task, metric = targets.task, own.metric or DEFAULTS[targets.task]
     check_metric(metric, task)
     target = targets.y[:, 0] if targets.y.dim() == 2 and task != "multilabel" else None
@@ -122,6 +122,11 @@ def _read(
             "into the files."
         )
     files = [own.path, own.validation, *([own.test] if own.test else [])]
+    if len({Path(file).resolve() for file in files}) < len(files):
+        raise OptionError(
+            "training, validation and test graphs are in the same file; give another "
+            "file for each."
+        )
     return _joined(own, [as_rows(file, _reading(own)) for file in files])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from gnnak.datasets.own.featurizers import FEATURIZERS
+from gnnak.datasets.own.telling import as_number
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import FilePath, read_bytes
@@ -85,6 +86,8 @@ def molecule_chunks(
         first = 0
         while rows := list(islice(table.rows, size)):
             texts = [row.cells[place] for row in rows]
+            if not first:
+                _refuse_numbers(path, column, texts)
             part = molecules_in_list(texts, str(path), featurizer)
             reasons = {row.number: row.reason for row in part.bad}
             reasons |= {r.number - first: r.problem for r in rows if r.problem}
@@ -159,9 +162,19 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
             if column.lower() == name:
                 return column
     raise OptionError(
-        f"{Path(path).name} has no column named smiles; name the column of SMILES "
-        f"strings with --smiles, one of: {', '.join(names[:20])}."
+        f"{Path(path).name} has no column named smiles in its header; name the column "
+        f"of SMILES strings with --smiles, one of: {', '.join(names[:20])}."
     )
+
+
+def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
+    """Raise `OptionError` if the column of SMILES strings has numbers only."""
+    given = [text for text in texts if text]
+    if given and all(as_number(text) is not None for text in given):
+        raise OptionError(
+            f"column {column} of {Path(path).name} has numbers, such as {given[0]}, "
+            "and no SMILES strings; name another column with --smiles."
+        )
 
 
 def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:

@@ -9,6 +9,8 @@ from gnnak.typing import check_choice, check_count
 
 SPLITS = ("random", "scaffold", "files")
 """Ways to split own data by name; `column:NAME` is another one."""
+COLUMN = "column:"
+"""Begin of the name of a split by a column."""
 TASKS = ("regression", "classification", "multilabel")
 TASK_NAMES = {"binary": "classification", "multiclass": "classification"}
 """Other names of tasks that a user may write."""
@@ -52,12 +54,17 @@ class OwnData:
     """Use only the first graphs, this many; None = all."""
 
     def __post_init__(self) -> None:
+        for name in ("task", "metric", "split"):
+            value = getattr(self, name)
+            if isinstance(value, str) and not value.lower().startswith(COLUMN):
+                object.__setattr__(self, name, value.lower())
         if self.task is not None:
             task = TASK_NAMES.get(self.task, self.task)
             check_choice("task", task, TASKS)
             object.__setattr__(self, "task", task)
         if self.split is not None and not self.split_column:
             check_choice("split", self.split, (*SPLITS, "column:NAME"))
+        self._check_targets()
         files = [name for name in ("validation", "test") if getattr(self, name)]
         if files and self.split not in (None, "files"):
             raise OptionError(
@@ -69,12 +76,23 @@ class OwnData:
         if self.graphs is not None:
             check_count("graphs", self.graphs, least=1)
 
+    def _check_targets(self) -> None:
+        """Refuse a target that is named twice, or that splits the data."""
+        for place, name in enumerate(self.targets):
+            if name in self.targets[:place]:
+                raise OptionError(f"the target {name} is named twice; name it once.")
+        if self.labels is None and self.split_column in self.targets:
+            raise OptionError(
+                f"the target {self.split_column} is the column that splits the data; "
+                "name another target, or another column with --split."
+            )
+
     @property
     def split_column(self) -> str | None:
         """The column that names the part of each graph; None = not split like this."""
-        if self.split is None or not self.split.startswith("column:"):
+        if self.split is None or not self.split.lower().startswith(COLUMN):
             return None
-        return self.split.removeprefix("column:") or None
+        return self.split[len(COLUMN) :] or None
 
     @property
     def uses_files(self) -> bool:

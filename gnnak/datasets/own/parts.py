@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from gnnak.datasets.own.options import OwnData
@@ -19,6 +19,7 @@ from gnnak.datasets.own.splits import (
 )
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs.readers.rows import GraphRows
+from gnnak.wording import counted
 
 Parts = tuple[Tensor | None, Tensor | None]
 """A split [g] and folds [k, g]; one of both is None."""
@@ -43,7 +44,7 @@ def choose_split(
     """
     if len(rows) < 3:
         raise FileFormatError(
-            f"{rows.source} has {len(rows)} graphs that can be used; give at least "
+            f"{rows.source} has {counted(len(rows), 'usable graph')}; give at least "
             "three, for training, validation and test."
         )
     if given is not None:
@@ -61,7 +62,8 @@ def choose_split(
     if own.split_column is not None:
         name = own.split_column
         check_column(name, list(rows.columns), rows.source)
-        return column_split(name, [str(v) for v in rows.column(name)]), None
+        texts = [str(value) for value in rows.column(name)]
+        return column_split(f"column {name}", texts), None
     return random_split(len(rows), seed, classes), None
 
 
@@ -75,17 +77,26 @@ def _folds(
             "validation, the others for training."
         )
     if len(rows) < count:
-        raise OptionError(f"folds is {count}, but there are {len(rows)} graphs.")
+        raise OptionError(
+            f"folds is {count}, but there are {len(rows)} graphs; give at most one "
+            "fold per graph."
+        )
     if own.split == "scaffold":
         return scaffold_folds(rows.molecules or (), count, seed)
     if own.split not in (None, "random"):
-        raise OptionError(f"folds cannot be combined with split {own.split!r}.")
+        raise OptionError(
+            f"folds cannot be combined with split {own.split!r}; leave out one of both."
+        )
     return random_folds(classes, len(rows), count, seed)
 
 
 def _of_rows(given: Any, rows: GraphRows) -> Tensor:
     """Return the part of each graph, for a split of the graphs or of all rows."""
+    if isinstance(given, Iterable) and not isinstance(given, Tensor):
+        given = list(given)
+        if given and all(isinstance(part, str) for part in given):
+            given = column_split("split", given)
     length = len(given) if hasattr(given, "__len__") else -1
     if length == rows.num_rows != len(rows):
         return check_split(given, rows.num_rows)[rows.position]
-    return check_split(torch.as_tensor(given), len(rows))
+    return check_split(given, len(rows))

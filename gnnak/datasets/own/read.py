@@ -13,7 +13,8 @@ import torch
 
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
-from gnnak.errors import FileFormatError, GraphError
+from gnnak.datasets.own.objects import as_items, store_of
+from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.edge_list import read_edge_lists
 from gnnak.graphs.readers.files import read_bytes
@@ -63,12 +64,12 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if isinstance(data, GraphStore):
         data = GraphFile(data.check())
     if isinstance(data, GraphFile):
-        return _limited(_from_file(data, "the graphs"), reading.limit)
+        return _limited(_from_file(data, "the list of graphs"), reading.limit)
     items = as_items(data)
     if items and isinstance(items[0], str):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
         return _limited(rows, reading.limit)
-    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr, "the graphs")
+    rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
     return _limited(rows, reading.limit)
 
 
@@ -83,18 +84,26 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
     suffix = path.suffix.lower()
     if suffix in TABLE_SUFFIXES:
         return molecule_table(path, reading.smiles, reading.limit)
+    if not path.exists():
+        raise FileFormatError(f"there is no file or folder {path}; check the path.")
     if suffix not in READERS:
+        kind, advice = OTHERS.get(suffix, (f"of the unknown kind {suffix!r}", "give"))
         raise FileFormatError(
-            f"{path} has the unknown suffix {suffix!r}; give a folder or a file that "
-            f"ends in one of: {', '.join((*TABLE_SUFFIXES, *READERS))}."
+            f"{path} is {kind}; {advice} a folder or a file that ends in one of: "
+            f"{', '.join((*TABLE_SUFFIXES, *READERS))}."
         )
     return replace(READERS[suffix](path, reading), source=str(path))
 
 
 def _read_folder(path: Path, reading: Reading) -> GraphRows:
     """Read all graph files of a folder; `graph2.pt` comes before `graph10.pt`."""
-    files = [file for file in path.iterdir() if not file.name.startswith(".")]
-    files = [file for file in files if file.suffix.lower() not in TABLE_SUFFIXES]
+    every = [file for file in path.iterdir() if not file.name.startswith(".")]
+    files = [file for file in every if file.suffix.lower() not in TABLE_SUFFIXES]
+    if every and not files:
+        raise FileFormatError(
+            f"the folder {path} has tables and no graph files; give the path of one "
+            "table."
+        )
     if not files:
         raise FileFormatError(f"the folder {path} has no graph files; add some.")
     items: list[Any] = []
@@ -148,32 +157,6 @@ def _from_file(file: GraphFile, source: str) -> GraphRows:
     return replace(rows, split=split, folds=folds)
 
 
-def store_of(batch: GraphBatch) -> GraphStore:
-    """Convert a batch back to a store, on the CPU; targets are left out."""
-    batch = batch.to("cpu")
-    graph = batch.batch[batch.edge_index[0]]
-    num_edges = torch.bincount(graph, minlength=batch.num_graphs)
-    local = batch.edge_index - batch.ptr[graph]
-    return GraphStore(batch.ptr.diff(), num_edges, local, batch.x, batch.edge_attr)
-
-
-def as_items(data: Any) -> list[Any]:
-    """Return graphs as a list; a single graph is a list of one."""
-    if hasattr(data, "to_data_list"):
-        return list(data.to_data_list())
-    if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        return [data]
-    try:
-        if isinstance(data, dict | bytes):
-            raise TypeError
-        return list(data)
-    except TypeError as error:
-        raise GraphError(
-            f"the data are a {type(data).__name__}; give a path, or a list of SMILES "
-            "strings, PyG Data or networkx graphs."
-        ) from error
-
-
 def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
     """Return the first rows only."""
     if limit is None or rows.num_rows <= limit:
@@ -196,6 +179,14 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
+PACKED = ("compressed", "unpack it and give")
+SHEET = ("a spreadsheet", "save it as CSV and give")
+OTHERS = {
+    **dict.fromkeys((".gz", ".zip", ".bz2", ".xz", ".zst", ".tar", ".tgz"), PACKED),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), SHEET),
+    **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which could run code", "give")),
+}
+"""What files of other kinds are, and what to do with them, by suffix."""
 LISTS: dict[str, Callable[[Path], Sequence[Any]]] = {
     ".pt": read_pyg,
     ".pth": read_pyg,

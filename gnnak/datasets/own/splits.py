@@ -12,6 +12,7 @@ from gnnak.datasets.folds import folds_by_group, stratified_folds
 from gnnak.errors import FileFormatError, GraphError, OptionError
 from gnnak.graphs.readers.smiles import import_rdkit
 from gnnak.typing import check_known
+from gnnak.wording import counted
 
 SHARES = (0.8, 0.1, 0.1)
 """The shares of the training, validation and test graphs."""
@@ -97,8 +98,8 @@ def scaffold_split(smiles: Sequence[str]) -> Tensor:
     groups = scaffold_groups(smiles)
     if len(groups) < 3:
         raise OptionError(
-            f"the molecules have {len(groups)} scaffolds, but split 'scaffold' needs "
-            "three; use --split random."
+            f"the molecules have {counted(len(groups), 'scaffold')}, but split "
+            "'scaffold' needs three; use --split random."
         )
     parts = [0]
     room[0] -= len(groups[0])
@@ -124,7 +125,11 @@ def scaffold_folds(smiles: Sequence[str], num_folds: int, seed: int) -> Tensor:
 
 
 def column_split(name: str, texts: Sequence[str]) -> Tensor:
-    """Convert a column with the words train, validation and test to a split, [g].
+    """Convert the words train, validation and test to a split, [g].
+
+    Args:
+        name: What the words are, for error messages, such as "column split".
+        texts: One word per graph.
 
     Raises:
         FileFormatError: If a cell has another word.
@@ -133,7 +138,7 @@ def column_split(name: str, texts: Sequence[str]) -> Tensor:
     for text, part in zip(texts, parts, strict=True):
         if part is None:
             raise FileFormatError(
-                f"column {name} has {text[:40]!r}; write train, validation or test."
+                f"{name} has {text[:40]!r}; write train, validation or test."
             )
     return torch.tensor(parts, dtype=torch.long)
 
@@ -164,8 +169,8 @@ def check_split(split: object, num_graphs: int) -> Tensor:
         fits = codes.shape == (num_graphs,)
         wrong = "other values" if fits else f"shape {list(codes.shape)}"
         raise GraphError(
-            f"split has {wrong}; give {num_graphs} numbers, one for "
-            "every graph: 0 (train), 1 (validation) or 2 (test)."
+            f"split has {wrong}; give {counted(num_graphs, 'number')}, one for every "
+            "graph: 0 (train), 1 (validation) or 2 (test)."
         )
     return codes.to(torch.long)
 
@@ -173,5 +178,5 @@ def check_split(split: object, num_graphs: int) -> Tensor:
 def check_column(name: str, columns: Sequence[str], source: str) -> None:
     """Raise `OptionError` if the data have no column of this name."""
     if not columns:
-        raise OptionError(f"{source} has no columns, so not the column {name!r}.")
-    check_known(f"column in {source}", name, columns)
+        raise OptionError(f"{source} has no columns; leave out the column {name!r}.")
+    check_known("column", name, columns, of=f" in {source}")

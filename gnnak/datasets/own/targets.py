@@ -1,9 +1,7 @@
-"""Convert the targets of own data to tensors, and tell the task from them."""
+"""Convert the targets of own data to tensors."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,16 +10,16 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.metric_names import Task
+from gnnak.datasets.own.telling import (
+    as_number,
+    as_text,
+    check_words,
+    class_names,
+    tell_task,
+)
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.readers.rows import BadRow
 
-MISSING = frozenset({"", "nan", "na", "n/a", "none", "null", "?"})
-"""Texts, in lower case, that stand for an unknown target."""
-TRUE_FALSE = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-MOST_CLASSES = 20
-"""Whole numbers 0, 1, ... with more distinct values than this are no classes."""
-MISSPELT = re.compile(r"[+-]?\d+(,\d+|\.\d+\s*[^\d.].*)")
-"""Words such as `1,5` and `1.5 mg/L`: numbers with a decimal comma or a unit."""
 LIMIT = 3.0e38
 """Targets are stored as float32, whose largest number is slightly greater."""
 
@@ -57,10 +55,10 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
     """Convert columns of texts or numbers to targets.
 
     Without `task`, one column of words, of true and false, or of the whole numbers
-    0, 1, ... (up to 20) are classes, several columns of 0 and 1 are labels, and all
-    other numbers are regression targets. Empty cells and texts such as `nan` are
-    unknown. A row is bad if all its targets are unknown, or if a target is not a number
-    although the task needs one.
+    0, 1, ... (up to 20, with at least two rows each on average) are classes, several
+    columns of 0 and 1 are labels, and all other numbers are regression targets. Empty
+    cells and texts such as `nan` are unknown. A row is bad if all its targets are
+    unknown, or if a target is not a number although the task needs one.
 
     Args:
         columns: Name and values of each target.
@@ -68,7 +66,8 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
 
     Raises:
         OptionError: If there is no target, or a task needs only one.
-        GraphError: If a column of words has too many different ones to be classes.
+        GraphError: If a column of words has too many different ones to be classes, or
+            a target is the same in all rows.
 
     >>> encode_targets([("kind", ["b", "a", ""])])[:4:3]
     ('classification', ('a', 'b'))
@@ -78,10 +77,10 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
     if not columns:
         raise OptionError("there is no target to predict; name one with --target.")
     names = tuple(name for name, _ in columns)
-    texts = [[_text(value) for value in values] for _, values in columns]
+    texts = [[as_text(value) for value in values] for _, values in columns]
     found = task or tell_task(texts)
     if task is None and found == "classification":
-        _check_words(names[0], texts[0])
+        check_words(names[0], texts[0])
     if found == "classification":
         if len(columns) > 1:
             raise OptionError(
@@ -93,60 +92,30 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
     return _encode_numbers(names, texts, found == "multilabel")
 
 
-def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
-    """Tell the task from columns of texts; None = unknown target.
-
-    >>> tell_task([["0", "1", None], ["1", "1", "0"]])
-    'multilabel'
-    """
-    values = [{text for text in column if text is not None} for column in texts]
-    numbers = [{_number(text) for text in column} for column in values]
-    if len(texts) > 1:
-        binary = all(column <= {0.0, 1.0} for column in numbers)
-        return "multilabel" if binary else "regression"
-    (column,), (distinct,) = numbers, values
-    words = [text for text in distinct if _number(text) is None]
-    if distinct and (2 * len(words) > len(distinct) or distinct <= set(TRUE_FALSE)):
-        return "classification"
-    whole = column == {float(number) for number in range(len(column))}
-    if 2 <= len(column) <= MOST_CLASSES and whole:
-        return "classification"
-    return "regression"
-
-
-def _check_words(name: str, column: Sequence[str | None]) -> None:
-    """Refuse words that are misspelt numbers, or of which there are too many."""
-    known = [text for text in column if text is not None]
-    distinct = set(known)
-    many = len(distinct) > MOST_CLASSES and 2 * len(distinct) > len(known)
-    if many or all(MISSPELT.fullmatch(text) for text in distinct):
-        raise GraphError(
-            f"{name} has {len(distinct)} different words in {len(known)} rows, such as "
-            f"{known[0]!r}; write numbers without units and with a decimal point, or "
-            "set --task classification (task='classification') if these are classes."
-        )
-
-
 def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:
     """Number the classes in the order of their names; numbers sort as numbers."""
-    found = {_plain(text) for text in column if text is not None}
-    numbers = {text: _number(text) for text in found}
+    names = class_names(column)
+    known = [text for text in names if text is not None]
+    found = set(known)
+    numbers = {text: as_number(text) for text in found}
     whole = all(number is not None for number in numbers.values())
     classes = sorted(found, key=lambda text: (numbers[text] if whole else 0, text))
-    if len(classes) < 2:
+    if len(classes) == 1:
+        _refuse_constant(name, known)
+    if len(classes) == len(known) > 2:
         raise GraphError(
-            f"{name} has {len(classes)} classes; give targets with at least two."
+            f"{name} has another value in each of the {len(known)} rows; name a target "
+            "whose classes have several rows each."
         )
     place = {text: index for index, text in enumerate(classes)}
-    y = [0 if text is None else place[_plain(text)] for text in column]
+    y = [0 if text is None else place[text] for text in names]
     bad = [
         BadRow(row, f"{name} is empty")
         for row, text in enumerate(column, start=1)
         if text is None
     ]
-    found_classes = tuple(classes)
     return Targets(
-        "classification", torch.tensor(y), (name,), found_classes, tuple(bad)
+        "classification", torch.tensor(y), (name,), tuple(classes), tuple(bad)
     )
 
 
@@ -160,7 +129,7 @@ def _encode_numbers(
         for row, text in enumerate(column):
             if text is None:
                 continue
-            number = _number(text)
+            number = as_number(text)
             wrong = number is None or not abs(number) < LIMIT
             if labels and number not in (0.0, 1.0):
                 bad.setdefault(row, f"{name} is {text[:40]!r}, not 0 or 1")
@@ -172,30 +141,19 @@ def _encode_numbers(
         reason = f"{names[0]} is empty" if len(names) == 1 else "all targets are empty"
         bad.setdefault(row, reason)
     rows = tuple(BadRow(row + 1, bad[row]) for row in sorted(bad))
+    known = [column[~np.isnan(column)] for column in y.T]
+    constant = [np.unique(values).size == 1 for values in known]
+    if all(constant) or (any(constant) and not labels):
+        place = constant.index(True)
+        _refuse_constant(names[place], known[place].tolist())
     task: Task = "multilabel" if labels else "regression"
     return Targets(task, torch.from_numpy(y).float(), names, (), rows)
 
 
-def _text(value: Any) -> str | None:
-    """Return a target as text; None if it is unknown."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    text = str(value).strip()
-    return None if text.lower() in MISSING else text
-
-
-def _number(text: str) -> float | None:
-    """Return a text as a number; None if it is not one. true = yes = 1."""
-    try:
-        return float(text)
-    except ValueError:
-        return TRUE_FALSE.get(text.lower())
-
-
-def _plain(text: str) -> str:
-    """Return the name of a class: whole numbers without a decimal point."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() else text
+def _refuse_constant(name: str, values: Sequence[Any]) -> None:
+    """Refuse a target that is the same in all rows, if there are enough to train."""
+    if len(values) > 2:
+        raise GraphError(
+            f"{name} is {values[0]} in all {len(values)} rows, so there is nothing to "
+            "learn; name another target."
+        )

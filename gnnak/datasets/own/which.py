@@ -12,17 +12,13 @@ from torch import Tensor
 
 from gnnak.datasets.own.molecules import find_smiles
 from gnnak.datasets.own.options import OwnData
-from gnnak.datasets.own.targets import (
-    MISSING,
-    TRUE_FALSE,
-    Column,
-    Targets,
-    encode_targets,
-)
+from gnnak.datasets.own.splits import check_column
+from gnnak.datasets.own.targets import Column, Targets, encode_targets
+from gnnak.datasets.own.telling import MISSING, as_number
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.readers.rows import GraphRows
 from gnnak.graphs.readers.table import read_columns
-from gnnak.typing import check_known
+from gnnak.wording import counted
 
 
 def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
@@ -49,8 +45,7 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
         return encode_targets(node_values, own.task)
     if rows.columns and (own.targets or rows.molecules is not None):
         names = own.targets or _number_columns(own, rows)
-        for name in names:
-            check_known(f"column in {rows.source}", name, list(rows.columns))
+        _check_columns(own, rows, names)
         return encode_targets([(n, rows.column(n)) for n in names], own.task)
     if rows.store.y is None:
         raise OptionError(
@@ -58,6 +53,20 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
             "table with --targets (labels=...), or y."
         )
     return encode_targets(_as_columns(rows.store.y, own.targets), own.task)
+
+
+def _check_columns(own: OwnData, rows: GraphRows, names: Sequence[str]) -> None:
+    """Refuse targets that are no columns, or the column of SMILES strings."""
+    for name in names:
+        check_column(name, list(rows.columns), rows.source)
+    if rows.molecules is None:
+        return
+    smiles = find_smiles(rows.source, own.smiles, list(rows.columns))
+    if smiles in names:
+        raise OptionError(
+            f"the target {smiles} is the column of SMILES strings, which is the input; "
+            "name another target, or another column with --smiles (smiles=...)."
+        )
 
 
 def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
@@ -78,15 +87,16 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
         raise GraphError(
-            f"{own.labels} has {length} rows, but {rows.source} has {rows.num_rows} "
-            "graphs; give one row for every graph, in the same order."
+            f"{own.labels} has {counted(length, 'row')}, but {rows.source} has "
+            f"{counted(rows.num_rows, 'graph')}; give one row for every graph, in the "
+            "same order."
         )
     names = own.targets or tuple(columns)
     if not own.targets and len(names) > 1:
         names = tuple(name for name in names if _is_numeric(columns[name]))
         names = tuple(n for n in names if n.lower() not in ("id", "index", "graph"))
     for name in names:
-        check_known(f"column in {own.labels}", name, list(columns))
+        check_column(name, list(columns), own.labels)
     places = rows.position.tolist()
     return [(name, [columns[name][row] for row in places]) for name in names]
 
@@ -119,25 +129,23 @@ def _is_numeric(values: Sequence[Any]) -> bool:
     known = [
         str(value).lower() for value in values if str(value).lower() not in MISSING
     ]
-    right = sum(value in TRUE_FALSE or _is_number(value) for value in known[:1000])
+    right = sum(as_number(value) is not None for value in known[:1000])
     return 2 * right > len(known[:1000])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
     """Return targets that the user has given as an array, for the good rows."""
-    table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y, dtype=None)
+    try:
+        table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+    except ValueError as error:
+        raise GraphError(
+            "y has rows of different lengths; give equally many targets for every "
+            "graph."
+        ) from error
     if table.ndim not in (1, 2) or len(table) != rows.num_rows:
         raise GraphError(
-            f"y has shape {list(table.shape)}; give {rows.num_rows} rows, one for "
-            "every graph."
+            f"y has shape {list(table.shape)}; give {counted(rows.num_rows, 'row')}, "
+            "one for every graph."
         )
     table = table.reshape(len(table), -1)[rows.position.numpy()]
     return _named(table, names)
@@ -152,7 +160,10 @@ def _named(table: np.ndarray, names: tuple[str, ...]) -> list[Column]:
     """Name the columns of a table `y`, or `y0`, `y1`, ... unless names are given."""
     width = table.shape[1]
     if names and len(names) != width:
-        raise OptionError(f"there are {width} targets, but {len(names)} names.")
+        raise OptionError(
+            f"there are {counted(width, 'target')}, but {counted(len(names), 'name')}; "
+            "name every target."
+        )
     if not names:
         names = ("y",) if width == 1 else tuple(f"y{i}" for i in range(width))
     return [(name, table[:, i].tolist()) for i, name in enumerate(names)]

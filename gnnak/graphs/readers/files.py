@@ -77,6 +77,8 @@ def write_bytes(path: FilePath, content: bytes) -> None:
         FileFormatError: If the folder does not exist or cannot be written to.
     """
     where = Path(path)
+    if where.is_dir():
+        raise FileFormatError(f"{where} is a folder; give the path of a file.")
     draft = where.with_name(f".{where.name}.{secrets.token_hex(8)}.part")
     try:
         with open(draft, "xb") as file:

@@ -11,6 +11,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.readers.categories import Categories, as_numbers, find_categories
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import kind_of
 
 Names = str | Sequence[str]
 """The name of one attribute, or the names of several attributes, whose values are
@@ -62,8 +63,8 @@ def from_networkx(
     graphs = list(graphs)
     for number, graph in enumerate(graphs):
         if not isinstance(graph, nx.Graph):
-            kind = type(graph).__name__
-            raise GraphError(f"graph {number} is a {kind}; give networkx graphs.")
+            kind = kind_of(graph)
+            raise GraphError(f"graph {number} is {kind}; give networkx graphs.")
     if categories is None:
         per_node = [*_listed(node_attr), *_listed(node_target)]
         categories = find_categories(

@@ -12,6 +12,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -92,8 +93,8 @@ def _collect(
     parts: dict[str, list[Tensor | None]] = {}
     for graph, data in enumerate(data_list):
         if not isinstance(data, Data):
-            kind = type(data).__name__
-            raise GraphError(f"graph {graph} is a {kind}; give PyG Data objects.")
+            kind = kind_of(data)
+            raise GraphError(f"graph {graph} is {kind}; give PyG Data objects.")
         try:
             size, fields = _one(data, node_targets)
         except GraphError as error:

@@ -14,6 +14,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.attributes import Attribute, Attributes, FieldAxis, is_aligned
 from gnnak.graphs.fields import check_alike
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -108,8 +109,8 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
         raise GraphError("there are no graphs; give at least one.")
     for number, each in enumerate(data):
         if not isinstance(each, Data):
-            kind = type(each).__name__
-            raise GraphError(f"graph {number} is a {kind}; give PyG Data objects.")
+            kind = kind_of(each)
+            raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
         names, first = set(each.keys()), set(data[0].keys())
         if names != first:
             name = min(names ^ first)
@@ -241,9 +242,9 @@ def _checked_objects(name: str, values: list) -> list:
     for number, value in enumerate(values):
         parts = value if isinstance(value, list | tuple) else [value]
         if any(isinstance(part, Tensor | dict) for part in parts):
-            kind = type(value).__name__
+            kind = kind_of(value)
             raise GraphError(
-                f"field {name!r} of graph {number} is a {kind}; GraphLoader takes "
+                f"field {name!r} of graph {number} is {kind}; GraphLoader takes "
                 "tensors, numbers, texts and lists without tensors, so remove the "
                 "field or use PyG's DataLoader."
             )

@@ -10,6 +10,7 @@ import torch
 
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import FilePath, read_bytes
+from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -48,7 +49,7 @@ def read_pyg(path: FilePath) -> list[Data]:
     for number, graph in enumerate(graphs, start=1):
         if not isinstance(graph, Data):
             raise FileFormatError(
-                f"{path}, item {number} is a {type(graph).__name__}; give PyG Data, or "
+                f"{path}, item {number} is {kind_of(graph)}; give PyG Data, or "
                 "dicts with edge_index."
             )
     return graphs

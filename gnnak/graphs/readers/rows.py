@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gnnak.errors import FileFormatError
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import counted
 
 SHOWN = 3
 """Largest number of bad rows that an error message names."""
@@ -90,9 +91,10 @@ def check_any(rows: GraphRows) -> None:
         raise FileFormatError(f"{rows.source} has no graphs; add some.")
     if not len(rows):
         shown = "; ".join(str(row) for row in rows.bad[:SHOWN])
+        count = rows.num_rows
+        which = "the only row cannot" if count == 1 else f"none of the {count} rows can"
         raise FileFormatError(
-            f"{rows.source}: none of the {rows.num_rows} rows can be used ({shown}); "
-            "correct them."
+            f"{rows.source}: {which} be used ({shown}); correct the data."
         )
     if not int(rows.store.node_ptr[-1]):
         raise FileFormatError(
@@ -114,6 +116,7 @@ def refuse(source: str, bad: Sequence[BadRow], num_rows: int) -> None:
     shown = "; ".join(str(row) for row in bad[:SHOWN])
     more = f"; and {len(bad) - SHOWN} more" if len(bad) > SHOWN else ""
     raise FileFormatError(
-        f"{source}: {len(bad)} of {num_rows} rows cannot be used ({shown}{more}); "
-        "correct them, or leave them out with --skip-bad (skip_bad=True)."
+        f"{source}: {len(bad)} of {counted(num_rows, 'row')} cannot be used "
+        f"({shown}{more}); correct them, or leave them out with --skip-bad "
+        "(skip_bad=True)."
     )

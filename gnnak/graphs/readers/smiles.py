@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
-from gnnak.errors import GraphError, MissingPackageError
+from gnnak.errors import GraphError
 from gnnak.graphs.reverse_edges import with_reverse_edges
 from gnnak.graphs.store import GraphStore
+from gnnak.optional import missing_package
+from gnnak.wording import kind_of
 
 CHIRALITY = (
     "CHI_UNSPECIFIED",
@@ -126,15 +128,13 @@ def import_rdkit(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise MissingPackageError(
-            "reading SMILES needs rdkit; install it with pip install rdkit."
-        ) from error
+        raise missing_package("reading SMILES needs", "rdkit") from error
 
 
 def _parse(chem: Any, text: object) -> Any:
     """Parse a SMILES string to an rdkit molecule; return a text if it is invalid."""
     if not isinstance(text, str):
-        return f"a {type(text).__name__} is not a SMILES string"
+        return f"{kind_of(text)} is not a SMILES string"
     if not text:
         return "the SMILES string is empty"
     if len(text) > MAX_LENGTH:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +14,14 @@ from typing import NamedTuple
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import FilePath, open_bytes
 from gnnak.typing import check_known
+from gnnak.wording import counted
 
 TABLE_SUFFIXES = (".csv", ".tsv")
 """Suffixes of files that are read as tables."""
+DELIMITERS = ",;\t"
+"""Characters that may separate cells; the first one if a table has one column."""
+LONGEST_HEADER = 1_000_000
+"""Largest number of characters of the header in which the separator is searched."""
 MAX_COLUMNS = 10_000
 """Largest number of columns of a table."""
 
@@ -45,9 +51,10 @@ class OpenTable(NamedTuple):
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
-    The file is UTF-8, with or without a byte order mark. Files that end in `.tsv` are
-    separated by tabs, all others by commas, or by semicolons if the header has no
-    comma. Cells may be quoted. Blank lines are skipped and not counted.
+    The file is UTF-8, with or without a byte order mark. Cells are separated by commas,
+    semicolons or tabs: by the one that is most frequent in the header, by tabs in files
+    that end in `.tsv`, or as a first line such as `sep=;` says, which some spreadsheets
+    write. Cells may be quoted. Blank lines are skipped and not counted.
 
     Raises:
         FileFormatError: If the file is missing, empty, not text, or two columns have
@@ -84,7 +91,7 @@ def read_columns(path: FilePath) -> dict[str, list[str]]:
 def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
     """Raise `OptionError` if a table lacks a column; suggest a similar name."""
     for name in wanted:
-        check_known(f"column in {Path(path).name}", name, names)
+        check_known("column", name, names, of=f" in {Path(path).name}")
 
 
 def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableRow]:
@@ -104,20 +111,26 @@ def _rows(path: Path, lines: Iterator[list[str]], width: int) -> Iterator[TableR
         cells = [cell.strip() for cell in cells]
         problem = None
         if len(cells) != width:
-            problem = f"it has {len(cells)} cells, but the header has {width}"
+            problem = (
+                f"it has {counted(len(cells), 'cell')}, but the header has {width}"
+            )
             cells = (cells + [""] * width)[:width]
         yield TableRow(number, cells, problem)
 
 
 def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
-    """Return the character between the cells of a file, and rewind the file."""
-    header = text.readline(1_000_000)
-    text.seek(0)
+    """Return the character between the cells, and go to the header of the file."""
+    header = text.readline(LONGEST_HEADER)
     if "\0" in header:
         raise ValueError("it has zero bytes")
-    if path.suffix.lower() == ".tsv":
+    told = re.fullmatch(r"sep=([,;\t])\s*", header, re.IGNORECASE)
+    if told is not None:
+        return told[1]
+    text.seek(0)
+    if path.suffix.lower() == ".tsv" and "\t" in header:
         return "\t"
-    return ";" if ";" in header and "," not in header else ","
+    unquoted = re.sub(r'"[^"]*"', "", header)
+    return max(DELIMITERS, key=unquoted.count)
 
 
 def _check_header(path: Path, header: list[str]) -> None:

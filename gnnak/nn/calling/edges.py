@@ -10,6 +10,7 @@ from torch_geometric.utils import to_edge_index
 from torch_geometric.utils.sparse import is_sparse
 
 from gnnak.errors import GraphError
+from gnnak.wording import kind_of
 
 
 class EdgeReader:
@@ -47,7 +48,7 @@ class EdgeReader:
             return self._cached(edges, torch.stack([column, row])), values
         if not isinstance(edges, Tensor):
             raise GraphError(
-                f"edge_index is a {type(edges).__name__}; an uplifted conv takes an "
+                f"edge_index is {kind_of(edges)}; an uplifted conv takes an "
                 "edge_index tensor [2, e] or a sparse matrix adj_t."
             )
         if edges.is_floating_point() and edges.shape == (num_nodes, num_nodes):

@@ -11,6 +11,7 @@ from torch.nn.parameter import is_lazy
 from gnnak.errors import EdgeAttrError, WidthError
 from gnnak.nn.calling.signature import keywords
 from gnnak.nn.calling.widths import edge_widths
+from gnnak.wording import kind_of
 
 MAX_COLUMNS = 4
 """A `Trial` tries integer edge attributes with 1 to this number of columns."""
@@ -178,7 +179,7 @@ def _shown(out: object) -> str:
     """Describe the output of a GNN for an error message: its shape or its type."""
     if isinstance(out, Tensor):
         return f"a tensor of shape {list(out.shape)}"
-    return f"a {type(out).__name__}"
+    return kind_of(out)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from gnnak.training.schedule.mps import multi_process_service
 from gnnak.training.schedule.pool import Pool
 from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended
+from gnnak.wording import counted
 
 Place = tuple[int, str, int]
 """Identifies the training on one pair: a seed, the name of a group, and the index of
@@ -139,6 +140,6 @@ def run_in_parallel(
         Pool(Queue(tasks), min(jobs, len(tasks)), train, logs, results).run()
     if results.failures:
         raise TrainingError(
-            f"{len(results.failures)} pairs failed, first {results.failures[0]}; run "
-            "the same command again to retry these pairs."
+            f"{counted(len(results.failures), 'pair')} failed, first "
+            f"{results.failures[0]}; run the same command again to retry these pairs."
         )

@@ -182,6 +182,7 @@ def _check_finite(loss: float, score: float, epochs: int) -> None:
         )
     if not math.isfinite(score):
         raise TrainingError(
-            f"the validation score is {score} in epoch {epochs}; check that "
-            "the validation graphs have targets of every class."
+            f"the validation score is {score} in epoch {epochs}; lower "
+            "train.learning_rate if the outputs are not finite, and check that the "
+            "validation graphs have targets of every class."
         )

@@ -110,7 +110,8 @@ def load_experiment(name: str) -> Experiment:
     if name.endswith((".yaml", ".yml")):
         path = Path(name)
     else:
-        check_known("experiment", name, experiment_names(), ", or a YAML file")
+        more = ", or the path of a YAML file or of your own data"
+        check_known("data set or file", name, experiment_names(), more)
     options = dict(read_yaml(path))
     names = Counter(_option_names(options))
     for name, times in names.items():

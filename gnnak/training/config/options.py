@@ -12,6 +12,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from numbers import Integral
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gnnak.errors import OptionError
@@ -169,7 +170,9 @@ def _fit(value: Any, kind: Any) -> tuple[bool, Any]:
             return False, None
         return math.isfinite(number) and not isinstance(value, bool), number
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool), value
+        # Numbers of NumPy count too, as in the grids of scikit-learn.
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        return whole, int(value) if whole else None
     return isinstance(value, kind), value
 
 

@@ -23,6 +23,7 @@ from gnnak.training.own_loop.changes import ModelWatch, built_weights
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import backward
+from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -318,8 +319,8 @@ def _check_options(
 def _check_loss(value: object) -> None:
     """Raise `OptionError` unless the loss is a scalar tensor with a gradient."""
     if not isinstance(value, Tensor):
-        kind = type(value).__name__
-        raise OptionError(f"loss returned a {kind}; return a tensor with one number.")
+        kind = kind_of(value)
+        raise OptionError(f"loss returned {kind}; return a tensor with one number.")
     if value.numel() != 1:
         raise OptionError(
             f"loss returned a tensor of shape {list(value.shape)}; return one number, "

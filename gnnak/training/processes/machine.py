@@ -15,7 +15,8 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from torch import nn
 
 from gnnak.backend import PLAIN, Backend
-from gnnak.errors import MissingPackageError, OptionError
+from gnnak.errors import OptionError
+from gnnak.optional import missing_package
 from gnnak.training.config.run_config import Precision, RunConfig
 from gnnak.training.processes.heartbeat import start_heartbeats
 from gnnak.training.processes.workers import become_main, follow_main, is_worker
@@ -176,10 +177,8 @@ def _tensorboard(folder: Path) -> TensorBoardLogger:
     try:
         return TensorBoardLogger(folder, name="", version="tensorboard")
     except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            "logging for TensorBoard needs tensorboard; install it with pip install "
-            "tensorboard."
-        ) from error
+        use = "logging for TensorBoard needs"
+        raise missing_package(use, "tensorboard") from error
 
 
 @contextmanager

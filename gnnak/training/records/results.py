@@ -23,6 +23,7 @@ from gnnak.graphs.readers.files import make_folder, read_bytes
 from gnnak.training.records.lines import Record as Record
 from gnnak.training.records.lines import from_line, to_line, whole_records
 from gnnak.training.records.schema import Schema, problem
+from gnnak.wording import counted
 
 
 def environment(device: torch.device | str = "cpu") -> Record:
@@ -150,7 +151,7 @@ def read_records(path: Path, schema: Schema | None = None) -> list[Record]:
 
 
 def _warn(path: Path, number: int, wrong: str, whole: int = 0) -> None:
-    saved = f", except for {whole} whole record{'s' * (whole > 1)} in it"
+    saved = f", except for {counted(whole, 'whole record')} in it"
     told = f"{path}, line {number} {wrong}; the line is skipped"
     text = f"{told}{saved if whole else ''}."
     warnings.warn(text, DamagedFileWarning, stacklevel=3)

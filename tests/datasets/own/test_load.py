@@ -129,6 +129,24 @@ def test_load_own_folder_is_sorted_by_number(tmp_path):
         as_rows(folder)
 
 
+def test_load_own_folder_of_tables_and_missing_files_are_a_sentence(tmp_path):
+    (tmp_path / "a.csv").write_text("smiles,y\nC,1\n")
+    with pytest.raises(GnnakError, match="has tables and no graph files; give the pa"):
+        as_rows(tmp_path)
+    with pytest.raises(GnnakError, match=r"no file or folder .*nothing; check"):
+        as_rows(tmp_path / "nothing")
+    own = OwnData(str(tmp_path / "a.csv"), validation=str(tmp_path / "." / "a.csv"))
+    with pytest.raises(GnnakError, match="in the same file; give another file for eac"):
+        load_own(own)
+
+
+def test_own_data_names_of_task_metric_and_split_have_any_case():
+    own = OwnData(task="Binary", metric="ROC-AUC", split="Column:Part")
+    assert (own.task, own.metric) == ("classification", "roc-auc")
+    assert own.split_column == "Part"
+    assert OwnData(split="Scaffold").split == "scaffold"
+
+
 def test_load_own_list_of_data_with_targets_and_unlike_graphs():
     data = to_pyg(from_networkx(GRAPHS))
     for number, one in enumerate(data):
@@ -142,7 +160,7 @@ def test_load_own_list_of_data_with_targets_and_unlike_graphs():
 
 
 def test_load_own_unknown_targets_are_nan():
-    y = np.array([[1.0, np.nan]] * 9 + [[np.nan, 2.0]])
+    y = np.array([[float(row), np.nan] for row in range(9)] + [[np.nan, 2.0]])
     found = load_own(OwnData(), GRAPHS, y)
     assert found.dataset.store.y.shape == (10, 2)
     assert found.dataset.store.y.isnan().sum() == 10
@@ -153,7 +171,7 @@ def test_load_own_unknown_targets_are_nan():
     [
         ({"targets": ("logq",)}, "did you mean 'logp'"),
         ({"smiles": "smile"}, "did you mean 'smiles'"),
-        ({"split": "column:nothing"}, "there is no column in"),
+        ({"split": "column:nothing"}, "there is no column 'nothing' in"),
         ({"metric": "roc-auc"}, "does not fit a regression task"),
         ({"metric": "maee"}, "did you mean 'mae'"),
         ({"targets": ("logp", "part")}, "cannot be used"),

@@ -67,7 +67,7 @@ def test_scaffold_folds_have_one_test_fold_per_molecule():
 def test_column_split_takes_usual_words_in_any_case():
     found = column_split("part", ["Train", "VAL", " test", "dev", "0"])
     assert found.tolist() == [0, 1, 2, 1, 0]
-    with pytest.raises(FileFormatError, match="column part has 'traim'"):
+    with pytest.raises(FileFormatError, match="part has 'traim'; write train"):
         column_split("part", ["traim"])
 
 

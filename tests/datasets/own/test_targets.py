@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from gnnak.datasets.own.targets import encode_targets, tell_task
+from gnnak.datasets.own.targets import encode_targets
+from gnnak.datasets.own.telling import tell_task
 from gnnak.errors import GraphError, OptionError
 
 
@@ -11,7 +12,9 @@ from gnnak.errors import GraphError, OptionError
         ([["1.5", "2"]], "regression"),
         ([["0", "1", "1"]], "classification"),
         ([["0.0", "1.0", None]], "classification"),
-        ([["0", "1", "2", "3"]], "classification"),
+        ([["0", "1", "2", "3"] * 2], "classification"),
+        ([["0", "1", "2", "3", "0"]], "regression"),
+        ([["0.0", "1.0", "2.0"]], "regression"),
         ([["1", "2", "3"]], "regression"),
         ([["red", "blue"]], "classification"),
         ([["true", "false"]], "classification"),
@@ -63,7 +66,16 @@ def test_encode_targets_labels_are_0_and_1():
     [
         ([], None, "there is no target"),
         ([("a", ["x"]), ("b", ["y"])], "classification", "one target, got 2"),
-        ([("a", ["x", "x"])], "classification", "has 1 classes"),
+        ([("a", ["x"] * 3)], "classification", "a is x in all 3 rows, so there is"),
+        ([("a", [1.5, "1.50", 1.5, ""])], None, "a is 1.5 in all 3 rows"),
+        ([("a", [1, 2, 3]), ("b", [5, 5, 5])], None, "b is 5.0 in all 3 rows"),
+        ([("a", "111"), ("b", "000")], None, "a is 1.0 in all 3 rows"),
+        ([("a", ["x", "y", "z"])], None, "another value in each of the 3 rows"),
+        ([("a", ["x", "y", "z"])], "classification", "classes have several rows each"),
+        ([("a", ["Hit", "hit", "no"])], None, "'Hit' and 'hit', which differ in upper"),
+        ([("a", ["31.12.2024", "2024-01-31 10:00"] * 2)], None, "2 different words"),
+        ([("a", ["3 %", "4%", "4%", "?"])], None, "numbers without units"),
+        ([("a", ["1,000.5", "2,000", "2,000"])], None, "numbers without units"),
         ([("a", [f"w{n}" for n in range(30)])], None, "30 different words in 30 rows"),
         ([("a", ["1,5", "2,5", "1,5"])], None, "decimal point"),
         ([("a", ["1.5 mg/L", "2.5 mg/L"])], None, "numbers without units"),
@@ -75,7 +87,20 @@ def test_encode_targets_wrong_input_is_a_sentence(columns, task, message):
 
 
 def test_encode_targets_words_that_are_asked_for_are_classes():
-    words = [f"w{number}" for number in range(30)]
+    words = [f"w{number}" for number in range(30)] * 2
     assert len(encode_targets([("a", words)], "classification").classes) == 30
-    numbers = [("ec", ["1.1.1.1", "1.1.1.27", "2.7.1.1"])]
+    numbers = [("ec", ["1.1.1.1", "1.1.1.27", "2.7.1.1"] * 2)]
     assert encode_targets(numbers).task == "classification"
+    spellings = [("a", ["Hit", "hit"] * 2)]
+    assert encode_targets(spellings, "classification").classes == ("Hit", "hit")
+
+
+def test_encode_targets_truth_values_are_two_classes_in_any_spelling():
+    found = encode_targets([("a", ["TRUE", "False", "true", "FALSE"])])
+    assert (found.classes, found.y.tolist()) == (("false", "true"), [1, 0, 1, 0])
+    assert encode_targets([("a", [True, False] * 2)]).classes == ("False", "True")
+
+
+def test_encode_targets_a_constant_label_beside_others_is_allowed():
+    found = encode_targets([("a", "1111"), ("b", "0101")])
+    assert (found.task, found.bad) == ("multilabel", ())

@@ -211,7 +211,7 @@ class Returns(nn.Module):
     ("function", "wanted"),
     [
         (lambda x: (None, x), "it returns a tuple, not states"),
-        (lambda x: None, "it returns a NoneType, not states"),
+        (lambda x: None, "it returns None, not states"),
         (lambda x: x.sum(dim=0), r"it returns a tensor of shape \[8\], not states"),
         (lambda x: x[:1], r"it returns a tensor of shape \[1, 8\], not states"),
         (lambda x: 1 / 0, "division by zero"),

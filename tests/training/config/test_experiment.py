@@ -15,7 +15,7 @@ def test_load_experiment_reads_a_yaml_file(tmp_path):
 
 def test_load_experiment_suggests_the_most_similar_name():
     with pytest.raises(
-        OptionError, match="there is no experiment 'zink'; did you mean 'zi"
+        OptionError, match="there is no data set or file 'zink'; did you mean 'zi"
     ):
         load_experiment("zink")
 

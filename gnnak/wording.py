@@ -1,0 +1,33 @@
+"""Words of messages: the article before a type, and the plural of counted things."""
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with a noun, in the plural unless the number is 1.
+
+    Args:
+        number: The number.
+        word: The noun in the singular; its plural ends in s, or in es after s.
+
+    >>> counted(1, "row"), counted(0, "row"), counted(2, "class")
+    ('1 row', '0 rows', '2 classes')
+    """
+    plural = "es" if word.endswith("s") else "s"
+    return f"{number} {word}{plural * (number != 1)}"
+
+
+def with_article(word: str) -> str:
+    """Return a word with the article a or an, by its first letter.
+
+    >>> with_article("int"), with_article("Data")
+    ('an int', 'a Data')
+    """
+    return f"{'an' if word.lower().startswith(tuple('aeiou')) else 'a'} {word}"
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value with an article, for messages about wrong types.
+
+    >>> kind_of(5), kind_of([]), kind_of(None)
+    ('an int', 'a list', 'None')
+    """
+    return "None" if value is None else with_article(type(value).__name__)
