@@ -1,14 +1,13 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
-import torch
-from hypothesis import settings
 
-from gnnak.testing import small_graphs
-from tests.quick import FEW, first_cases, start_no_programs, with_few_examples
+# PyTorch is imported inside the fixtures: the main process of `pytest -n 2` reads this
+# file too, and its workers start only after that.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,36 +16,61 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # imports leave no garbage
     if config.getoption("quick"):
+        from hypothesis import settings
+
+        from tests.quick import FEW
+
         settings.register_profile("quick", max_examples=FEW, deadline=None)
         settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
     if config.getoption("quick"):
+        from tests.quick import first_cases, with_few_examples
+
         items[:], left_out = first_cases(items)
         with_few_examples(items)
         config.hook.pytest_deselected(items=left_out)
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what is imported is not searched for garbage again
+    gc.enable()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "corner_case" in metafunc.fixturenames:
+        from gnnak.testing import small_graphs
+
+        metafunc.parametrize("corner_case", list(small_graphs()), indirect=True)
+
+
 @pytest.fixture(autouse=True)
 def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption("quick"):
+        from tests.quick import start_no_programs
+
         start_no_programs(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
+    import torch
+
     torch.manual_seed(0)
     torch.set_num_threads(1)
     # After a bfloat16 product that the processor cannot do, PyTorch leaves oneDNN
-    # switched off for the whole process; sums of later tests would be rounded otherwise.
+    # switched off for the whole process, which changes the rounding of later tests.
     torch.backends.mkldnn.set_flags(_enabled=True)
 
 
-@pytest.fixture(params=list(small_graphs()))
+@pytest.fixture
 def corner_case(request: pytest.FixtureRequest):
     """Each named corner case in turn, as a PyG `Data` with `x` [n, 4] in float64."""
+    from gnnak.testing import small_graphs
+
     return small_graphs(channels=4, edge_channels=3)[request.param]
 
 
