@@ -43,6 +43,7 @@ unit: $(READY)  ## unit, property and doc tests
 
 slow: $(READY)  ## the tests that take minutes
 	$(BIN)/pytest -n 2 -m slow
+	$(BIN)/pytest -n 2 -m 'hypothesis and not slow and not gpu' --all-examples
 	TRITON_INTERPRET=1 CHECK_ACCESSES=1 $(BIN)/pytest -n 2 $(KERNELS)
 
 faults: $(READY)  ## kills, damaged files, full disks, threads, hostile files: minutes

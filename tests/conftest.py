@@ -5,6 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from tests.quick import FEW, MOST, first_cases, limit_examples, start_no_programs
 
 # PyTorch is imported inside the fixtures: the main process of `pytest -n 2` reads this
 # file too, and its workers start only after that.
@@ -13,26 +16,30 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     told = "one case of every test function, none of those that start programs"
     parser.addoption("--quick", action="store_true", help=told)
+    told = "as many examples as each property test asks for"
+    parser.addoption("--all-examples", action="store_true", help=told)
+
+
+def most_examples(config: pytest.Config) -> int:
+    """Return the largest number of examples of a property test."""
+    if config.getoption("all_examples"):
+        return 10**6
+    return FEW if config.getoption("quick") else MOST
 
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # imports leave no garbage
-    if config.getoption("quick"):
-        from hypothesis import settings
-
-        from tests.quick import FEW
-
-        settings.register_profile("quick", max_examples=FEW, deadline=None)
-        settings.load_profile("quick")
+    usual = settings.default.max_examples
+    most = min(usual, most_examples(config))
+    settings.register_profile("limited", max_examples=most, deadline=None)
+    settings.load_profile("limited")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
     if config.getoption("quick"):
-        from tests.quick import first_cases, with_few_examples
-
         items[:], left_out = first_cases(items)
-        with_few_examples(items)
         config.hook.pytest_deselected(items=left_out)
+    limit_examples(items, most_examples(config))
 
 
 def pytest_collection_finish() -> None:
@@ -50,8 +57,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption("quick"):
-        from tests.quick import start_no_programs
-
         start_no_programs(monkeypatch)
 
 

@@ -207,20 +207,15 @@ def test_the_package_works_without_code_for_speed(tmp_path):
         "assert b.default_backend() is b.PLAIN\n"
         "from gnnak.cli import main; main()\n"
     )
-    command = [
-        "train",
-        "triangles",
-        "--set",
-        "train.epochs=1",
-        "--set",
-        "model.channels=8",
-    ]
+    command = ["train", "csl", "--fold", "0", "--set", "train.epochs=1"]
+    command += ["--set", "model.num_layers=2", "--set", "model.channels=8"]
     done = subprocess.run(
         [sys.executable, "-c", program, *command],
         cwd=tmp_path,
         env={
             "PYTHONPATH": str(tmp_path),
             "PATH": "/usr/bin",
+            "OMP_NUM_THREADS": "1",
             "GNNAK_CACHE": str(tmp_path),
         },
         capture_output=True,
