@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 from gnnak.cli.program import app
 
 
+@pytest.mark.heavy
 def test_report_writes_one_page(tmp_path):
     out = tmp_path / "page.html"
     arguments = ["report", "--results", str(tmp_path), "--out", str(out)]

@@ -106,6 +106,7 @@ def test_report_page_is_whole_labelled_and_asks_for_nothing(written):
     assert sources == []
 
 
+@pytest.mark.heavy
 def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
     parts = ["Your runs</h2>", "solubility: logp", "paper&#x27;s tables</h2>"]
     own = change(
@@ -130,6 +131,7 @@ def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
     assert "Cost of training, solubility: logp: gin-ak+, learning_rate=0.2" in page
 
 
+@pytest.mark.heavy
 def test_report_page_names_only_options_that_are_set(results):
     own = change(RunConfig(), {"data.name": "own", "data.own.path": "own.csv"})
     few = change(own, {"data.own.graphs": 60})
@@ -139,6 +141,7 @@ def test_report_page_names_only_options_that_are_set(results):
     assert "graphs=None" not in page
 
 
+@pytest.mark.heavy
 def test_report_page_lists_many_runs_for_the_tables_below_a_click(results):
     config = change(RunConfig(), {"train.epochs": 2})
     write_records(results, [run_record(config, seed) for seed in range(2, FEW + 2)])
