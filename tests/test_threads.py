@@ -16,7 +16,7 @@ from gnnak.subgraphs.cached import cache_subgraphs
 from tests.loading.test_padding import molecule_store
 from tests.models.zoo import small_network
 
-THREADS, BATCHES = 4, 50
+THREADS, BATCHES = 4, 30
 
 
 def batches(count: int) -> list:
