@@ -1,10 +1,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 # Real data sets for tests and benchmarks, where they lie beside the project.
 export GNNAK_DATA ?= $(abspath $(wildcard ../shared/data))
+# Compiled tests are stored in __pycache__, which makes the next run faster.
+unexport PYTHONDONTWRITEBYTECODE
 # Tests that Triton's interpreter runs.
 KERNELS := $(filter-out %_compile.py %_gpu.py,$(wildcard tests/fast/kernels/test_kernels*.py)) \
 	tests/fast/sampling/test_greedy.py tests/fast/test_padding.py
@@ -28,7 +31,7 @@ demo: $(READY)  ## train a GNN and its uplifted form side by side
 test: lint types unit  ## all checks
 
 quick: lint  ## lint, and one case of every light test that starts no program
-	$(BIN)/pytest -n 2 --quick -m 'not slow and not gpu and not heavy'
+	$(PYTEST) --quick -m 'not slow and not gpu and not heavy'
 
 lint: $(READY)  ## formatting and lint rules
 	$(BIN)/ruff check .
@@ -38,12 +41,13 @@ types: $(READY)  ## the type checker
 	$(BIN)/mypy
 
 unit: $(READY)  ## unit, property and doc tests
-	$(BIN)/pytest -n 2 -m 'not slow and not gpu'
-	TRITON_INTERPRET=1 $(BIN)/pytest -n 2 -m 'not slow' $(KERNELS)
+	$(PYTEST) -m 'not slow and not gpu'
+	TRITON_INTERPRET=1 $(PYTEST) -m 'not slow' $(KERNELS)
 
 slow: $(READY)  ## the tests that take minutes
-	$(BIN)/pytest -n 2 -m slow
-	TRITON_INTERPRET=1 CHECK_ACCESSES=1 $(BIN)/pytest -n 2 $(KERNELS)
+	$(PYTEST) -m slow
+	$(PYTEST) -m 'hypothesis and not slow and not gpu' --all-examples
+	TRITON_INTERPRET=1 CHECK_ACCESSES=1 $(PYTEST) $(KERNELS)
 
 faults: $(READY)  ## kills, damaged files, full disks, threads, hostile files: minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults

@@ -1,32 +1,57 @@
 """Fixtures shared by all tests."""
 
+import gc
 import os
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import settings
 
-from gnnak.testing import small_graphs
-from tests.quick import FEW, first_cases, start_no_programs, with_few_examples
+from tests.quick import FEW, MOST, first_cases, limit_examples, start_no_programs
+
+# PyTorch is imported inside the fixtures: the main process of `pytest -n 2` reads this
+# file too, and its workers start only after that.
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     told = "one case of every test function, none of those that start programs"
     parser.addoption("--quick", action="store_true", help=told)
+    told = "as many examples as each property test asks for"
+    parser.addoption("--all-examples", action="store_true", help=told)
+
+
+def most_examples(config: pytest.Config) -> int:
+    """Return the largest number of examples of a property test."""
+    if config.getoption("all_examples"):
+        return 10**6
+    return FEW if config.getoption("quick") else MOST
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("quick"):
-        settings.register_profile("quick", max_examples=FEW, deadline=None)
-        settings.load_profile("quick")
+    gc.disable()  # imports leave no garbage
+    usual = settings.default.max_examples
+    most = min(usual, most_examples(config))
+    settings.register_profile("limited", max_examples=most, deadline=None)
+    settings.load_profile("limited")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list) -> None:
     if config.getoption("quick"):
         items[:], left_out = first_cases(items)
-        with_few_examples(items)
         config.hook.pytest_deselected(items=left_out)
+    limit_examples(items, most_examples(config))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what is imported is not searched for garbage again
+    gc.enable()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "corner_case" in metafunc.fixturenames:
+        from gnnak.testing import small_graphs
+
+        metafunc.parametrize("corner_case", list(small_graphs()), indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -37,16 +62,20 @@ def _quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
+    import torch
+
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    # After a bfloat16 product that the processor cannot do, PyTorch leaves oneDNN off
-    # for the rest of the process, and later tests would round in another way.
+    # After a bfloat16 product that the processor cannot do, PyTorch leaves oneDNN
+    # switched off for the whole process, which changes the rounding of later tests.
     torch.backends.mkldnn.set_flags(_enabled=True)
 
 
-@pytest.fixture(params=list(small_graphs()))
+@pytest.fixture
 def corner_case(request: pytest.FixtureRequest):
     """Each named corner case in turn, as a PyG `Data` with `x` [n, 4] in float64."""
+    from gnnak.testing import small_graphs
+
     return small_graphs(channels=4, edge_channels=3)[request.param]
 
 

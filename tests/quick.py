@@ -1,4 +1,4 @@
-"""What `pytest --quick` leaves out: for the edit loop, by rules without a list."""
+"""What `pytest` and `pytest --quick` leave out: by rules, without a list of tests."""
 
 import subprocess
 
@@ -6,7 +6,9 @@ import pytest
 from hypothesis import settings
 
 FEW = 5
-"""Examples of a property test."""
+"""Examples of a property test with `--quick`."""
+MOST = 50
+"""Largest number of examples of a property test without `--all-examples`."""
 
 
 def first_cases(items: list[pytest.Item]) -> tuple[list[pytest.Item], list]:
@@ -20,14 +22,14 @@ def first_cases(items: list[pytest.Item]) -> tuple[list[pytest.Item], list]:
     return list(kept.values()), left_out
 
 
-def with_few_examples(items: list[pytest.Item]) -> None:
+def limit_examples(items: list[pytest.Item], most: int) -> None:
     """Lower the number of examples of property tests that set it themselves."""
     for item in items:
         chosen = getattr(
             getattr(item, "obj", None), "_hypothesis_internal_use_settings", None
         )
-        if chosen is not None and chosen.max_examples > FEW:
-            few = settings(chosen, max_examples=FEW)
+        if chosen is not None and chosen.max_examples > most:
+            few = settings(chosen, max_examples=most)
             item.obj._hypothesis_internal_use_settings = few  # type: ignore[attr-defined]
 
 

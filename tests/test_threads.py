@@ -16,7 +16,7 @@ from gnnak.subgraphs.cached import cache_subgraphs
 from tests.loading.test_padding import molecule_store
 from tests.models.zoo import small_network
 
-THREADS, BATCHES = 4, 50
+THREADS, BATCHES = 4, 30
 
 
 def batches(count: int) -> list:
@@ -41,6 +41,7 @@ def assert_same_in_threads(call) -> None:
         assert torch.equal(got, alone)
 
 
+@pytest.mark.heavy
 def test_an_uplifted_model_in_four_threads_gives_what_it_gives_alone():
     torch.manual_seed(0)
     net = uplift(GIN(8, 8, num_layers=2), num_hops=2).eval()
@@ -53,6 +54,7 @@ def test_an_uplifted_model_in_four_threads_gives_what_it_gives_alone():
     assert_same_in_threads(call)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "options",
     [
@@ -80,6 +82,7 @@ def test_layers_share_a_sample_of_their_own_graph_in_every_thread(options):
     assert all(in_threads(call, batches(THREADS * 20)))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["gin-ak+", "gin-ak+-s", "gcn-ak"])
 def test_a_network_in_four_threads_gives_what_it_gives_alone(name):
     network = small_network(name).eval()
@@ -91,6 +94,7 @@ def test_a_network_in_four_threads_gives_what_it_gives_alone(name):
     assert_same_in_threads(call)
 
 
+@pytest.mark.heavy
 def test_padded_and_plain_batches_train_at_the_same_time():
     store, count = molecule_store(8), 8
     subgraphs = cache_subgraphs(store, EgoNets(2))[:]

@@ -74,28 +74,69 @@ def _without_triangles(size: int, random: np.random.Generator) -> nx.Graph:
     """
     for _ in range(100):
         graph = _with_triangles(size, random)
-        left = count_triangles(graph)
+        left, swaps = count_triangles(graph), _Swaps(graph)
         for _ in range(400):
-            switched = _switch(graph, random)
-            count = left if switched is None else count_triangles(switched)
-            if switched is not None and count <= left:
-                graph, left = switched, count
+            ends = swaps.sample(random)
+            if ends is not None and (change := swaps.added_triangles(*ends)) <= 0:
+                swaps.apply(*ends)
+                left += change
             if not left:
-                return graph
+                return swaps.graph()
     raise OptionError(f"found no triangle-free {DEGREE}-regular graph on {size} nodes.")
 
 
-def _switch(graph: nx.Graph, random: np.random.Generator) -> nx.Graph | None:
-    """Replace two random edges a-b, c-d by a-c, b-d, which preserves all degrees.
+class _Swaps:
+    """A graph in which pairs of edges a-b, c-d are replaced by a-c, b-d.
 
-    Returns:
-        The new graph; None if it would have a self loop or a duplicate edge.
+    Such a swap preserves all degrees.
+
+    Args:
+        graph: The graph to start from, which is not changed.
     """
-    edges = list(graph.edges)
-    (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
-    if len({a, b, c, d}) < 4 or graph.has_edge(a, c) or graph.has_edge(b, d):
-        return None
-    switched = graph.copy()
-    switched.remove_edges_from([(a, b), (c, d)])
-    switched.add_edges_from([(a, c), (b, d)])
-    return switched
+
+    def __init__(self, graph: nx.Graph) -> None:
+        self.neighbors = {node: set(graph[node]) for node in graph}
+        self.place = {node: i for i, node in enumerate(graph)}
+        self.ends: list[list[int]] = [[] for _ in graph]
+        """Of each node, its neighbours at later places; this orders the edges."""
+        for a, b in graph.edges:
+            self.ends[self.place[a]].append(b)
+
+    def edges(self) -> list[tuple[int, int]]:
+        """Return all edges, ordered as those of a networkx graph."""
+        return [(a, b) for a in self.neighbors for b in self.ends[self.place[a]]]
+
+    def sample(self, random: np.random.Generator) -> tuple[int, int, int, int] | None:
+        """Sample two edges a-b, c-d; None if their swap makes a loop or a duplicate."""
+        edges = self.edges()
+        (a, b), (c, d) = (edges[i] for i in random.choice(len(edges), 2, replace=False))
+        wrong = (
+            len({a, b, c, d}) < 4 or c in self.neighbors[a] or d in self.neighbors[b]
+        )
+        return None if wrong else (a, b, c, d)
+
+    def added_triangles(self, a: int, b: int, c: int, d: int) -> int:
+        """Return by how much a swap increases the number of triangles."""
+        of = self.neighbors
+        lost = len(of[a] & of[b]) + len(of[c] & of[d])
+        gained = len((of[a] & of[c]) - {b, d}) + len((of[b] & of[d]) - {a, c})
+        return gained - lost
+
+    def apply(self, a: int, b: int, c: int, d: int) -> None:
+        """Replace the edges a-b, c-d by a-c, b-d."""
+        for first, second in ((a, b), (c, d)):
+            self.neighbors[first].remove(second)
+            self.neighbors[second].remove(first)
+            self.ends[self.place[first]].remove(second)
+        for first, second in ((a, c), (b, d)):
+            self.neighbors[first].add(second)
+            self.neighbors[second].add(first)
+            first, second = sorted((first, second), key=self.place.__getitem__)
+            self.ends[self.place[first]].append(second)
+
+    def graph(self) -> nx.Graph:
+        """Return the graph after all swaps."""
+        graph = nx.Graph()
+        graph.add_nodes_from(self.neighbors)
+        graph.add_edges_from(self.edges())
+        return graph

@@ -22,6 +22,7 @@ def test_demo_prints_two_accuracies_and_writes_a_picture(tmp_path):
     assert [path.name for path in picture.parent.iterdir()] == ["demo.png"]
 
 
+@pytest.mark.heavy
 def test_demo_table_names_both_models(tmp_path):
     picture = str(tmp_path / "demo.svg")
     result = CliRunner().invoke(app, ["demo", "--epochs", "1", "--picture", picture])

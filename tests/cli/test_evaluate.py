@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,19 @@ def evaluate(*arguments: str) -> str:
     return result.stdout
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """Train in a folder, for tests that work in copies of the folder."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert train("triangles").exit_code == 0
+    return folder
+
+
 @pytest.fixture
-def best(place) -> Path:
-    assert train("triangles").exit_code == 0
+def best(trained, place) -> Path:
+    shutil.copytree(trained, place, dirs_exist_ok=True)
     return next(place.glob("runs/*/best.ckpt"))
 
 

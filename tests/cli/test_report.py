@@ -8,6 +8,7 @@ from gnnak.cli.program import app
 from tests.cli.training import train
 
 
+@pytest.mark.heavy
 def test_report_writes_one_page(tmp_path):
     out = tmp_path / "page.html"
     arguments = ["report", "--results", str(tmp_path), "--out", str(out)]

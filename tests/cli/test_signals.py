@@ -9,13 +9,16 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gnnak.cli.program import app
 from gnnak.training.processes.workers import MAIN
 from tests.cli.training import records
 
 TRAIN = (
     *("train", "csl", "--fold", "0", "--model", "gin", "--accelerator", "cpu"),
     *("--set", "model.num_layers=1", "--set", "model.channels=8"),
+    *("--set", "train.batch_size=90"),
 )
 ENDLESS = (*TRAIN, "--set", "train.epochs=100000")
 ROOT = Path(__file__).parents[2]
@@ -87,12 +90,14 @@ def test_train_that_is_interrupted_says_how_to_go_on(tmp_path):
     assert_stops(signal.SIGINT, tmp_path, *ENDLESS)
 
 
-def test_train_that_is_terminated_says_how_to_go_on_and_is_resumed_to_its_end(tmp_path):
+def test_train_that_is_terminated_says_how_to_go_on_and_is_resumed_to_its_end(
+    tmp_path, monkeypatch
+):
     few = (*TRAIN, "--set", "train.epochs=60")
     assert_stops(signal.SIGTERM, tmp_path, *few)
-    process = start(tmp_path, *few, "--resume")
-    end(process)
-    assert process.returncode == 0
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*few, "--resume"])
+    assert result.exit_code == 0, result.output
     (record,) = records(tmp_path)
     assert record["epochs"] == 60
     assert not last_checkpoints(tmp_path)

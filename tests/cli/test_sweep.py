@@ -15,10 +15,8 @@ SMALL = ("--set", "model.num_layers=1", "--set", "model.channels=8")
 
 
 @pytest.fixture
-def training(monkeypatch, tmp_path):
+def training(place, monkeypatch):
     """Replace training by writing a record; the score depends on model and seed."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GNNAK_CACHE", str(tmp_path / "cache"))
     configs = []
 
     def run_schedule(tasks, places, *_):

@@ -105,6 +105,7 @@ def test_dry_run_lists_runs_with_their_time_and_runs_none(tmp_path, training):
     assert training == []
 
 
+@pytest.mark.heavy
 def test_summary_counts_the_cells_that_agree(tmp_path):
     zinc = load_table("encodings").rows[0][0]
     write_records(tmp_path, [run_record(zinc.config, 0, test=0.0805)])

@@ -4,9 +4,7 @@ import os
 
 import pytest
 
-from gnnak.backend import use_backend
-from tests.fast.backends import fused_everywhere
-from tests.fast.bounds import accesses_checked
+# As in tests/conftest.py, PyTorch is imported inside the fixtures.
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +18,8 @@ def _accesses_checked(request):
     asked = asked or request.path.name == "test_kernels_bounds.py"
     if asked and os.environ.get("TRITON_INTERPRET") == "1":
         pytest.importorskip("triton")
+        from tests.fast.bounds import accesses_checked
+
         with accesses_checked():
             yield
     else:
@@ -50,6 +50,9 @@ def few_parts(fast, monkeypatch):
 @pytest.fixture
 def fused_operations():
     """Fuse layers on every device; the names of the fused operations that ran."""
+    from gnnak.backend import use_backend
+    from tests.fast.backends import fused_everywhere
+
     used: list[str] = []
     with use_backend(fused_everywhere(used)):
         yield used

@@ -114,6 +114,7 @@ def losses_of(folder, **options):
     return run(config, edge_counts(), folder, CPU)["curves"]["train_loss"]
 
 
+@pytest.mark.heavy
 def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
     tmp_path, monkeypatch, streams
 ):
@@ -155,6 +156,7 @@ def test_run_that_fails_ends_its_threads(at, tmp_path, monkeypatch, streams):
     assert threading.active_count() == threads
 
 
+@pytest.mark.heavy
 def test_run_that_is_resumed_sees_the_same_batches(tmp_path, monkeypatch, streams):
     monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", train__epochs=5)

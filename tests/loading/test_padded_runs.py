@@ -27,6 +27,7 @@ def test_padded_run_equals_the_run_without_padding(model, make, tmp_path, monkey
         data__name=data.info.name,
         model__name=model,
         train__batch_size=5,
+        train__epochs=2,
         train__precision="64",
         train__loss="weighted-cross-entropy" if data.info.node_task else None,
     )

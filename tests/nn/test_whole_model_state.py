@@ -262,6 +262,7 @@ def test_uplift_samples_again_after_a_pass_that_failed():
     assert len({str(nodes) for nodes in got}) > 1
 
 
+@pytest.mark.heavy
 def test_copies_for_data_parallel_run_in_threads_like_the_model():
     """`DataParallel` copies a model shallowly, and runs the copies in threads."""
     net = uplift(pyg.GIN(4, 4, 2)).eval()

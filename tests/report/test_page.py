@@ -36,10 +36,8 @@ def quality_record(drop: str | None, error: float) -> Record:
     return record | {"drop": drop, "test_mae": error}
 
 
-@pytest.fixture
-def results(tmp_path) -> Path:
-    """Write a folder with records of every kind, some with HTML in their texts."""
-    folder = tmp_path / "results"
+def write_results(folder: Path) -> None:
+    """Write records of every kind, some with HTML in their texts."""
     config = change(RunConfig(), {"train.epochs": 2})
     runs = [run_record(config, seed, test=0.25 + seed, device=EVIL) for seed in (0, 1)]
     write_records(folder, runs)
@@ -48,7 +46,22 @@ def results(tmp_path) -> Path:
     write_records(folder, quality, "drop_quality.jsonl")
     extraction = [{"case": EVIL, "seconds": {"gnnak": 0.1, "pyg": 1.0}}]
     write_records(folder, extraction, "extraction.jsonl")
-    return folder
+
+
+@pytest.fixture
+def results(tmp_path) -> Path:
+    write_results(tmp_path / "results")
+    return tmp_path / "results"
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> Path:
+    """Write the page of such a folder, for tests that read it only."""
+    folder = tmp_path_factory.mktemp("results")
+    write_results(folder)
+    out = tmp_path_factory.mktemp("page") / "new" / "report.html"
+    write_report(folder, out)
+    return out
 
 
 class Checker(HTMLParser):
@@ -78,8 +91,8 @@ class Checker(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_report_page_is_whole_labelled_and_asks_for_nothing(results):
-    page = report_page(results)
+def test_report_page_is_whole_labelled_and_asks_for_nothing(written):
+    page = written.read_text()
     checker = Checker()
     checker.feed(page)
     assert checker.open == []
@@ -93,6 +106,7 @@ def test_report_page_is_whole_labelled_and_asks_for_nothing(results):
     assert sources == []
 
 
+@pytest.mark.heavy
 def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
     parts = ["Your runs</h2>", "solubility: logp", "paper&#x27;s tables</h2>"]
     own = change(
@@ -117,6 +131,7 @@ def test_report_page_begins_with_own_runs_then_the_papers_tables(results):
     assert "Cost of training, solubility: logp: gin-ak+, learning_rate=0.2" in page
 
 
+@pytest.mark.heavy
 def test_report_page_names_only_options_that_are_set(results):
     own = change(RunConfig(), {"data.name": "own", "data.own.path": "own.csv"})
     few = change(own, {"data.own.graphs": 60})
@@ -126,12 +141,7 @@ def test_report_page_names_only_options_that_are_set(results):
     assert "graphs=None" not in page
 
 
-def test_report_page_without_runs_has_the_command_to_start_one(tmp_path):
-    page = report_page(tmp_path)
-    assert "no run has been recorded in this folder; to train on your own" in page
-    assert f"<pre><code>{COMMAND}</code></pre>" in page
-
-
+@pytest.mark.heavy
 def test_report_page_lists_many_runs_for_the_tables_below_a_click(results):
     config = change(RunConfig(), {"train.epochs": 2})
     write_records(results, [run_record(config, seed) for seed in range(2, FEW + 2)])
@@ -141,8 +151,8 @@ def test_report_page_lists_many_runs_for_the_tables_below_a_click(results):
     assert "0 runs of your own" in page
 
 
-def test_report_page_shows_what_was_measured(results):
-    page = report_page(results)
+def test_report_page_shows_what_was_measured(written):
+    page = written.read_text()
     assert "<b>0.750 ± 0.707</b><sup>†</sup>" in page
     assert "trained for 2 of 310 epochs; 2 of 3 seeds" in page
     assert "+50%" in page
@@ -150,23 +160,21 @@ def test_report_page_shows_what_was_measured(results):
     assert "&lt;script&gt;alert" in page
 
 
-def test_report_page_of_an_empty_folder_has_the_papers_numbers(tmp_path):
+def test_report_page_of_an_empty_folder_has_a_command_and_the_papers_numbers(tmp_path):
     page = report_page(tmp_path)
+    assert "no run has been recorded in this folder; to train on your own" in page
+    assert f"<pre><code>{COMMAND}</code></pre>" in page
     assert "(0.080 ± 0.001)" in page
     assert "0 of 467 cells" in page
     assert "Nothing has been measured yet" in page
 
 
-def test_write_report_leaves_one_file(results, tmp_path):
-    out = tmp_path / "new" / "report.html"
-    write_report(results, out)
-    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+def test_write_report_leaves_one_file(written):
+    assert [path.name for path in written.parent.iterdir()] == ["report.html"]
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_chromium_opens_the_page_without_console_messages(results, tmp_path):
-    out = tmp_path / "report.html"
-    write_report(results, out)
+def test_chromium_opens_the_page_without_console_messages(written, tmp_path):
     options = [
         "--headless",
         "--no-sandbox",
@@ -181,7 +189,7 @@ def test_chromium_opens_the_page_without_console_messages(results, tmp_path):
     ]
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     told = subprocess.run(
-        ["chromium", *options, profile, out.as_uri()],
+        ["chromium", *options, profile, written.as_uri()],
         capture_output=True,
         text=True,
         timeout=120,

@@ -189,6 +189,7 @@ def test_set_cover_samples_the_hub_of_a_star():
         assert len(sampled) <= 2
 
 
+@pytest.mark.heavy
 def test_set_cover_samples_no_more_than_random_on_average():
     generator = seeded(3)
     shares = {"random": 0.0, "min-set-cover": 0.0, "farthest": 0.0}

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def small_config(**options: Any) -> RunConfig:
     return change(RunConfig(), SMALL | named)
 
 
+@cache
 def triangles(num_pairs: int = 16) -> Dataset:
     """Classify 4-regular graphs: with or without a triangle."""
     store = regular_triangles(num_pairs)
@@ -56,6 +58,7 @@ def triangles(num_pairs: int = 16) -> Dataset:
     return Dataset(info, store, split, folds)
 
 
+@cache
 def edge_counts(num_graphs: int = 24) -> Dataset:
     """Predict the number of edges of random graphs, divided by 100."""
     graphs = [
@@ -78,6 +81,7 @@ def edge_counts(num_graphs: int = 24) -> Dataset:
     return Dataset(info, store, torch.tensor([0, 1, 0, 2]).repeat(num_graphs // 4))
 
 
+@cache
 def well_joined(num_graphs: int = 24) -> Dataset:
     """Classify the nodes of random graphs: at least four neighbours or fewer."""
     counted = edge_counts(num_graphs)

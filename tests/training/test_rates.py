@@ -59,6 +59,7 @@ def test_run_stops_once_the_learning_rate_is_too_low(tmp_path):
     assert run(config, edge_counts(), tmp_path)["epochs"] == math.ceil(9 / 2)
 
 
+@pytest.mark.heavy
 def test_resumed_run_has_the_learning_rates_of_the_whole_run(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "SAVE_SECONDS", 0.0)
     rates = []

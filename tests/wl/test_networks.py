@@ -9,11 +9,11 @@ from gnnak.wl.families.registry import family
 from gnnak.wl.networks import BOUNDS, PlainEmbedder, bound_of, run_networks
 
 
-def assert_never_above_bound(name, num_hops, many):
+def assert_never_above_bound(name, num_hops, many, channels=16):
     bound = bound_of(name, num_hops)
     found = torch.tensor(partition(bound.test, many, **bound.options))
     with torch.no_grad():
-        rows = embed(PlainEmbedder(name, num_hops), many)
+        rows = embed(PlainEmbedder(name, num_hops, channels=channels), many)
     assert rows.isfinite().all()
     apart = different(rows)
     assert not (apart & (found[:, None] == found[None, :])).any()
@@ -34,13 +34,15 @@ def hard_families():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("num_hops", [1, 2])
-@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize(
+    ("name", "num_hops"),
+    [*((name, 1) for name in BOUNDS), *((name, 2) for name in BOUNDS if "-ak" in name)],
+)
 def test_networks_never_exceed_their_bound_on_hard_families(
     name, num_hops, hard_families
 ):
     for many in hard_families:
-        assert_never_above_bound(name, num_hops, many)
+        assert_never_above_bound(name, num_hops, many, channels=8)
 
 
 @pytest.mark.heavy

@@ -89,10 +89,12 @@ def assert_1_wl_below_star_below_exact(most, num_hops, reading):
     assert finer(exact, star)
 
 
-@pytest.mark.parametrize("num_hops", [1, 2, 3])
+@pytest.mark.parametrize(("most", "num_hops"), [(6, 1), (6, 2), (5, 3)])
 @pytest.mark.parametrize("reading", READINGS, ids=lambda r: "+".join(r) or "plain")
-def test_on_small_graphs_1_wl_is_below_star_and_star_below_exact(reading, num_hops):
-    assert_1_wl_below_star_below_exact(6, num_hops, reading)
+def test_on_small_graphs_1_wl_is_below_star_and_star_below_exact(
+    reading, most, num_hops
+):
+    assert_1_wl_below_star_below_exact(most, num_hops, reading)
 
 
 @pytest.mark.slow
@@ -103,7 +105,7 @@ def test_on_all_996_graphs_1_wl_is_below_star_and_star_below_exact(reading, num_
 
 
 @pytest.mark.heavy
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(graphs(max_nodes=9), min_size=2, max_size=5))
 def test_star_separates_whatever_1_wl_separates_and_exact_whatever_star_does(many):
     plain = partition("1-wl", many)

@@ -138,7 +138,7 @@ def egonet_classes(many, num_hops):
 
 
 @pytest.mark.heavy
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(graphs(max_nodes=7), graphs(max_nodes=7))
 def test_proposition_1_different_egonets_are_enough(first, second):
     for num_hops in (1, 2):

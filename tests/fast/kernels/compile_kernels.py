@@ -109,7 +109,9 @@ def call_for_other_convs(c, e, edges):
 
 def call_widths():
     """Call every function with other widths, and products for an older GPU."""
-    call_all(144, padded=True, gated=True)
+    for width in (64, 144):
+        call_all(width, padded=True, gated=True)
+    call_all(64, padded=False, gated=False)
     for sizes in ((2,), (1,)):
         call_all(1, padded=True, gated=True, sizes=sizes, edge_copies=1, size=1)
     call_all(300, padded=False, gated=False, sizes=(3000, 2), edge_copies=5000)
@@ -157,10 +159,10 @@ def main() -> None:
     JITFunction.__getitem__ = compile_only
     driver.set_active(NoGpu(90))
     for padded in (True, False):
-        call_all(64, padded, padded, sizes=(3, 0, 40), edge_copies=60, size=9)
+        call_all(32, padded, padded, sizes=(3, 0, 40), edge_copies=60, size=9)
         place[0] = misaligned
-        call_all(64, padded, padded, sizes=(1,), edge_copies=1, size=1)
-        call_all(64, padded, padded, sizes=(16, 32), edge_copies=64, size=32)
+        call_all(32, padded, padded, sizes=(1,), edge_copies=1, size=1)
+        call_all(32, padded, padded, sizes=(16, 32), edge_copies=64, size=32)
         place[0] = lambda argument: argument
     if "--widths" in sys.argv:
         call_widths()

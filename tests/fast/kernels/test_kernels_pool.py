@@ -89,7 +89,7 @@ def test_gate_pool_agrees_on_one_real_row(fast):
 @pytest.mark.parametrize("name", ["gin-ak+", "two blocks", "gin-ak, no projection"])
 def test_fused_encodings_take_expanded_gradients(fast, name):
     """The gradient of a sum is a tensor of ones with stride 0."""
-    options, (edge_index, nodes) = LAYERS[name], random_graph(6, 12)
+    options, (edge_index, nodes) = LAYERS[name], random_graph(4, 7)
     layer = make_layer(**options).train()
     given = inputs(edge_index, nodes, options.get("hop_channels", HOPS))
     found = []

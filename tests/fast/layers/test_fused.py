@@ -71,7 +71,7 @@ def test_fused_layer_matches_plain_on_corner_cases(fused_operations, name, train
 
 
 @settings(
-    max_examples=30,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

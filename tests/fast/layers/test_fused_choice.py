@@ -128,6 +128,7 @@ def test_layer_is_not_fused_with_several_processes(
     assert not num_fused_layers(fused_operations)
 
 
+@pytest.mark.heavy
 def test_compiled_layer_is_not_fused(fused_operations, given):
     layer = make_layer()
     with path(fused=False):

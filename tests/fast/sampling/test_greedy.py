@@ -58,7 +58,7 @@ some = st.lists(graphs(max_nodes=7), min_size=1, max_size=3).map(joined)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(some, st.integers(0, 3), st.integers(1, 5), st.integers(0, 99))
 def test_fast_draw_of_egonets_is_the_same(strategy, graph, num_hops, wanted, seed):
     drop = SubgraphDrop(strategy, wanted)
@@ -66,7 +66,7 @@ def test_fast_draw_of_egonets_is_the_same(strategy, graph, num_hops, wanted, see
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(some, st.integers(1, 5), st.integers(0, 99))
 def test_fast_draw_of_walks_is_the_same(strategy, graph, wanted, seed):
     """Membership of walk subgraphs is not symmetric: j in Sub[i], i not in Sub[j]."""
@@ -75,11 +75,11 @@ def test_fast_draw_of_walks_is_the_same(strategy, graph, wanted, seed):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("size", [40, 256])
-def test_fast_draw_of_large_components_is_the_same(strategy, size):
+@pytest.mark.parametrize(("size", "wanted"), [(40, 2), (256, 1)])
+def test_fast_draw_of_large_components_is_the_same(strategy, size, wanted):
     once = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
     path = torch.cat([once, once.flip(0)], dim=1)
-    assert_same(SubgraphDrop(strategy, 2), EgoNets(9)(path, size), path)
+    assert_same(SubgraphDrop(strategy, wanted), EgoNets(9)(path, size), path)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -87,7 +87,7 @@ def test_fast_draw_of_roots_in_any_order_is_the_same(strategy):
     edge_index = torch.randint(20, (2, 30), generator=seeded())
     roots = torch.randperm(20, generator=seeded())
     subs = egonets(edge_index, 20, 2, roots)
-    for seed in range(5):
+    for seed in range(2):
         assert_same(SubgraphDrop(strategy, 2), subs, edge_index, seed)
 
 

@@ -264,6 +264,7 @@ def test_captured_step_derives_values_again_for_every_item():
         assert torch.equal(order, item.subgraphs.by("node").order)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("model", MODELS)
 def test_captured_step_trains_as_the_step_does(model):
     config = fixed_config(model, train__precision="64", train__clip=0.5)
