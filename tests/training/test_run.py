@@ -124,7 +124,7 @@ def test_run_records_an_undefined_test_score_and_why(tmp_path):
 
 def test_run_needs_two_graphs(tmp_path):
     data = triangles().subset(torch.tensor([0, 2, 6]))
-    with pytest.raises(TrainingError, match="has 1 graphs to train on"):
+    with pytest.raises(TrainingError, match="has 1 graph to train on"):
         run(small_config(), data, tmp_path)
 
 
