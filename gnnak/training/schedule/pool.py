@@ -180,8 +180,8 @@ class Pool:
     def _finish(self, worker: _Worker, outcome: Ended) -> None:
         task, worker.task = worker.task, None
         assert task is not None
-        shared = any(other.task for other in self._workers)
-        if outcome.out_of_memory and shared and not task.alone:
+        # Another run may have shared the memory and ended since.
+        if outcome.out_of_memory and self._count > 1 and not task.alone:
             self.queue.add(task.again(alone=True))
             return
         (self.result.failed if outcome.failed else self.result.done).append(task.job)
