@@ -1,8 +1,7 @@
 """Track which call of a model is in progress.
 
 In the first GNN-AK layer of a call, a backend may compute something for all layers of
-the model at once. The results are cached until the call ends. In code that
-`torch.compile` compiles, calls are not tracked.
+the model at once. The results are cached until the call ends.
 """
 
 from collections.abc import Iterator
@@ -22,15 +21,14 @@ class ModelCall:
 
     Args:
         model: The model.
-        outer: The call in which this call was made; None if there is none.
 
     Attributes:
         results: Results that a backend has cached for the layers in this call, by any
             keys.
     """
 
-    def __init__(self, model: nn.Module, outer: "ModelCall | None") -> None:
-        self.model, self.outer = model, outer
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
         self.results: dict[Any, Any] = {}
 
     @cached_property
@@ -47,29 +45,20 @@ def current_call() -> ModelCall | None:
     return _current.get()
 
 
-def begin_call(model: nn.Module, _: object = None) -> None:
-    """Begin a call of a model; this function is a PyTorch forward pre-hook."""
-    if not torch.compiler.is_compiling():
-        _current.set(ModelCall(model, _current.get()))
-
-
-def end_call(model: nn.Module, *_: object) -> None:
-    """End a call of a model; this function is a PyTorch forward hook."""
-    if torch.compiler.is_compiling():
-        return
-    call = _current.get()
-    if call is not None and call.model is model:
-        _current.set(call.outer)
-
-
 @contextmanager
 def call_of(model: nn.Module) -> Iterator[None]:
-    """Context manager: the block is a call of a model."""
-    begin_call(model)
+    """Context manager: the block is a call of a model, in which weights do not change.
+
+    In code that `torch.compile` compiles, calls are not tracked.
+    """
+    if torch.compiler.is_compiling():
+        yield
+        return
+    token = _current.set(ModelCall(model))
     try:
         yield
     finally:
-        end_call(model)
+        _current.reset(token)
 
 
 @contextmanager

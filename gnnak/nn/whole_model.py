@@ -12,7 +12,6 @@ from gnnak.nn.calling import Call
 from gnnak.nn.calling.signature import check_module, module_refusal
 from gnnak.nn.failures import first_weight
 from gnnak.nn.lazy_conv import LayerPlan, LazyUpliftedConv
-from gnnak.nn.model_call import begin_call, end_call
 from gnnak.nn.options import PAPER, LayerChanges, LayerOptions
 from gnnak.nn.selection import Selector, Selectors, check_used, find, listed
 from gnnak.nn.shared_inputs import SharedInputs
@@ -101,8 +100,6 @@ def uplift(
     begin, end = shared.subgraphs.begin_call, shared.subgraphs.end_call
     uplifted.register_forward_pre_hook(begin, with_kwargs=True)
     uplifted.register_forward_hook(end, always_call=True)
-    uplifted.register_forward_pre_hook(begin_call)
-    uplifted.register_forward_hook(end_call, always_call=True)
     uplifted.register_forward_hook(shared.growth.end_pass)
     return uplifted
 

@@ -1,9 +1,9 @@
-"""Tables of gates and of added embeddings, for all GNN-AK layers of a model at once.
+"""Tables of gates and of added embeddings, computed in one batch.
 
 A layer looks up its gates, and the embeddings that are added to node states, in tables
 with one row per distance to the root. The tables are tiny, so launching their kernels
-takes longer than running them. Computed in one batch, the tables of all layers need
-only as many kernels as those of one layer.
+takes longer than running them. In one batch, the tables of all gates, and of all layers
+of a network, need only as many kernels as those of one gate.
 """
 
 from collections.abc import Hashable, Sequence
@@ -31,9 +31,9 @@ class HopTables(NamedTuple):
 def hop_tables(layer: GNNAK) -> HopTables:
     r"""Compute $W \mathbf{d}$ and $\text{Sigmoid}(W \mathbf{d} + b)$ for all distances.
 
-    Here $\mathbf{d}$ is the learned embedding of a distance. Within a call of an
-    uplifted model, the tables of all its layers are computed together, except under
-    activation checkpointing.
+    Here $\mathbf{d}$ is the learned embedding of a distance. The tables of all layers
+    of a `Network` are computed together, except under activation checkpointing. In any
+    other model, each layer computes its own.
 
     Args:
         layer: A GNN-AK layer.
@@ -54,8 +54,9 @@ def _can_batch(layer: GNNAK) -> bool:
     """Return whether `_compute` gives the same tables as the modules of a layer.
 
     `_compute` reads the weights of these modules but does not call them. So the modules
-    must have no hooks, autocast must be off, and all weights must be plain parameters:
-    neither sharded, nor computed by a parametrisation.
+    must be of the types that a layer has from the start, without hooks, autocast must
+    be off, and all weights must be plain parameters: neither sharded, nor computed by a
+    parametrisation.
     """
     if layer.hop_table is None:
         return False
@@ -64,7 +65,11 @@ def _can_batch(layer: GNNAK) -> bool:
     weights = [layer.hop_table.weight, *(linear.weight for linear in linears)]
     return (
         bool(linears)
-        and all(isinstance(gate, HopGate) for gate in layer.gates.values())
+        and all(type(gate) is HopGate for gate in layer.gates.values())
+        and all(type(linear) is nn.Linear for linear in linears)
+        and all(
+            (linear.bias is None) == (linear is layer.hop_linear) for linear in linears
+        )
         and all(type(weight) is nn.Parameter for weight in weights)
         and not any(map(has_hooks, parts))
         and not torch.is_autocast_enabled(weights[0].device.type)
@@ -91,12 +96,13 @@ def _call_modules(layer: GNNAK) -> HopTables:
 def _shapes(layer: GNNAK) -> Hashable:
     """Return a key that is equal for layers whose tables can be computed together.
 
-    The key has the names of the gates, and shapes, dtypes and devices of all weights.
+    The key has the names of the gates, and for each weight its shape, dtype and device,
+    and whether it is trained.
     """
     if layer.hop_table is None or not _can_batch(layer):
         return id(layer)
     weights = [layer.hop_table.weight, *(each.weight for each in _linears(layer))]
-    sizes = tuple((w.shape, w.dtype, w.device) for w in weights)
+    sizes = tuple((w.shape, w.dtype, w.device, w.requires_grad) for w in weights)
     return tuple(layer.gates), layer.hop_linear is None, sizes
 
 

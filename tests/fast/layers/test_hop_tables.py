@@ -1,4 +1,4 @@
-"""The tables of all layers of a model, computed together, against plain PyTorch."""
+"""Tables of gates and of added embeddings, in one batch, against plain PyTorch."""
 
 import copy
 from itertools import pairwise
@@ -11,7 +11,7 @@ from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, uplift
 from gnnak.fast.layers import hop_tables
-from gnnak.nn.model_call import current_call
+from gnnak.nn.model_call import call_of
 from tests.fast.backends import path
 
 
@@ -123,30 +123,107 @@ def computed(monkeypatch):
     return counts
 
 
-def test_tables_are_computed_once_in_each_call_of_a_model(computed, fused_operations):
+def test_each_layer_of_an_uplifted_model_computes_its_tables_once(
+    computed, fused_operations
+):
     net = uplift(Stack(6, 6, 6, 6).double(), num_hops=1)
     x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
     net(x, edge_index)
-    net(x, edge_index)
-    assert computed == [3, 3]
-    net.convs[0](x, edge_index)
-    assert computed == [3, 3, 1]
+    assert computed == [1, 1, 1]
+
+
+def make_layer(**options):
+    return GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0, **options).double()
+
+
+def test_tables_of_all_layers_in_a_call_of_a_network_are_computed_together(computed):
+    layers = [make_layer(), make_layer(), make_layer()]
+    layers[1].requires_grad_(False)
+    with call_of(nn.ModuleList(layers)):
+        found = [hop_tables.hop_tables(layer) for layer in layers]
+    assert computed == [2, 1]
+    assert not found[1].added.requires_grad
+    wanted = [hop_tables._call_modules(layer) for layer in layers]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
 def test_a_layer_by_itself_computes_its_tables_once(computed, fused_operations):
-    layer = GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0).double()
+    layer = make_layer()
     x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
     layer(x, EgoNets(1)(edge_index, 5))
     assert computed == [1]
 
 
-def test_a_call_of_a_model_ends_even_with_an_error():
-    net = uplift(Stack(6, 6), num_hops=1)
+def test_weights_of_a_layer_that_is_not_used_get_no_gradient(fused_operations):
+    net = uplift(Stack(6, 6, 6).double(), num_hops=1)
+    unused, net.convs = net.convs[1], net.convs[:1]
+    net.unused = unused
+    net(torch.randn(5, 6).double(), torch.randint(5, (2, 9))).sum().backward()
+    assert all(weight.grad is None for weight in unused.parameters())
+    assert net.convs[0].layer.hop_table.weight.grad is not None
+
+
+def test_the_output_of_a_frozen_layer_requires_no_gradient(fused_operations):
+    net = uplift(Stack(6, 6, 6).double(), num_hops=1)
+    net.convs[0].requires_grad_(False)
     seen = []
-    net.convs[0].register_forward_pre_hook(lambda *_: seen.append(current_call()))
-    net(torch.randn(5, 6), torch.randint(5, (2, 9)))
-    assert seen[0].model is net
-    assert current_call() is None
-    with pytest.raises(ValueError, match="x has shape"):
-        net(torch.randn(5, 7), torch.randint(5, (2, 9)))
-    assert current_call() is None
+    net.convs[0].register_forward_hook(lambda _, args, out: seen.append(out))
+    out = net(torch.randn(5, 6).double(), torch.randint(5, (2, 9)))
+    assert not seen[0].requires_grad
+    assert out.requires_grad
+
+
+class Repeating(Stack):
+    """A stack that takes a gradient, and changes its weights, within one call."""
+
+    def forward(self, x, edge_index):
+        first = super().forward(x, edge_index)
+        weights = list(self.parameters())
+        grads = torch.autograd.grad(first.sum(), weights, allow_unused=True)
+        with torch.no_grad():
+            for weight, grad in zip(weights, grads, strict=True):
+                weight += 0 if grad is None else 0.1 * grad
+        return super().forward(x, edge_index)
+
+
+def test_a_model_may_change_its_weights_within_a_call(fused_operations):
+    net = uplift(Repeating(6, 6, 6).double(), num_hops=1)
+    x, edge_index = torch.randn(9, 6).double(), torch.randint(9, (2, 30))
+    found = gradients(net, x, edge_index, True)
+    torch.testing.assert_close(found, gradients(net, x, edge_index, False))
+
+
+class Doubled(nn.Linear):
+    """A Linear that returns twice as much."""
+
+    def forward(self, input):
+        return 2 * super().forward(input)
+
+
+def with_doubled_linear(layer):
+    layer.hop_linear = Doubled(6, 6, bias=False).double()
+    layer.hop_linear.weight = nn.Parameter(
+        torch.randn(6, layer.hop_table.weight.size(1)).double()
+    )
+
+
+def with_bias(layer):
+    layer.hop_linear = nn.Linear(layer.hop_table.weight.size(1), 6).double()
+
+
+def with_unbiased_gate(layer):
+    layer.gates["context"].linear.bias = None
+
+
+@pytest.mark.parametrize("change", [with_doubled_linear, with_bias, with_unbiased_gate])
+def test_modules_that_a_user_has_replaced_are_called(change, fused_operations):
+    layer = make_layer()
+    change(layer)
+    x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
+    subgraphs = EgoNets(1)(edge_index, 5)
+    with path(True):
+        found = layer(x, subgraphs)
+    with path(False):
+        torch.testing.assert_close(found, layer(x, subgraphs))
+    assert "embed" in fused_operations
