@@ -67,8 +67,10 @@ def _output_is_closed() -> bool:
     """Return whether standard output is a pipe that nobody reads any more.
 
     The system is asked, because Python drops what could not be written: after a failed
-    write, another `flush` succeeds.
+    write, another `flush` succeeds. On Windows, which cannot be asked, return True.
     """
+    if not hasattr(select, "poll"):
+        return True
     try:
         output = sys.stdout.fileno()
     except (AttributeError, OSError):  # no standard output, or one in memory
