@@ -7,6 +7,7 @@ which does the work.
 """
 
 import os
+import select
 import sys
 import warnings
 from typing import NoReturn, TextIO
@@ -46,11 +47,11 @@ def _run_command() -> int | None:
         return app(standalone_mode=False)
     except GnnakError as error:
         _fail(str(error), 2)
-    except BrokenPipeError:
-        # The reader of the output, such as `head`, has read enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
+            # The reader of the output, such as `head`, has read enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
     except Exception as error:
         # Typer's errors for a wrong option or command format their own message.
@@ -60,6 +61,23 @@ def _run_command() -> int | None:
                 sys.exit(1)
             raise
         _fail(format_message(), getattr(error, "exit_code", 2))
+
+
+def _output_is_closed() -> bool:
+    """Return whether standard output is a pipe that nobody reads any more.
+
+    The system is asked, because Python drops what could not be written: after a failed
+    write, another `flush` succeeds. On Windows, which cannot be asked, return True.
+    """
+    if not hasattr(select, "poll"):
+        return True
+    try:
+        output = sys.stdout.fileno()
+    except (AttributeError, OSError):  # no standard output, or one in memory
+        return False
+    poll = select.poll()
+    poll.register(output, 0)  # errors and closed pipes are always reported
+    return bool(poll.poll(0))
 
 
 def _show_warning(

@@ -29,8 +29,12 @@ def report(
         ),
     ] = None,
     runs: Annotated[
-        Path, typer.Option(help="Folder with the records of runs on your own data.")
-    ] = Path("runs"),
+        Path | None,
+        typer.Option(
+            help="Folder with the records of runs on your own data.",
+            show_default="runs, or none with --results",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path(
         "report.html"
     ),
@@ -46,8 +50,9 @@ def report(
     Styles and pictures are inline: the page loads no other file.
     """
     folder = results or Path("results")
-    has_runs = results is None and any(runs.glob("runs*.jsonl"))
-    if not folder.is_dir() and not has_runs:
+    own = Path("runs") if runs is None and results is None else runs
+    has_runs = own is not None and any(own.glob("runs*.jsonl"))
+    if not folder.is_dir() and (results is not None or not has_runs):
         raise OptionError(
             f"there is no folder {folder}; give one with records with --results, or "
             "train first, as in: gnnak train molecules.csv --target logp."
@@ -58,7 +63,7 @@ def report(
         from gnnak.report.page import write_report
 
     with Console(stderr=True).status("writing the report"):
-        write_report(folder, out, runs)
+        write_report(folder, out, own)
     if as_json:
         typer.echo(json.dumps({"page": str(out), "bytes": out.stat().st_size}))
     else:

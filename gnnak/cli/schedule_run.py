@@ -42,10 +42,9 @@ class Schedule:
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         """Return the jobs with their estimates, each run once."""
-        results = self.places.results
-        records = RunRecords.read(results).records
+        records = RunRecords.read(*self.places.all_results).records
         device = device_name(self.machine)
-        sizes = dataset_sizes(read_statistics(results))
+        sizes = dataset_sizes(read_statistics(self.places.results))
         return estimated_tasks(jobs, records, self.places, device, self.jobs, sizes)
 
     def run(self, jobs: Sequence[Job], console: Console) -> Result:

@@ -138,7 +138,7 @@ def sweep(
         schedule.show(missing, Console())
         return
     failed = schedule.run(missing, Console(stderr=True)).failed
-    rows = sweep_rows(combinations, schedule.places.results)
+    rows = sweep_rows(combinations, schedule.places)
     if as_json:
         shown = [row.as_dict() for row in rows]
         typer.echo(json.dumps({"rows": shown, "failed": [job.title for job in failed]}))

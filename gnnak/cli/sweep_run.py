@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -140,7 +139,7 @@ def plan_sweep(
         seeds: Number of seeds of each combination, counted from the seed of `config`.
         places: The folders of data and records.
     """
-    records = RunRecords.read(places.results)
+    records = RunRecords.read(*places.all_results)
     combinations, datasets = [], {}
     for chosen, shared in grid(config, values):
         if shared.data not in datasets:  # loading a data set can take seconds
@@ -162,9 +161,9 @@ def plan_sweep(
     return combinations
 
 
-def sweep_rows(combinations: Sequence[Combination], results: Path) -> list[SweepRow]:
-    """Return the scores of all combinations, from the records in a folder."""
-    records = RunRecords.read(results)
+def sweep_rows(combinations: Sequence[Combination], places: Places) -> list[SweepRow]:
+    """Return the scores of all combinations, from the records of their runs."""
+    records = RunRecords.read(*places.all_results)
     return [_row(each, records.exact(each.config)) for each in combinations]
 
 

@@ -48,6 +48,8 @@ class Places:
     results: Path = RESULTS
     """Folder of `runs.jsonl`, the file with the records (options, scores and times) of
     all runs."""
+    earlier: Path | None = None
+    """Folder to which earlier versions wrote the records of such runs; None = none."""
 
     @classmethod
     def of_run(
@@ -63,8 +65,9 @@ class Places:
                 which `gnnak table` compares with the paper, and `runs` for the user's
                 own data.
         """
-        is_own = config.data.own.path is not None
-        return cls(data, runs, results or (runs if is_own else RESULTS))
+        if results is None and config.data.own.path is not None:
+            return cls(data, runs, runs, earlier=RESULTS)
+        return cls(data, runs, results or RESULTS)
 
     def of(self, config: RunConfig, experiment: str) -> Path:
         """Return the folder of one run, a subfolder of `runs`.
@@ -80,6 +83,11 @@ class Places:
     def records(self) -> Path:
         """Path of `runs.jsonl`, with one record (options, scores, times) per run."""
         return self.results / "runs.jsonl"
+
+    @property
+    def all_results(self) -> list[Path]:
+        """The folders in which runs may have records, oldest records first."""
+        return [each for each in (self.earlier, self.results) if each is not None]
 
 
 def find_dataset(config: RunConfig, places: Places) -> Dataset:

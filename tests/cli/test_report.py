@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
+from gnnak.report import page
 from tests.cli.training import train
 
 
@@ -29,9 +30,31 @@ def test_report_shows_runs_on_own_data_without_a_results_folder(place, fails):
     assert not Path("results").exists()
     result = CliRunner().invoke(app, ["report", "--out", "page.html"])
     assert result.exit_code == 0, result.output
-    page = Path("page.html").read_text("utf-8")
-    assert "1 run of your own; 0 of" in page
-    assert "Graphs from molecules.csv." in page
+    shown = Path("page.html").read_text("utf-8")
+    assert "1 run of your own; 0 of" in shown
+    assert "Graphs from molecules.csv." in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "folder", "own_runs"),
+    [
+        ([], "results", "runs"),
+        (["--results", "other"], "other", None),
+        (["--runs", "mine"], "results", "mine"),
+        (["--results", "other", "--runs", "runs"], "other", "runs"),
+    ],
+)
+def test_report_reads_only_the_folders_that_are_given(
+    arguments, folder, own_runs, place, monkeypatch
+):
+    def write_report(results, out, own):
+        assert results == Path(folder)
+        assert own == (Path(own_runs) if own_runs else None)
+
+    monkeypatch.setattr(page, "write_report", write_report)
+    Path(folder).mkdir()
+    result = CliRunner().invoke(app, ["report", *arguments])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.parametrize(

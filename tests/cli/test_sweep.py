@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -114,14 +115,33 @@ def test_parse_values_reads_yaml_and_lists_inside_values():
         parse_values(["a=[1"])
 
 
-def test_sweep_over_own_data_trains_every_fold_once(training, tmp_path):
+@pytest.fixture
+def own_sweep(tmp_path):
+    """Write a table of molecules; return the arguments of a sweep of six runs."""
     rows = "".join(f"{'C' * (i + 1)},{i}.5,x\n" for i in range(9))
     (tmp_path / "mine.csv").write_text("structure,mass,name\n" + rows)
     arguments = ["mine.csv", "--smiles", "structure", "--target", "mass", "--folds"]
-    arguments += ["3", "--over", "train.learning_rate=0.1,0.2", *SMALL]
+    return [*arguments, "3", "--over", "train.learning_rate=0.1,0.2", *SMALL]
+
+
+def test_sweep_over_own_data_trains_every_fold_once(training, own_sweep):
+    arguments = own_sweep
     for _ in range(2):
         shown = json.loads(told(*arguments, "--json"))["rows"]
         assert [row["runs"] for row in shown] == [3, 3]
         assert len(training) == 6
     assert {config.data.own.targets for config in training} == {("mass",)}
     assert {config.data.fold for config in training} == {0, 1, 2}
+
+
+def test_sweep_over_own_data_finds_the_records_of_earlier_versions(training, own_sweep):
+    told(*own_sweep, "--results", "results")
+    assert len(training) == 6
+    rows = json.loads(told(*own_sweep, "--json"))["rows"]
+    assert [row["runs"] for row in rows] == [3, 3]
+    assert len(training) == 6
+    told(*own_sweep, "--results", "other")
+    assert len(training) == 12
+    told(*own_sweep, "--seeds", "2")
+    assert len(training) == 18
+    assert len(read_records(Path("runs/runs.jsonl"))) == 6

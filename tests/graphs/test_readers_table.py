@@ -40,6 +40,29 @@ def test_read_columns_by_hand(table, content, columns):
     assert read_columns(table(content)) == columns
 
 
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        (b"smiles,activity (mean;sd;n)\nCCO,1.0\n", ["smiles", "activity (mean;sd;n)"]),
+        (b"smiles;y (a, b, c)\n\n \nCCO;1,5\n", ["smiles", "y (a, b, c)"]),
+        (b"a\tb, c, d\n1\t2\n", ["a", "b, c, d"]),
+        (b'a,b;c;d\n"x;\ny",2\n', ["a", "b;c;d"]),
+        (b"a,b,c;d\n1,2,3;4\n", ["a", "b", "c;d"]),
+        (b"a,b;c;d", ["a,b", "c", "d"]),
+        (b"a,b;c;d\n1\n", ["a,b", "c", "d"]),
+    ],
+    ids=[
+        *("comma", "semicolon and blank lines", "tab", "quotes", "both fit"),
+        *("header only", "none fits"),
+    ],
+)
+def test_the_separator_gives_the_first_row_as_many_cells_as_the_header(
+    table, content, names
+):
+    with open_table(table(content)) as found:
+        assert list(found.names) == names
+
+
 def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
     assert read_columns(table(b"a,x\tb\n1\t2\n", "t.tsv")) == {"a,x": ["1"], "b": ["2"]}
     assert read_columns(table(b"a,b\n1,2\n", "t.tsv")) == {"a": ["1"], "b": ["2"]}

@@ -52,9 +52,11 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
     The file is UTF-8, with or without a byte order mark. Cells are separated by commas,
-    semicolons or tabs: by the one that is most frequent in the header, by tabs in files
-    that end in `.tsv`, or as a first line such as `sep=;` says, which some spreadsheets
-    write. Cells may be quoted. Blank lines are skipped and not counted.
+    semicolons or tabs: by tabs in files that end in `.tsv`, or as a first line such as
+    `sep=;` says, which some spreadsheets write. If the header has several of these
+    characters, the separator is one that gives the first row as many cells as the
+    header; in doubt, the most frequent one in the header. Cells may be quoted. Blank
+    lines are skipped and not counted.
 
     Raises:
         FileFormatError: If the file is missing, empty, not text, or two columns have
@@ -130,7 +132,27 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
     if path.suffix.lower() == ".tsv" and "\t" in header:
         return "\t"
     unquoted = re.sub(r'"[^"]*"', "", header)
-    return max(DELIMITERS, key=unquoted.count)
+    found = [each for each in DELIMITERS if each in unquoted]
+    if len(found) > 1:
+        found = [each for each in found if _fits(text, each)] or found
+    return max(found or DELIMITERS, key=unquoted.count)
+
+
+def _fits(text: io.TextIOWrapper, delimiter: str) -> bool:
+    """Return whether the first row has as many cells as the header, more than one.
+
+    The text is at its beginning, before and after.
+    """
+    lines = iter(lambda: text.readline(LONGEST_HEADER), "")
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    try:
+        header = next(rows)
+        first = next((row for row in rows if any(map(str.strip, row))), [])
+    except (csv.Error, UnicodeDecodeError):
+        return False
+    finally:
+        text.seek(0)
+    return len(header) == len(first) > 1
 
 
 def _check_header(path: Path, header: list[str]) -> None:
