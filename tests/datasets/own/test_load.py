@@ -38,6 +38,10 @@ def test_load_own_table_finds_the_only_column_of_numbers(write):
     assert found.dataset.split.bincount().tolist() == [8, 1, 1]
 
 
+def test_molecule_table_of_hydroxylamine_alone_is_no_column_of_numbers(write):
+    assert len(as_rows(write("no.csv", "smiles,y\nNO,1\nNO,2\n"))) == 2
+
+
 def test_load_own_splits_by_column_and_counts_folds(write):
     path = write("m.csv", TABLE)
     found = load_own(OwnData(path, split="column:part"))
