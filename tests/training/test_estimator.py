@@ -57,6 +57,13 @@ def test_regressor_fits_predicts_and_scores():
     assert two.predict(GRAPHS[:3]).shape == (3, 2)
 
 
+def test_estimators_take_constant_numbers_and_a_class_for_each_graph():
+    net = gnnak.GNNAKRegressor(**SMALL).fit(GRAPHS, np.ones(24))
+    assert np.isfinite(net.predict(GRAPHS[:2])).all()
+    few = gnnak.GNNAKClassifier(**SMALL).fit(GRAPHS[:4], list("abcd"))
+    assert few.predict_proba(GRAPHS[:2]).shape == (2, 4)
+
+
 class Stored(InMemoryDataset):
     def __init__(self, graphs):
         super().__init__()

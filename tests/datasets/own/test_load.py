@@ -139,9 +139,19 @@ def test_load_own_folder_of_tables_and_missing_files_are_a_sentence(tmp_path):
         as_rows(tmp_path)
     with pytest.raises(GnnakError, match=r"no file or folder .*nothing; check"):
         as_rows(tmp_path / "nothing")
-    own = OwnData(str(tmp_path / "a.csv"), validation=str(tmp_path / "." / "a.csv"))
-    with pytest.raises(GnnakError, match="in the same file; give another file for eac"):
-        load_own(own)
+
+
+def test_load_own_same_file_is_a_warning_for_validation_and_refused_for_test(
+    write, caplog
+):
+    a, b = write("a.csv", TABLE), write("b.csv", TABLE)
+    found = load_own(OwnData(a, targets=("logp",), validation=a))
+    assert found.dataset.split.tolist() == [0] * 10 + [1] * 10
+    assert "training and validation graphs are in the same file" in caplog.text
+    with pytest.raises(GnnakError, match=r"^training and test graphs are in the same"):
+        load_own(OwnData(a, validation=b, test=a))
+    with pytest.raises(GnnakError, match=r"^validation and test graphs are in the sa"):
+        load_own(OwnData(a, validation=b, test=b))
 
 
 def test_own_data_names_of_task_metric_and_split_have_any_case():
