@@ -57,8 +57,11 @@ def check_output(path: Path | None, data: Path, suffixes: Sequence[str]) -> None
 
 
 def check_new_columns(new: Iterable[str], columns: Iterable[str]) -> None:
-    """Raise `OptionError` if predictions would replace a column of the input."""
-    for name in sorted(set(new) & set(columns)):
+    """Raise `OptionError` if predictions would replace a column of the input.
+
+    A column `error` of the input is replaced, since earlier predictions wrote it.
+    """
+    for name in sorted(set(new) & set(columns) - {"error"}):
         raise OptionError(
             f"the data have a column {name}, which the predictions would replace; "
             "rename the column."

@@ -71,12 +71,13 @@ class _GNNAKEstimator(BaseEstimator):
         graphs = listed_graphs(graphs)
         if len(graphs) != len(y):
             raise GraphError(
-                f"there are {counted(len(graphs), 'graph')} and "
+                f"got {counted(len(graphs), 'graph')} and "
                 f"{counted(len(y), 'target')}; give one target for every graph."
             )
         if len(graphs) < 3:
             count = counted(len(graphs), "graph")
-            raise GraphError(f"got {count}; give at least 3 to fit.")
+            verb = "is" if len(graphs) == 1 else "are"
+            raise GraphError(f"there {verb} {count}; give at least 3 to fit.")
         self.model_, self.record_ = train(
             graphs,
             y,

@@ -33,7 +33,8 @@ def numbers_of(y: Any) -> np.ndarray:
             f"y has shape {list(targets.shape)}; give one number, or one row of "
             "numbers, for every graph."
         )
-    unknown = np.isnan(targets.reshape(len(targets), -1)).all(axis=1)
+    missing = np.isnan(targets)
+    unknown = missing if targets.ndim == 1 else missing.all(axis=1)
     if unknown.any():
         raise OptionError(
             f"y has no number in row {unknown.argmax() + 1}; leave out graphs without "

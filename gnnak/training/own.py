@@ -190,8 +190,9 @@ def with_found(config: RunConfig, found: OwnDataset) -> RunConfig:
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None or isinstance(given, str):
         return () if given is None else (given,)
-    if isinstance(given, Iterable) and all(isinstance(each, str) for each in given):
-        return tuple(given)
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if isinstance(given, Iterable) and all(isinstance(each, str) for each in names):
+        return names
     raise OptionError(f"the name {given!r} is not a text; give a text or several.")
 
 

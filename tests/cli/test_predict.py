@@ -101,7 +101,7 @@ def test_predict_for_graphs_numbers_the_rows(checkpoint, new):
             "predictions and embeddings would both be written to e.npz",
         ),
         (("CKPT", "new.csv", "--smiles", "smile"), "did you mean 'smiles'"),
-        (("CKPT", "taken.csv", "-o", "out.csv"), "have a column error, which the pred"),
+        (("CKPT", "taken.csv", "-o", "out.csv"), "column predicted_mass, which the pr"),
         (("CKPT", "empty.csv"), "is empty"),
         (("CKPT", "header.csv"), "has a header but no rows"),
         (("CKPT", "graphs.g6"), "x has shape"),
@@ -112,12 +112,20 @@ def test_predict_wrong_input_is_one_line(checkpoint, new, fails, arguments, mess
     Path("empty.csv").write_text("")
     Path("header.csv").write_text("smiles\n")
     Path("graphs.g6").write_text("Bw\n")
-    Path("taken.csv").write_text("smiles,error\nCC,0.5\n")
+    Path("taken.csv").write_text("smiles,predicted_mass\nCC,0.5\n")
     Path("out.ckpt").write_text(NEW)
     Path("folder.csv").mkdir()
     given = [checkpoint if word == "CKPT" else word for word in arguments]
     assert message in fails("predict", *given)
     assert not Path("out.csv").exists()
+
+
+def test_predict_replaces_the_errors_of_earlier_predictions(checkpoint, place):
+    Path("new.csv").write_text("smiles,error\nCC,old\nC(,\n")
+    header, first, second = predict(checkpoint, "new.csv").stdout.splitlines()
+    assert header == "smiles,error,predicted_mass"
+    assert first.startswith("CC,,")
+    assert second == "C(,'C(' is not a molecule,"
 
 
 def test_predict_does_not_overwrite_the_file_that_it_reads(checkpoint, new, fails):

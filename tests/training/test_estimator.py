@@ -9,7 +9,7 @@ import torch
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from torch_geometric.data import Data
+from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.utils import from_networkx
 
 import gnnak
@@ -57,6 +57,28 @@ def test_regressor_fits_predicts_and_scores():
     assert two.predict(GRAPHS[:3]).shape == (3, 2)
 
 
+def test_estimators_take_constant_numbers_and_a_class_for_each_graph():
+    net = gnnak.GNNAKRegressor(**SMALL).fit(GRAPHS, np.ones(24))
+    assert np.isfinite(net.predict(GRAPHS[:2])).all()
+    few = gnnak.GNNAKClassifier(**SMALL).fit(GRAPHS[:4], list("abcd"))
+    assert few.predict_proba(GRAPHS[:2]).shape == (2, 4)
+
+
+class Stored(InMemoryDataset):
+    def __init__(self, graphs):
+        super().__init__()
+        self.data, self.slices = self.collate(graphs)
+
+
+def test_pyg_data_sets_are_lists_of_their_graphs():
+    stored = Stored(GRAPHS)
+    net = gnnak.GNNAKRegressor(**SMALL).fit(stored, SIZES)
+    wanted = net.predict(GRAPHS)
+    np.testing.assert_array_equal(net.predict(stored), wanted)
+    np.testing.assert_array_equal(net.model_.predict(stored).values[:, 0], wanted)
+    assert net.model_(stored[:5]).shape[0] == 5
+
+
 @pytest.mark.slow
 def test_classifier_learns_named_classes():
     options = {**SMALL, "epochs": 20, "batch_size": 8, "learning_rate": 0.01}
@@ -95,10 +117,12 @@ def test_wrong_inputs_are_answered_in_a_sentence():
     net = gnnak.GNNAKRegressor(**SMALL)
     with pytest.raises(NotFittedError):
         net.predict(GRAPHS)
-    with pytest.raises(GraphError, match="24 graphs and 23 targets"):
+    with pytest.raises(GraphError, match="got 24 graphs and 23 targets"):
         net.fit(GRAPHS, SIZES[:23])
     with pytest.raises(GraphError, match="give at least 3"):
         net.fit(GRAPHS[:2], SIZES[:2])
+    with pytest.raises(GraphError, match="there are 0 graphs; give at least 3 to fit"):
+        net.fit([], [])
     with pytest.raises(OptionError, match="graphs is one string"):
         net.fit("CCO", SIZES[:1])
     with pytest.raises(OptionError, match=r"y has the classes \[1\]; give at least"):

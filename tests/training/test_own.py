@@ -172,3 +172,9 @@ def test_train_takes_words_as_split_and_numbers_of_numpy():
     options = SMALL | {"epochs": np.int64(1), "seed": np.int32(3)}
     _, record = gnnak.train(SMILES, carbons(SMILES), split=split, **options)
     assert (record["epochs"], record["seed"]) == (1, 3)
+
+
+def test_train_takes_names_of_targets_from_a_generator():
+    options = {**SMALL, "target": (name for name in ["a", "b"]), "progress": False}
+    net, _ = gnnak.train(SMILES, np.random.default_rng(0).random((len(SMILES), 2)), **options)
+    assert net.info.targets == ("a", "b")

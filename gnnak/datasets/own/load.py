@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,12 +123,24 @@ def _read(
             "into the files."
         )
     files = [own.path, own.validation, *([own.test] if own.test else [])]
-    if len({Path(file).resolve() for file in files}) < len(files):
-        raise OptionError(
-            "training, validation and test graphs are in the same file; give another "
-            "file for each."
-        )
+    _check_files(own.path, own.validation, own.test)
     return _joined(own, [as_rows(file, _reading(own)) for file in files])
+
+
+def _check_files(train: str, validation: str, test: str | None) -> None:
+    """Refuse test graphs of another part; warn if validation graphs are trained on."""
+    for name, file in (("training", train), ("validation", validation)):
+        if test and Path(file).resolve() == Path(test).resolve():
+            raise OptionError(
+                f"{name} and test graphs are in the same file {test}; give another "
+                "file for the test graphs."
+            )
+    if Path(train).resolve() == Path(validation).resolve():
+        logging.getLogger("gnnak").warning(
+            "training and validation graphs are in the same file %s, so validation "
+            "scores do not tell how good the model is for new graphs.",
+            train,
+        )
 
 
 def _joined(

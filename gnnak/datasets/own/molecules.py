@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from gnnak.datasets.own.featurizers import FEATURIZERS
-from gnnak.datasets.own.telling import as_number
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
 from gnnak.graphs.readers.files import FilePath, read_bytes
@@ -170,11 +169,20 @@ def find_smiles(path: FilePath, wanted: str | None, names: Sequence[str]) -> str
 def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
     """Raise `OptionError` if the column of SMILES strings has numbers only."""
     given = [text for text in texts if text]
-    if given and all(as_number(text) is not None for text in given):
+    if given and all(map(_is_number, given)):
         raise OptionError(
             f"column {column} of {Path(path).name} has numbers, such as {given[0]}, "
             "and no SMILES strings; name another column with --smiles."
         )
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number; `NO` is a molecule and no truth value."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_smi(path: FilePath, featurizer: str = "ogb") -> GraphRows:

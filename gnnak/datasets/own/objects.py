@@ -25,7 +25,7 @@ def as_items(data: Any) -> list[Any]:
     if hasattr(data, "to_data_list"):
         return list(data.to_data_list())
     if hasattr(data, "edge_index") or hasattr(data, "adj"):
-        return [data]
+        return list(data) if _is_dataset(data) else [data]
     try:
         # A set has no order, and a data frame of pandas is a list of column names.
         is_frame = hasattr(data, "columns") and hasattr(data, "iloc")
@@ -37,3 +37,10 @@ def as_items(data: Any) -> list[Any]:
             f"the data are {kind_of(data)}; give a path, or a list of SMILES "
             "strings (such as a column of a table), PyG Data or networkx graphs."
         ) from error
+
+
+def _is_dataset(data: Any) -> bool:
+    """Return whether an object is a PyG data set, which has the fields of a graph."""
+    from torch_geometric.data import Dataset
+
+    return isinstance(data, Dataset)

@@ -66,8 +66,9 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
 
     Raises:
         OptionError: If there is no target, or a task needs only one.
-        GraphError: If a column of words has too many different ones to be classes, or
-            a target is the same in all rows.
+        GraphError: If there is one class only; or, without `task`, if a column of words
+            has too many different ones to be classes, or if every target is the same
+            in all rows.
 
     >>> encode_targets([("kind", ["b", "a", ""])])[:4:3]
     ('classification', ('a', 'b'))
@@ -89,7 +90,10 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
                 "multilabel for several columns of 0 and 1."
             )
         return _encode_classes(names[0], texts[0])
-    return _encode_numbers(names, texts, found == "multilabel")
+    targets = _encode_numbers(names, texts, found == "multilabel")
+    if task is None:
+        _check_numbers(targets)
+    return targets
 
 
 def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:
@@ -102,11 +106,6 @@ def _encode_classes(name: str, column: Sequence[str | None]) -> Targets:
     classes = sorted(found, key=lambda text: (numbers[text] if whole else 0, text))
     if len(classes) == 1:
         _refuse_constant(name, known)
-    if len(classes) == len(known) > 2:
-        raise GraphError(
-            f"{name} has another value in each of the {len(known)} rows; name a target "
-            "whose classes have several rows each."
-        )
     place = {text: index for index, text in enumerate(classes)}
     y = [0 if text is None else place[text] for text in names]
     bad = [
@@ -141,13 +140,15 @@ def _encode_numbers(
         reason = f"{names[0]} is empty" if len(names) == 1 else "all targets are empty"
         bad.setdefault(row, reason)
     rows = tuple(BadRow(row + 1, bad[row]) for row in sorted(bad))
-    known = [column[~np.isnan(column)] for column in y.T]
-    constant = [np.unique(values).size == 1 for values in known]
-    if all(constant) or (any(constant) and not labels):
-        place = constant.index(True)
-        _refuse_constant(names[place], known[place].tolist())
     task: Task = "multilabel" if labels else "regression"
     return Targets(task, torch.from_numpy(y).float(), names, (), rows)
+
+
+def _check_numbers(targets: Targets) -> None:
+    """Refuse numbers or labels if every target is the same in all rows."""
+    known = [column[~column.isnan()] for column in targets.y.T]
+    if all(values.unique().numel() == 1 for values in known):
+        _refuse_constant(targets.names[0], known[0].tolist())
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:

@@ -58,7 +58,8 @@ def check_words(name: str, column: Sequence[str | None]) -> None:
 
     Raises:
         GraphError: If the words are misspelt numbers or dates, if there are too many
-            different ones, or if two differ in upper and lower case only.
+            different ones, if two differ in upper and lower case only, or if every row
+            has another one.
     """
     known = [text for text in column if text is not None]
     distinct = set(known)
@@ -79,6 +80,12 @@ def check_words(name: str, column: Sequence[str | None]) -> None:
                 "case only; write them alike, or set --task classification "
                 "(task='classification') if these are different classes."
             )
+    if len(set(class_names(known))) == len(known) > 2:
+        raise GraphError(
+            f"{name} has another value in each of the {len(known)} rows; name a target "
+            "whose classes have several rows each, or set --task classification "
+            "(task='classification')."
+        )
 
 
 def as_text(value: Any) -> str | None:

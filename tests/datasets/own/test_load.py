@@ -38,6 +38,10 @@ def test_load_own_table_finds_the_only_column_of_numbers(write):
     assert found.dataset.split.bincount().tolist() == [8, 1, 1]
 
 
+def test_molecule_table_of_hydroxylamine_alone_is_no_column_of_numbers(write):
+    assert len(as_rows(write("no.csv", "smiles,y\nNO,1\nNO,2\n"))) == 2
+
+
 def test_load_own_splits_by_column_and_counts_folds(write):
     path = write("m.csv", TABLE)
     found = load_own(OwnData(path, split="column:part"))
@@ -135,9 +139,19 @@ def test_load_own_folder_of_tables_and_missing_files_are_a_sentence(tmp_path):
         as_rows(tmp_path)
     with pytest.raises(GnnakError, match=r"no file or folder .*nothing; check"):
         as_rows(tmp_path / "nothing")
-    own = OwnData(str(tmp_path / "a.csv"), validation=str(tmp_path / "." / "a.csv"))
-    with pytest.raises(GnnakError, match="in the same file; give another file for eac"):
-        load_own(own)
+
+
+def test_load_own_same_file_is_a_warning_for_validation_and_refused_for_test(
+    write, caplog
+):
+    a, b = write("a.csv", TABLE), write("b.csv", TABLE)
+    found = load_own(OwnData(a, targets=("logp",), validation=a))
+    assert found.dataset.split.tolist() == [0] * 10 + [1] * 10
+    assert "training and validation graphs are in the same file" in caplog.text
+    with pytest.raises(GnnakError, match=r"^training and test graphs are in the same"):
+        load_own(OwnData(a, validation=b, test=a))
+    with pytest.raises(GnnakError, match=r"^validation and test graphs are in the sa"):
+        load_own(OwnData(a, validation=b, test=b))
 
 
 def test_own_data_names_of_task_metric_and_split_have_any_case():

@@ -68,10 +68,9 @@ def test_encode_targets_labels_are_0_and_1():
         ([("a", ["x"]), ("b", ["y"])], "classification", "one target, got 2"),
         ([("a", ["x"] * 3)], "classification", "a is x in all 3 rows, so there is"),
         ([("a", [1.5, "1.50", 1.5, ""])], None, "a is 1.5 in all 3 rows"),
-        ([("a", [1, 2, 3]), ("b", [5, 5, 5])], None, "b is 5.0 in all 3 rows"),
+        ([("a", [4, 4, 4]), ("b", [5, 5, 5])], None, "a is 4.0 in all 3 rows"),
         ([("a", "111"), ("b", "000")], None, "a is 1.0 in all 3 rows"),
         ([("a", ["x", "y", "z"])], None, "another value in each of the 3 rows"),
-        ([("a", ["x", "y", "z"])], "classification", "classes have several rows each"),
         ([("a", ["Hit", "hit", "no"])], None, "'Hit' and 'hit', which differ in upper"),
         ([("a", ["31.12.2024", "2024-01-31 10:00"] * 2)], None, "2 different words"),
         ([("a", ["3 %", "4%", "4%", "?"])], None, "numbers without units"),
@@ -99,6 +98,17 @@ def test_encode_targets_truth_values_are_two_classes_in_any_spelling():
     found = encode_targets([("a", ["TRUE", "False", "true", "FALSE"])])
     assert (found.classes, found.y.tolist()) == (("false", "true"), [1, 0, 1, 0])
     assert encode_targets([("a", [True, False] * 2)]).classes == ("False", "True")
+
+
+def test_encode_targets_each_row_may_have_its_own_class_if_classes_are_asked_for():
+    found = encode_targets([("a", ["x", "y", "z"])], "classification")
+    assert found.y.tolist() == [0, 1, 2]
+
+
+def test_encode_targets_constant_numbers_beside_others_or_asked_for_are_allowed():
+    found = encode_targets([("a", [1, 2, 3]), ("b", [5, 5, 5])])
+    assert found.y[:, 1].tolist() == [5, 5, 5]
+    assert encode_targets([("a", [1] * 3)], "regression").y.tolist() == [[1]] * 3
 
 
 def test_encode_targets_a_constant_label_beside_others_is_allowed():
