@@ -59,18 +59,3 @@ def call_of(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
-
-
-@contextmanager
-def call_with(layer: GNNAK) -> Iterator[None]:
-    """Context manager: within the block, the current call is one with this layer.
-
-    If the layer is not part of the model that is being called, the block is a call of
-    the layer itself.
-    """
-    call = _current.get()
-    if call is not None and layer in call.layers:
-        yield
-    else:
-        with call_of(layer):
-            yield

@@ -138,6 +138,18 @@ class GatedGrad(NamedTuple):
     """[m]: for each row, the group that it belongs to."""
 
 
+class HopLinears(NamedTuple):
+    """Linears of the embeddings of distances: at most one without a gate, then gates.
+
+    Also their gradients, in the same form.
+    """
+
+    weights: list[Tensor]
+    """[c, h] each: the weights, that of the Linear without a gate first."""
+    biases: list[Tensor]
+    """[c] each: the biases of the gates, whose tables are sigmoids of the Linear."""
+
+
 class NormConstants(NamedTuple):
     """A batch norm with known statistics, as the affine function `scale * h + shift`.
 

@@ -12,9 +12,8 @@ from torch import Tensor
 from gnnak.fast.layers.convs import can_run, run_conv
 from gnnak.fast.layers.gated import GatedPool, gated_pools
 from gnnak.fast.layers.gather import SMALL_TABLE
-from gnnak.fast.layers.hop_tables import hop_tables
+from gnnak.fast.layers.hop_tables import gate_tables, hop_tables
 from gnnak.fast.layers.lift import lift
-from gnnak.fast.layers.parts import has_hooks
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.uplift import GNNAK
@@ -80,10 +79,9 @@ def fused_embedding(
 def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `pooled_encodings` can compute the encodings of a layer."""
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
-    hooked = any(has_hooks(part) for part in layer.gates.modules())
     pools = any(name != "centroid" for name in layer.encodings)
     small = _has_small_table(layer)
-    return known and pools and small and not layer.transforms and not hooked
+    return known and pools and small and not layer.transforms
 
 
 def _has_small_table(layer: GNNAK) -> bool:
@@ -104,7 +102,7 @@ def pooled_encodings(
         context_reduce: How the context encoding is pooled.
     """
     hops = layer.hop_table
-    gates = hop_tables(layer).gates
+    gates = gate_tables(layer)
     rows = subgraphs.hop if hops is None else hops.rows(subgraphs)
     pools: dict[Encoding, GatedPool] = {
         "subgraph": GatedPool(subgraphs.by("subgraph"), subgraphs.subgraph),

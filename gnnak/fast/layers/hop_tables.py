@@ -1,21 +1,26 @@
-"""Tables of gates and of added embeddings, computed in one batch.
+"""Tables of gates and of added embeddings: all those of a layer, with one kernel.
 
 A layer looks up its gates, and the embeddings that are added to node states, in tables
 with one row per distance to the root. The tables are tiny, so launching their kernels
-takes longer than running them. In one batch, the tables of all gates, and of all layers
-of a network, need only as many kernels as those of one gate.
+takes longer than running them.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from gnnak.fast.layers.batched import computed_for
+from gnnak.fast.kernels import has_fast_kernels, kernels_for, kernels_of_backward
+from gnnak.fast.kernels.records import HopLinears
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.nn.gates import HopGate
 from gnnak.nn.uplift import GNNAK
+
+WIDEST = 64
+"""The kernel supports embeddings of distances up to this width."""
 
 
 class HopTables(NamedTuple):
@@ -28,187 +33,138 @@ class HopTables(NamedTuple):
     """The factors of each encoding that has a gate, [t, c]."""
 
 
+_current: ContextVar[dict[GNNAK, HopTables] | None]
+_current = ContextVar("hop_tables", default=None)
+
+
+@contextmanager
+def shared_tables() -> Iterator[None]:
+    """Context manager: within the block, `hop_tables` computes each table once."""
+    token = _current.set({})
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 def hop_tables(layer: GNNAK) -> HopTables:
     r"""Compute $W \mathbf{d}$ and $\text{Sigmoid}(W \mathbf{d} + b)$ for all distances.
 
-    Here $\mathbf{d}$ is the learned embedding of a distance. The tables of all layers
-    of a `Network` are computed together, except under activation checkpointing. In any
-    other model, each layer computes its own.
+    Here $\mathbf{d}$ is the learned embedding of a distance.
 
     Args:
         layer: A GNN-AK layer.
     """
-    if layer.hop_table is None:
-        return HopTables(None, {})
-    return computed_for(layer, "hop tables", _tables, _shapes)
+    cached = _current.get()
+    if cached is not None and layer in cached:
+        return cached[layer]
+    tables = _compute(layer, layer.hop_linear)
+    if cached is not None:
+        cached[layer] = tables
+    return tables
 
 
-def _tables(layers: Sequence[GNNAK]) -> list[HopTables]:
-    """Compute the tables of layers with equal `_shapes`."""
-    if not _can_batch(layers[0]):
-        return [_call_modules(layer) for layer in layers]
-    return _compute(layers)
-
-
-def _can_batch(layer: GNNAK) -> bool:
-    """Return whether `_compute` gives the same tables as the modules of a layer.
-
-    `_compute` reads the weights of these modules but does not call them. So the modules
-    must be of the types that a layer has from the start, without hooks, autocast must
-    be off, and all weights must be plain parameters: neither sharded, nor computed by a
-    parametrisation.
-    """
-    if layer.hop_table is None:
-        return False
-    linears = _linears(layer)
-    parts = [layer.hop_table, *layer.gates.values(), *linears]
-    weights = [layer.hop_table.weight, *(linear.weight for linear in linears)]
-    return (
-        bool(linears)
-        and all(type(gate) is HopGate for gate in layer.gates.values())
-        and all(type(linear) is nn.Linear for linear in linears)
-        and all(
-            (linear.bias is None) == (linear is layer.hop_linear) for linear in linears
-        )
-        and all(type(weight) is nn.Parameter for weight in weights)
-        and not any(map(has_hooks, parts))
-        and not torch.is_autocast_enabled(weights[0].device.type)
-    )
-
-
-def _linears(layer: GNNAK) -> list[nn.Linear]:
-    """Return the Linears that map distance embeddings: of the gates, and `hop_linear`.
-
-    `hop_linear` maps the embeddings that are added to node states.
-    """
-    gates = [cast(HopGate, gate).linear for gate in layer.gates.values()]
-    return gates if layer.hop_linear is None else [*gates, layer.hop_linear]
-
-
-def _call_modules(layer: GNNAK) -> HopTables:
-    """Compute the tables by calling the modules of the layer."""
-    assert layer.hop_table is not None
-    d = layer.hop_table.weight
-    added = None if layer.hop_linear is None else layer.hop_linear(d)
-    return HopTables(added, {name: gate(d) for name, gate in layer.gates.items()})
-
-
-def _shapes(layer: GNNAK) -> Hashable:
-    """Return a key that is equal for layers whose tables can be computed together.
-
-    The key has the names of the gates, and for each weight its shape, dtype and device,
-    and whether it is trained.
-    """
-    if layer.hop_table is None or not _can_batch(layer):
-        return id(layer)
-    weights = [layer.hop_table.weight, *(each.weight for each in _linears(layer))]
-    sizes = tuple((w.shape, w.dtype, w.device, w.requires_grad) for w in weights)
-    return tuple(layer.gates), layer.hop_linear is None, sizes
-
-
-def _compute(layers: Sequence[GNNAK]) -> list[HopTables]:
-    """Compute the tables of layers with equal `_shapes`, in one batch."""
-    names, adds = list(layers[0].gates), layers[0].hop_linear is not None
-    gates = [list(layer.gates.values()) for layer in layers]
-    linears = [cast(HopGate, gate).linear for of_layer in gates for gate in of_layer]
-    weights = [cast(Any, layer.hop_table).weight for layer in layers]
-    weights += [cast(nn.Linear, layer.hop_linear).weight for layer in layers if adds]
-    weights += [linear.weight for linear in linears]
-    weights += [linear.bias for linear in linears]
-    tables = _Tables.apply(len(layers), len(names), *weights)
-    added = tables[: len(layers)] if adds else [None] * len(layers)
-    of_gates = tables[len(layers) :] if adds else tables
-    count = len(names)
-    return [
-        HopTables(one, dict(zip(names, of_gates[i * count :], strict=False)))
-        for i, one in enumerate(added)
-    ]
-
-
-class _Stacked(NamedTuple):
-    """The weights of l layers with g gates each, stacked."""
-
-    d: Tensor
-    """The embeddings of t distances, [l, 1, t, h]."""
-    adding: Tensor | None
-    """The weights of the Linears whose results are added to states, [l, 1, c, h]."""
-    gating: Tensor | None
-    """The weights of the Linears of the gates, [l, g, c, h]; None without gates."""
-    bias: Tensor | None
-    """The biases of the Linears of the gates, [l, g, 1, c]; None without gates."""
-
-
-def _stacked(layers: int, gates: int, weights: tuple[Tensor, ...]) -> _Stacked:
-    """Stack the weights of layers.
+def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
+    """Return the table of each gate, [t, c], for a layer that may need no other table.
 
     Args:
-        layers: Number of layers, l.
-        gates: Number of gates of each layer, g.
-        weights: The embeddings of all layers, then the weights of the Linears whose
-            results are added to states, if there are any, then the weights of all
-            gates, then their biases.
+        layer: A GNN-AK layer.
     """
-    linears = len(weights) - layers - 2 * layers * gates
-    d, rest = weights[:layers], weights[layers:]
-    adding, rest = rest[:linears], rest[linears:]
-    gating, bias = rest[: layers * gates], rest[layers * gates :]
-    return _Stacked(
-        torch.stack(d)[:, None],
-        torch.stack(adding)[:, None] if adding else None,
-        torch.stack(gating).unflatten(0, (layers, gates)) if gating else None,
-        torch.stack(bias).unflatten(0, (layers, gates))[:, :, None] if bias else None,
-    )
+    cached = _current.get()
+    if cached is not None and layer in cached:
+        return cached[layer].gates
+    return _compute(layer, None).gates
+
+
+def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
+    """Compute the tables of a layer.
+
+    Args:
+        layer: The layer.
+        hop_linear: The Linear of the layer whose results are added to node states; None
+            = do not compute these.
+    """
+    if layer.hop_table is None:
+        return HopTables(None, {})
+    d, gates = layer.hop_table.weight, layer.gates
+    if not _can_fuse(layer, hop_linear):
+        added = None if hop_linear is None else hop_linear(d)
+        return HopTables(added, {name: gate(d) for name, gate in gates.items()})
+    linears = [cast(HopGate, gate).linear for gate in gates.values()]
+    weights = [linear.weight for linear in linears]
+    if hop_linear is not None:
+        weights = [hop_linear.weight, *weights]
+    biases = [linear.bias for linear in linears]
+    found = list(_Tables.apply(d, len(weights), *weights, *biases))
+    added = None if hop_linear is None else found.pop(0)
+    return HopTables(added, dict(zip(gates, found, strict=True)))
+
+
+def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
+    """Return whether the kernel computes the same tables as the modules of a layer.
+
+    The kernel reads the weights of these modules, which are not called. So the modules
+    must be of the types that a layer has from the start, without hooks, and autocast
+    must be off.
+
+    Args:
+        layer: The layer.
+        hop_linear: As in `_compute`.
+    """
+    table, gates = layer.hop_table, list(layer.gates.values())
+    if table is None or not all(type(gate) is HopGate for gate in gates):
+        return False
+    d, of_gates = table.weight, [cast(HopGate, gate).linear for gate in gates]
+    if not has_fast_kernels(d) or torch.is_autocast_enabled(d.device.type):
+        return False
+    linears = of_gates if hop_linear is None else [*of_gates, hop_linear]
+    if not linears or any(map(has_hooks, (table, *gates, *linears))):
+        return False
+    sizes = {linear.weight.size(0) for linear in of_gates}
+    biased = all(linear.bias is not None for linear in of_gates)
+    unbiased = hop_linear is None or hop_linear.bias is None
+    plain = all(_is_plain(linear, d) for linear in linears)
+    fits = len(sizes) <= 1 and d.size(1) <= WIDEST and type(d) is nn.Parameter
+    return biased and unbiased and plain and fits
+
+
+def _is_plain(linear: nn.Module, d: Tensor) -> bool:
+    """Return whether a Linear has weights of its own that the kernel can read.
+
+    They must be neither sharded nor computed by a parametrisation, and have the dtype
+    and the device of the embeddings `d`.
+    """
+    if type(linear) is not nn.Linear:
+        return False
+    weight = linear.weight
+    if weight.dtype != d.dtype or weight.device != d.device:
+        return False
+    return type(weight) is nn.Parameter and weight.is_contiguous()
 
 
 class _Tables(torch.autograd.Function):
-    """Autograd function of the tables of several layers.
-
-    It returns the table of each layer that is added to states, if there are any, and
-    then the table of each gate of each layer.
-    """
+    """Autograd function of all tables of a layer, in the order of `HopLinears`."""
 
     @staticmethod
     def forward(
-        ctx: Any, layers: int, gates: int, *weights: Tensor
+        ctx: Any, d: Tensor, count: int, *weights_and_biases: Tensor
     ) -> tuple[Tensor, ...]:
-        stacked = _stacked(layers, gates, weights)
-        values = _gate_values(stacked)
-        ctx.save_for_backward(*weights)
-        ctx.layers, ctx.gates, ctx.stacked, ctx.values = layers, gates, stacked, values
-        tables: list[Tensor] = []
-        if stacked.adding is not None:
-            tables += (stacked.d @ stacked.adding.mT)[:, 0].unbind()
-        if values is not None:
-            tables += values.flatten(0, 1).unbind()
+        linears = HopLinears(
+            list(weights_and_biases[:count]), list(weights_and_biases[count:])
+        )
+        tables = kernels_for(d).hop_tables(d.contiguous(), linears)
+        ctx.save_for_backward(d, *weights_and_biases, *tables)
+        ctx.counts = count, len(linears.biases)
         return tuple(tables)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        weights = ctx.saved_tensors
-        stacked, values, layers = ctx.stacked, ctx.values, ctx.layers
-        if torch.is_grad_enabled():
-            # The gradients are to be differentiated again: recompute the tables from
-            # the weights, so that autograd records how they depend on the weights.
-            stacked = _stacked(layers, ctx.gates, weights)
-            values = _gate_values(stacked)
-        of_d: list[Tensor] = []
-        of_weights: list[Tensor] = []
-        if stacked.adding is not None:
-            back = torch.stack(grads[:layers])[:, None]
-            grads = grads[layers:]
-            of_weights += (back.mT @ stacked.d)[:, 0].unbind()
-            of_d.append((back @ stacked.adding)[:, 0])
-        if values is not None:
-            of_values = torch.stack(grads).view_as(values)
-            back = torch.ops.aten.sigmoid_backward(of_values, values)
-            of_weights += (back.mT @ stacked.d).flatten(0, 1).unbind()
-            of_weights += back.sum(dim=2).flatten(0, 1).unbind()
-            of_d.append((back @ stacked.gating).sum(dim=1))
-        return None, None, *sum(of_d[1:], of_d[0]).unbind(), *of_weights
-
-
-def _gate_values(stacked: _Stacked) -> Tensor | None:
-    """Return the values of all gates, [l, g, t, c]; None without gates."""
-    if stacked.gating is None or stacked.bias is None:
-        return None
-    return torch.sigmoid(stacked.d @ stacked.gating.mT + stacked.bias)
+        d, *saved = ctx.saved_tensors
+        weights, biases = ctx.counts
+        linears = HopLinears(saved[:weights], saved[weights : weights + biases])
+        tables, kernels = saved[weights + biases :], kernels_of_backward(d)
+        given = [grad.contiguous() for grad in grads]
+        grad_d, found = kernels.hop_tables_backward(
+            d.contiguous(), linears, tables, given
+        )
+        return grad_d, None, *found.weights, *found.biases

@@ -26,6 +26,7 @@ from gnnak.fast.layers.general import (
     fused_embedding,
     pooled_encodings,
 )
+from gnnak.fast.layers.hop_tables import shared_tables
 from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
@@ -33,7 +34,7 @@ from gnnak.fast.layers.rows import Rows
 from gnnak.models.network import Network
 from gnnak.nn.calling import Inputs
 from gnnak.nn.features import ContinuousEncoder
-from gnnak.nn.model_call import call_of, call_with
+from gnnak.nn.model_call import call_of
 from gnnak.nn.norm import BatchNorm, NormReluDropout
 from gnnak.nn.padding import on_copies
 from gnnak.nn.sliced import can_slice
@@ -161,7 +162,7 @@ class LayerOperations:
                 return fused_encodings(layer, x, subgraphs, states, context_reduce)
         if not can_fuse_pools(layer, subgraphs):
             return NotImplemented
-        with call_with(layer):
+        with shared_tables():
             emb = layer.embed(x, subgraphs, edge_attr)
             return pooled_encodings(layer, emb, subgraphs, context_reduce)
 

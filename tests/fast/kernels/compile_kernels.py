@@ -11,7 +11,7 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import multiply, product
-from gnnak.fast.kernels.records import CentroidRows, EdgeStates, GatedGrad
+from gnnak.fast.kernels.records import CentroidRows, EdgeStates, GatedGrad, HopLinears
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -66,6 +66,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     call_products(width, padded, gated, m)
     gpu.gate_pool(h, k, gate, index, groups)
     call_gated(h, c, gate, index, groups, key)
+    call_tables(width, gated)
     pooled = rows(len(sizes), width).float()
     gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
@@ -79,6 +80,15 @@ def call_gated(h, c, gate, index, groups, key):
     heads = CentroidRows(sums, groups.ptr[:-1], key)
     gpu.gated_sums_backward(h, grads, index, None if gate is None else heads)
     gpu.gated_sums_backward(h, grads[:1], index, None)
+
+
+def call_tables(width, gated):
+    """Call the kernels of the tables of distances."""
+    d, weights = rows(5, 16).float(), [rows(width, 16).float() for _ in range(3)]
+    biases = [weight[:, 0].contiguous() for weight in weights[:-1]]
+    linears = HopLinears(weights, biases) if gated else HopLinears(weights[:1], [])
+    tables = gpu.hop_tables(d, linears)
+    gpu.hop_tables_backward(d, linears, tables, tables)
 
 
 def call_products(width, padded=True, gated=True, m=40):

@@ -1,4 +1,4 @@
-"""Tables of gates and of added embeddings, in one batch, against plain PyTorch."""
+"""Tables of gates and of added embeddings, in one kernel, against plain PyTorch."""
 
 import copy
 from itertools import pairwise
@@ -11,7 +11,6 @@ from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, uplift
 from gnnak.fast.layers import hop_tables
-from gnnak.nn.model_call import call_of
 from tests.fast.backends import path
 
 
@@ -75,7 +74,7 @@ def gradients(net, x, edge_index, fused):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_tables_of_all_layers_equal_those_in_plain_pytorch(fused_operations, name):
+def test_tables_equal_those_in_plain_pytorch(fused_operations, name):
     model, options, change = MODELS[name]
     net = uplift(copy.deepcopy(model).double(), num_hops=2, **options)
     if change is not None:
@@ -90,7 +89,7 @@ def test_tables_of_all_layers_equal_those_in_plain_pytorch(fused_operations, nam
     assert "embed" in fused_operations
 
 
-def test_tables_of_all_layers_can_be_differentiated_twice(fused_operations):
+def test_tables_can_be_differentiated_twice(fused_operations):
     net = uplift(Stack(6, 6, 6).double(), num_hops=1)
     edge_index, found = torch.randint(9, (2, 30)), []
     inputs = torch.randn(9, 6).double()
@@ -111,48 +110,40 @@ def test_tables_of_all_layers_can_be_differentiated_twice(fused_operations):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """List for how many layers tables are computed, each time that they are."""
-    counts = []
+    """List the layers whose tables are computed, each time that they are."""
+    layers = []
     compute = hop_tables._compute
 
-    def counted(layers):
-        counts.append(len(layers))
-        return compute(layers)
+    def counted(layer, hop_linear):
+        layers.append(layer)
+        return compute(layer, hop_linear)
 
     monkeypatch.setattr(hop_tables, "_compute", counted)
-    return counts
+    return layers
 
 
 def test_each_layer_of_an_uplifted_model_computes_its_tables_once(
     computed, fused_operations
 ):
     net = uplift(Stack(6, 6, 6, 6).double(), num_hops=1)
-    x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
-    net(x, edge_index)
-    assert computed == [1, 1, 1]
+    net(torch.randn(5, 6).double(), torch.randint(5, (2, 9)))
+    assert computed == [conv.layer for conv in net.convs]
 
 
-def make_layer(**options):
-    return GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0, **options).double()
+def make_layer(conv=None):
+    conv = conv or pyg.GCNConv(6, 6)
+    return GNNAK(conv, 6, 6, hop="add", mlp_layers=0).double()
 
 
-def test_tables_of_all_layers_in_a_call_of_a_network_are_computed_together(computed):
-    layers = [make_layer(), make_layer(), make_layer()]
-    layers[1].requires_grad_(False)
-    with call_of(nn.ModuleList(layers)):
-        found = [hop_tables.hop_tables(layer) for layer in layers]
-    assert computed == [2, 1]
-    assert not found[1].added.requires_grad
-    wanted = [hop_tables._call_modules(layer) for layer in layers]
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_a_layer_by_itself_computes_its_tables_once(computed, fused_operations):
-    layer = make_layer()
+def test_a_layer_without_a_fused_conv_computes_only_its_gates(
+    computed, fused_operations
+):
+    layer = make_layer(conv=pyg.GATConv(6, 6))
     x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
     layer(x, EgoNets(1)(edge_index, 5))
-    assert computed == [1]
+    assert "embed" not in fused_operations
+    assert computed == [layer]
+    assert hop_tables.gate_tables(layer).keys() == {"subgraph", "context"}
 
 
 def test_weights_of_a_layer_that_is_not_used_get_no_gradient(fused_operations):

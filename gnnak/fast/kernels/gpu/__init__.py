@@ -30,6 +30,7 @@ Names that the kernels share:
 from gnnak.fast.kernels.gpu.gated import gated_sum, gated_sums_backward
 from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.gpu.gcn import gcn_scale, gcn_sum
+from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward
 from gnnak.fast.kernels.gpu.message import messages
 from gnnak.fast.kernels.gpu.message_backward import messages_backward
 from gnnak.fast.kernels.gpu.norm import norm_act
@@ -49,6 +50,8 @@ __all__ = [
     "gated_sums_backward",
     "gcn_scale",
     "gcn_sum",
+    "hop_tables",
+    "hop_tables_backward",
     "lift",
     "messages",
     "messages_backward",

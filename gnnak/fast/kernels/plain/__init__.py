@@ -18,6 +18,7 @@ from gnnak.fast.kernels.plain.gated import gated_sum, gated_sums_backward
 from gnnak.fast.kernels.plain.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.plain.gcn import gcn_scale, gcn_sum
 from gnnak.fast.kernels.plain.gine import messages, messages_backward
+from gnnak.fast.kernels.plain.hop_tables import hop_tables, hop_tables_backward
 from gnnak.fast.kernels.plain.norm import (
     moments_of,
     norm_act,
@@ -38,6 +39,8 @@ __all__ = [
     "gated_sums_backward",
     "gcn_scale",
     "gcn_sum",
+    "hop_tables",
+    "hop_tables_backward",
     "lift",
     "messages",
     "messages_backward",

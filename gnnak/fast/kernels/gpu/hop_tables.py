@@ -1,0 +1,275 @@
+"""Tables of all distances to the root, and their gradients, in Triton.
+
+The tables of a layer are tiny. One kernel computes all of them, and one kernel all
+gradients: launching a kernel for each product takes much longer than running it.
+"""
+
+from collections.abc import Sequence
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from gnnak.fast.kernels.gpu.sizes import for_all_sizes
+from gnnak.fast.kernels.gpu.tiles import cdiv, columns, next_power_of_2, widened
+from gnnak.fast.kernels.records import HopLinears
+
+MOST = 4
+"""Largest number of tables: one that is added to states, and three of gates."""
+
+
+def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
+    """Compute a table from the embeddings of distances, for each of some Linears.
+
+    Args:
+        d: The embeddings of t distances, [t, h].
+        linears: The Linears. All gates have the same width.
+
+    Returns:
+        The table of each Linear, [t, c].
+    """
+    weights, biases = linears
+    outs = [d.new_empty(d.size(0), weight.size(0)) for weight in weights]
+    first, last = weights[0].size(0), weights[-1].size(0)
+    _tables[_grid(first, last, len(weights))](
+        d,
+        *_filled(weights),
+        *_filled(biases or weights),
+        *_filled(outs),
+        d.size(0),
+        d.size(1),
+        first,
+        last,
+        len(weights) - len(biases),
+        *_tile(d),
+        columns(max(first, last)),
+        num_warps=1,
+    )
+    return outs
+
+
+def hop_tables_backward(
+    d: Tensor, linears: HopLinears, tables: Sequence[Tensor], grads: Sequence[Tensor]
+) -> tuple[Tensor, HopLinears]:
+    """Compute the gradients of `hop_tables`.
+
+    Args:
+        d: The embeddings of t distances, [t, h].
+        linears: The Linears.
+        tables: The result of `hop_tables`.
+        grads: The gradient of each table, [t, c].
+
+    Returns:
+        The gradients of `d`, and of the weights and biases of the Linears.
+    """
+    weights, biases = linears
+    grad_d = d.new_empty(d.shape)
+    of_weights = [weight.new_empty(weight.shape) for weight in weights]
+    of_biases = [bias.new_empty(bias.shape) for bias in biases]
+    first, last = weights[0].size(0), weights[-1].size(0)
+    _backward[_grid(first, last, len(weights) + 1)](
+        d,
+        *_filled(weights),
+        *_filled(tables),
+        *_filled(grads),
+        *_filled(of_weights),
+        *_filled(of_biases or of_weights),
+        grad_d,
+        d.size(0),
+        d.size(1),
+        first,
+        last,
+        len(weights) - len(biases),
+        len(weights),
+        *_tile(d),
+        columns(max(first, last)),
+        num_warps=4,
+    )
+    return grad_d, HopLinears(of_weights, of_biases)
+
+
+def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return `MOST` tensors: `tensors`, and the last of them until there are enough."""
+    return [*tensors, *(tensors[-1] for _ in range(MOST - len(tensors)))]
+
+
+def _grid(first: int, last: int, tables: int) -> tuple[int, int]:
+    """Return the launch grid: the number of tiles of columns, and of tables."""
+    return cdiv(max(first, last), columns(max(first, last))), tables
+
+
+def _tile(d: Tensor) -> tuple[int, int]:
+    """Return rows and columns of a tile that holds all of `d`, each at least 16."""
+    return max(16, next_power_of_2(d.size(0))), max(16, next_power_of_2(d.size(1)))
+
+
+@triton.jit
+def choose(which, a, a_2, a_3, a_4):
+    """Return one of four pointers: number 0 is `a`, and so on."""
+    if which == 1:
+        a = a_2
+    if which == 2:
+        a = a_3
+    if which == 3:
+        a = a_4
+    return a
+
+
+@triton.jit
+def load_grad(table, grad, place, shown, gated):
+    """Return the gradient of a Linear's result from that of its table.
+
+    Args:
+        table: Pointer to the table, whose entries are sigmoids if `gated`.
+        grad: Pointer to the gradient of the table.
+        place: The entries to load.
+        shown: The mask of entries that exist.
+        gated: Whether the table is that of a gate.
+    """
+    back = widened(tl.load(grad + place, mask=shown, other=0.0))
+    value = widened(tl.load(table + place, mask=shown & gated, other=0.0))
+    return tl.where(gated, back * value * (1 - value), back)
+
+
+@for_all_sizes
+def _tables(
+    d,
+    weight,
+    weight_2,
+    weight_3,
+    weight_4,
+    bias,
+    bias_2,
+    bias_3,
+    bias_4,
+    out,
+    out_2,
+    out_3,
+    out_4,
+    size,
+    inner,
+    first,
+    last,
+    ADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    INNER: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `hop_tables`: one program computes some columns of a table.
+
+    `ADDED` is the number of Linears without a bias, 0 or 1. They come first, and their
+    tables have `first` columns; all others have `last` columns. `inner` is the width of
+    `d`, which has `size` rows.
+    """
+    which = tl.program_id(1)
+    gated = which >= ADDED
+    width = tl.where(gated, last, first)
+    weight = choose(which, weight, weight_2, weight_3, weight_4)
+    bias = choose(which - ADDED, bias, bias_2, bias_3, bias_4)
+    out = choose(which, out, out_2, out_3, out_4)
+    column = tl.program_id(0) * C + tl.arange(0, C)
+    row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
+    inside = column < width
+    place = row[:, None] * inner + h[None, :]
+    shown = (row < size)[:, None] & (h < inner)[None, :]
+    embedding = widened(tl.load(d + place, mask=shown, other=0.0))
+    place = column[None, :] * inner + h[:, None]
+    shown = inside[None, :] & (h < inner)[:, None]
+    factor = widened(tl.load(weight + place, mask=shown, other=0.0))
+    value = tl.dot(embedding, factor, input_precision="ieee")
+    offset = widened(tl.load(bias + column, mask=inside & gated, other=0.0))
+    value += offset[None, :]
+    value = tl.where(gated, 1 / (1 + tl.exp(-value)), value)
+    place = row[:, None] * width + column[None, :]
+    tl.store(out + place, value, mask=(row < size)[:, None] & inside[None, :])
+
+
+@for_all_sizes
+def _backward(
+    d,
+    weight,
+    weight_2,
+    weight_3,
+    weight_4,
+    table,
+    table_2,
+    table_3,
+    table_4,
+    grad,
+    grad_2,
+    grad_3,
+    grad_4,
+    of_weight,
+    of_weight_2,
+    of_weight_3,
+    of_weight_4,
+    of_bias,
+    of_bias_2,
+    of_bias_3,
+    of_bias_4,
+    of_d,
+    size,
+    inner,
+    first,
+    last,
+    ADDED: tl.constexpr,
+    TABLES: tl.constexpr,
+    ROWS: tl.constexpr,
+    INNER: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `hop_tables_backward`.
+
+    One program computes the gradients of some rows of one Linear. One more program
+    computes the gradient of `d`. Arguments as in `_tables`.
+    """
+    which = tl.program_id(1)
+    row, h = tl.arange(0, ROWS), tl.arange(0, INNER)
+    of_rows = row[:, None] * inner + h[None, :]
+    there = (row < size)[:, None] & (h < inner)[None, :]
+    if which < TABLES:
+        gated = which >= ADDED
+        width = tl.where(gated, last, first)
+        column = tl.program_id(0) * C + tl.arange(0, C)
+        inside = column < width
+        place = row[:, None] * width + column[None, :]
+        back = load_grad(
+            choose(which, table, table_2, table_3, table_4),
+            choose(which, grad, grad_2, grad_3, grad_4),
+            place,
+            (row < size)[:, None] & inside[None, :],
+            gated,
+        )
+        embedding = widened(tl.load(d + of_rows, mask=there, other=0.0))
+        total = tl.dot(tl.trans(back), embedding, input_precision="ieee")
+        out = choose(which, of_weight, of_weight_2, of_weight_3, of_weight_4)
+        place = column[:, None] * inner + h[None, :]
+        tl.store(out + place, total, mask=inside[:, None] & (h < inner)[None, :])
+        out = choose(which - ADDED, of_bias, of_bias_2, of_bias_3, of_bias_4)
+        tl.store(out + column, tl.sum(back, axis=0), mask=inside & gated)
+    elif tl.program_id(0) == 0:
+        total = widened(tl.zeros([ROWS, INNER], dtype=of_d.dtype.element_ty))
+        each = 0
+        while each < TABLES:
+            gated = each >= ADDED
+            width = tl.where(gated, last, first)
+            begin = 0
+            while begin < width:
+                column = begin + tl.arange(0, C)
+                inside = column < width
+                place = row[:, None] * width + column[None, :]
+                back = load_grad(
+                    choose(each, table, table_2, table_3, table_4),
+                    choose(each, grad, grad_2, grad_3, grad_4),
+                    place,
+                    (row < size)[:, None] & inside[None, :],
+                    gated,
+                )
+                place = column[:, None] * inner + h[None, :]
+                shown = inside[:, None] & (h < inner)[None, :]
+                factor = choose(each, weight, weight_2, weight_3, weight_4)
+                factor = widened(tl.load(factor + place, mask=shown, other=0.0))
+                total += tl.dot(back, factor, input_precision="ieee")
+                begin += C
+            each += 1
+        tl.store(of_d + of_rows, total, mask=there)
