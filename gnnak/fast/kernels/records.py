@@ -126,11 +126,22 @@ class CentroidRows(NamedTuple):
     """[m]: for each row, the index of the rooted subgraph that it belongs to."""
 
 
+class GatedSum(NamedTuple):
+    """Groups of rows to sum, after each row is multiplied by a gate."""
+
+    table: Tensor | None
+    """[t, c]: the gates, which are looked up for each row; None = rows are summed as
+    they are. The table is contiguous."""
+    groups: Groups
+    """Which rows belong to each of k groups."""
+
+
 class GatedGrad(NamedTuple):
     """The gradient of sums over groups of rows that are multiplied by gates."""
 
     grad: Tensor
-    """[k, c]: the gradient of the sum of each of k groups; contiguous."""
+    """[k, c]: the gradient of the sum of each of k groups. The entries of a row are
+    adjacent in memory."""
     table: Tensor | None
     """[t, c]: the gates, which are looked up for each row; None = rows are summed as
     they are. The table is contiguous."""

@@ -163,7 +163,9 @@ class _GineSum(torch.autograd.Function):
         e, eps, *saved = ctx.saved_tensors
         c = saved_or_recomputed(saved, ctx.recompute)
         given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
-        return *kernels_of_backward(c).messages_backward(*given), None, None
+        learned = ctx.needs_input_grad[2]
+        grads = kernels_of_backward(c).messages_backward(*given, with_eps=learned)
+        return *grads, None, None
 
 
 class _NeighbourSum(torch.autograd.Function):

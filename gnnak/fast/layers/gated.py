@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
+from gnnak.fast.layers.rows import with_unit_stride
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -70,18 +71,15 @@ class _GatedPools(torch.autograd.Function):
         subgraph = subgraphs.subgraph.contiguous()
         ctx.save_for_backward(states, rows, centroid, subgraph, *tables)
         ctx.pools = pools
-        sums = [
-            kernels.sum_by(states, pool.groups)
-            if table is None
-            else kernels.gated_sum(states, table, rows, pool.groups)
-            for pool, table in zip(pools, tables, strict=True)
-        ]
-        return *sums, states.index_select(0, centroid)
+        given = zip(tables, pools, strict=True)
+        sums = [GatedSum(table, pool.groups) for table, pool in given]
+        summed = kernels.gated_sums(states, sums, rows)
+        return *summed, states.index_select(0, centroid)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         states, rows, centroid, subgraph, *tables = ctx.saved_tensors
-        *of_sums, of_centroids = (grad.contiguous() for grad in grads)
+        *of_sums, of_centroids = map(with_unit_stride, grads)
         given = zip(of_sums, tables, ctx.pools, strict=True)
         sums = [GatedGrad(grad, table, pool.key) for grad, table, pool in given]
         centroids = CentroidRows(of_centroids, centroid, subgraph)

@@ -11,7 +11,13 @@ from triton.runtime.jit import JITFunction
 
 from gnnak.fast.kernels import gpu
 from gnnak.fast.kernels.gpu import multiply, product
-from gnnak.fast.kernels.records import CentroidRows, EdgeStates, GatedGrad, HopLinears
+from gnnak.fast.kernels.records import (
+    CentroidRows,
+    EdgeStates,
+    GatedGrad,
+    GatedSum,
+    HopLinears,
+)
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -75,7 +81,8 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
 def call_gated(h, c, gate, index, groups, key):
     """Call the kernels of gated sums."""
     table = c[:4].contiguous() if gate is None else gate
-    sums = gpu.gated_sum(h, table, index, groups)
+    (sums,) = gpu.gated_sums(h, [GatedSum(table, groups)], index)
+    gpu.gated_sums(h, [GatedSum(gate, groups), GatedSum(None, groups)], index)
     grads = [GatedGrad(sums, gate, key), GatedGrad(sums, table, key)]
     heads = CentroidRows(sums, groups.ptr[:-1], key)
     gpu.gated_sums_backward(h, grads, index, None if gate is None else heads)

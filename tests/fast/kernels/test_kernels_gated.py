@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
 from tests.fast.kernels.kernel_inputs import (
     GROUPS,
     WIDTHS,
@@ -24,27 +24,45 @@ def test_lift_adds_rows_of_a_table(fast, width):
     assert_agree(fast, "lift", x, rows(4, width), node, index, True)
 
 
+def check_sums(fast, values, sums, index):
+    """Compare gated sums with the plain ones."""
+    found, wanted = (each.gated_sums(values, sums, index) for each in (fast, plain))
+    for one, other in zip(found, wanted, strict=True):
+        assert_same(one, other)
+
+
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("case", GROUPS)
-def test_gated_sum_agrees(fast, case, shuffled):
+def test_a_gated_sum_agrees(fast, case, shuffled):
     groups, key = groups_of(GROUPS[case], shuffled, padding=2)
     index = torch.randint(4, (len(key),))
-    assert_agree(fast, "gated_sum", rows(len(key), 5), rows(4, 5), index, groups)
+    check_sums(fast, rows(len(key), 5), [GatedSum(rows(4, 5), groups)], index)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_gated_sum_agrees_at_every_width(fast, width):
+def test_gated_sums_agree_at_every_width(fast, width):
     groups, key = groups_of([3, 0, 2], shuffled=True)
+    other, _ = groups_of([1, 1, 1, 2], shuffled=False)
     index = torch.randint(28, (len(key),))
-    values = rows(len(key), width)
-    assert_agree(fast, "gated_sum", values, rows(28, width), index, groups)
+    sums = [GatedSum(rows(28, width), each) for each in (groups, other)]
+    check_sums(fast, rows(len(key), width), sums, index)
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_gated_sums_agree_with_and_without_gates(fast, first, second):
+    groups, _ = groups_of([3, 0, 2], shuffled=True)
+    other, _ = groups_of([5], shuffled=True)
+    gates = [rows(4, 6) if gated else None for gated in (first, second)]
+    sums = [GatedSum(gates[0], groups), GatedSum(gates[1], other)]
+    check_sums(fast, rows(5, 6), sums, torch.randint(4, (5,)))
 
 
 def grads(sizes, width, gated):
     """Return the gradients of the sums of groups, with or without gates."""
     _, key = groups_of(sizes, shuffled=True)
     table = rows(4, width) if gated else None
-    return GatedGrad(rows(len(sizes), width), table, key)
+    return GatedGrad(rows(len(sizes), width, strided=True), table, key)
 
 
 @pytest.mark.parametrize("roots", [False, True])
@@ -56,7 +74,9 @@ def test_gradients_of_gated_sums_agree(few_parts, fast, width, first, second, ro
     if second is not None:
         sums.append(grads([40, 40], width, second))
     centroid = torch.tensor([0, 79])
-    heads = CentroidRows(rows(2, width), centroid, (torch.arange(80) > 39).long())
+    heads = CentroidRows(
+        rows(2, width, strided=True), centroid, (torch.arange(80) > 39).long()
+    )
     given = (rows(80, width), sums, torch.randint(4, (80,)), heads if roots else None)
     found, wanted = fast.gated_sums_backward(*given), plain.gated_sums_backward(*given)
     assert_same(found[0], wanted[0])
@@ -84,11 +104,10 @@ HALF = {
     ),
     "sum_by": lambda half, edges: (half, edges.by_source),
     "table_sum": lambda half, edges: (half, torch.arange(20) % 4, 4),
-    "gated_sum": lambda half, edges: (
+    "gated_sums": lambda half, edges: (
         half,
-        half[:4],
+        [GatedSum(half[:4], groups_of([12, 8], shuffled=True)[0])],
         torch.arange(20) % 4,
-        groups_of([12, 8], shuffled=True)[0],
     ),
 }
 
@@ -102,5 +121,7 @@ def test_half_precision_rows_are_summed_in_single_precision(fast, name):
     found = getattr(fast, function)(*HALF[name](half, edges))
     torch.manual_seed(0)
     wanted = getattr(plain, function)(*HALF[name](half.double(), edges))
+    if name == "gated_sums":
+        (found,), (wanted,) = found, wanted
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), wanted, rtol=1e-2, atol=1e-2)

@@ -27,7 +27,7 @@ Names that the kernels share:
   kernel per value.
 """
 
-from gnnak.fast.kernels.gpu.gated import gated_sum, gated_sums_backward
+from gnnak.fast.kernels.gpu.gated import gated_sums, gated_sums_backward
 from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.gpu.gcn import gcn_scale, gcn_sum
 from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward
@@ -46,7 +46,7 @@ from gnnak.fast.kernels.gpu.statistics import moments_of, norm_constants
 __all__ = [
     "gate_pool",
     "gate_pool_backward",
-    "gated_sum",
+    "gated_sums",
     "gated_sums_backward",
     "gcn_scale",
     "gcn_sum",

@@ -26,40 +26,41 @@ from gnnak.fast.kernels.gpu.tiles import (
     wide_columns,
     widened,
 )
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad
-from gnnak.subgraphs.groups import Groups
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
 
 
-def gated_sum(values: Tensor, table: Tensor, rows: Tensor, groups: Groups) -> Tensor:
-    """Sum the rows `table[rows[i]] * values[i]` of each group.
+def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
+    """Sum rows `table[rows[i]] * values[i]` by group, for one or two groupings.
 
     One program computes one sum, so no atomic additions are needed.
 
     Args:
         values: The rows to multiply and sum, [m, c].
-        table: The gates, [t, c].
-        rows: For each of the m rows, its row of the table, [m].
-        groups: Which of the m rows belong to each of k groups.
+        sums: For each grouping, its gates and groups.
+        rows: For each of the m rows, its row of the tables, [m].
 
     Returns:
-        One sum per group, [k, c].
+        For each grouping, one sum per group, [k, c].
     """
     width = values.size(1)
-    out = values.new_empty(len(groups), width)
-    _gated_sum[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
+    outs = [values.new_empty(len(each.groups), width) for each in sums]
+    both, most = (sums[0], sums[-1]), max(len(each.groups) for each in sums)
+    _gated_sums[(max(most, 1), cdiv(width, wide_columns(width)), len(sums))](
         values,
-        table.contiguous(),
+        *(values if each.table is None else each.table for each in both),
         rows,
-        groups.ptr,
-        groups.ptr if groups.order is None else groups.order,
-        out,
-        len(groups),
+        *(each.groups.ptr for each in both),
+        *map(_order, both),
+        outs[0],
+        outs[-1],
+        *(len(each.groups) for each in both),
         width,
-        groups.order is not None,
+        *(each.table is not None for each in both),
+        *(each.groups.order is not None for each in both),
         wide_columns(width),
         num_warps=1,
     )
-    return out
+    return outs
 
 
 def gated_sums_backward(
@@ -84,10 +85,12 @@ def gated_sums_backward(
     both = (sums[0], sums[-1])
     _gated_rows[tiles(m, BLOCK, width)](
         *(each.grad for each in both),
+        *(each.grad.stride(0) for each in both),
         *(values if each.table is None else each.table for each in both),
         *(each.key for each in both),
         rows,
         values if centroids is None else centroids.values,
+        width if centroids is None else centroids.values.stride(0),
         rows if centroids is None else centroids.centroid,
         rows if centroids is None else centroids.subgraph,
         out,
@@ -100,6 +103,11 @@ def gated_sums_backward(
         columns(width),
     )
     return out, _table_grads(values, sums, rows)
+
+
+def _order(each: GatedSum) -> Tensor:
+    """Return the permutation of the groups, or any other index tensor without one."""
+    return each.groups.ptr if each.groups.order is None else each.groups.order
 
 
 def _table_grads(
@@ -121,6 +129,8 @@ def _table_grads(
         values,
         gated[0].grad,
         gated[-1].grad,
+        gated[0].grad.stride(0),
+        gated[-1].grad.stride(0),
         gated[0].key,
         gated[-1].key,
         rows,
@@ -143,7 +153,51 @@ def _table_grads(
 
 
 @for_all_sizes
-def _gated_sum(
+def _gated_sums(
+    values,
+    table,
+    table_2,
+    rows,
+    ptr,
+    ptr_2,
+    order,
+    order_2,
+    out,
+    out_2,
+    size,
+    size_2,
+    width,
+    GATED: tl.constexpr,
+    GATED_2: tl.constexpr,
+    ORDERED: tl.constexpr,
+    ORDERED_2: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `gated_sums`: multiply and add the rows of one group.
+
+    The third index of the program is the grouping. Other arguments as in `gated_sums`;
+    `out` and `out_2` receive one sum per group.
+    """
+    if tl.program_id(2) == 0:
+        sum_group(values, table, rows, ptr, order, out, size, width, GATED, ORDERED, C)
+    else:
+        sum_group(
+            values,
+            table_2,
+            rows,
+            ptr_2,
+            order_2,
+            out_2,
+            size_2,
+            width,
+            GATED_2,
+            ORDERED_2,
+            C,
+        )
+
+
+@triton.jit
+def sum_group(
     values,
     table,
     rows,
@@ -152,39 +206,43 @@ def _gated_sum(
     out,
     size,
     width,
+    GATED: tl.constexpr,
     ORDERED: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Triton kernel of `gated_sum`: multiply and add the rows of one group.
+    """Multiply the rows of one group by their gates, add them, and store the sum.
 
-    Arguments as in `gated_sum`; `out` receives one sum per group.
+    Arguments as in `_gated_sums`, for one grouping.
     """
     group = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
-    inside = (column < width) & (group < size)
-    k = tl.load(ptr + group, mask=group < size, other=0)
-    end = tl.load(ptr + group + 1, mask=group < size, other=0)
+    live = group < size
+    inside = (column < width) & live
+    k = tl.load(ptr + group, mask=live, other=0)
+    end = tl.load(ptr + group + 1, mask=live, other=0)
     entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
-    hop = tl.load(rows + entry, mask=k < end, other=0).to(tl.int64)
+    hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
     total = widened(tl.zeros([C], dtype=out.dtype.element_ty))
     # Load a row, then the indices of the next row, and only then add: the latencies of
     # the loads overlap.
     while k < end:
         value = widened(tl.load(values + entry * width + column, inside, 0.0))
-        gate = widened(tl.load(table + hop * width + column, inside, 0.0))
+        if GATED:
+            value *= widened(tl.load(table + hop * width + column, inside, 0.0))
         k += 1
         entry = load_index(order, k, k < end, ORDERED).to(tl.int64)
-        hop = tl.load(rows + entry, mask=k < end, other=0).to(tl.int64)
-        total += gate * value
+        hop = tl.load(rows + entry, mask=(k < end) & GATED, other=0).to(tl.int64)
+        total += value
     tl.store(out + group.to(tl.int64) * width + column, total, mask=inside)
 
 
 @triton.jit
-def gate_term(grad, table, key, row, entry, there, column, shown, width, GATED):
+def gate_term(grad, stride, table, key, row, entry, there, column, shown, width, GATED):
     """Return the gradient of each row's group, times the gate of the row.
 
     Args:
         grad: Pointer to the gradients of the groups' sums.
+        stride: Row stride of these gradients.
         table: Pointer to the gates.
         key: Pointer to the group of each row.
         row: The rows of a tile.
@@ -196,7 +254,7 @@ def gate_term(grad, table, key, row, entry, there, column, shown, width, GATED):
         GATED: Whether there is a table; if False, the result is the gradient.
     """
     group = tl.load(key + row, mask=there, other=0).to(tl.int64)
-    place = group[:, None] * width + column[None, :]
+    place = group[:, None] * stride + column[None, :]
     back = widened(tl.load(grad + place, mask=shown, other=0.0))
     if GATED:
         place = entry.to(tl.int64)[:, None] * width + column[None, :]
@@ -208,12 +266,15 @@ def gate_term(grad, table, key, row, entry, there, column, shown, width, GATED):
 def _gated_rows(
     grad,
     grad_2,
+    stride,
+    stride_2,
     table,
     table_2,
     key,
     key_2,
     rows,
     at_centroid,
+    stride_3,
     centroid,
     subgraph,
     out,
@@ -235,15 +296,27 @@ def _gated_rows(
     there, inside = row < m, column < width
     shown = there[:, None] & inside[None, :]
     entry = tl.load(rows + row, mask=there, other=0)
-    total = gate_term(grad, table, key, row, entry, there, column, shown, width, GATED)
+    total = gate_term(
+        grad, stride, table, key, row, entry, there, column, shown, width, GATED
+    )
     if TWO:
         total += gate_term(
-            grad_2, table_2, key_2, row, entry, there, column, shown, width, GATED_2
+            grad_2,
+            stride_2,
+            table_2,
+            key_2,
+            row,
+            entry,
+            there,
+            column,
+            shown,
+            width,
+            GATED_2,
         )
     if CENTROIDS:
         of = tl.load(subgraph + row, mask=there, other=0).to(tl.int64)
         is_root = there & (tl.load(centroid + of, mask=there, other=-1) == row)
-        place = of[:, None] * width + column[None, :]
+        place = of[:, None] * stride_3 + column[None, :]
         asked = is_root[:, None] & inside[None, :]
         total += widened(tl.load(at_centroid + place, mask=asked, other=0.0))
     place = row.to(tl.int64)[:, None] * width + column[None, :]
@@ -255,6 +328,8 @@ def _gated_tables(
     values,
     grad,
     grad_2,
+    stride,
+    stride_2,
     key,
     key_2,
     rows,
@@ -278,6 +353,7 @@ def _gated_tables(
     inside = column < width
     if which == 1:
         grad, key = grad_2, key_2
+    of_grad = tl.where(which == 1, stride_2, stride)
     total = tl.zeros([SIZE, C], dtype=partial.dtype.element_ty)
     step = 0
     while step < steps:
@@ -288,7 +364,7 @@ def _gated_tables(
         group = tl.load(key + row, mask=there, other=0).to(tl.int64)
         place = row.to(tl.int64)[:, None] * width + column[None, :]
         value = widened(tl.load(values + place, mask=shown, other=0.0))
-        place = group[:, None] * width + column[None, :]
+        place = group[:, None] * of_grad + column[None, :]
         value *= widened(tl.load(grad + place, mask=shown, other=0.0))
         one_hot = (entry[None, :] == slot[:, None]).to(value.dtype)
         total += tl.dot(one_hot, value, input_precision="ieee").to(total.dtype)

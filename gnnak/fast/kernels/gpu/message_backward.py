@@ -42,7 +42,8 @@ def messages_backward(
     eps: Tensor,
     edges: Edges,
     more: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    with_eps: bool = True,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the gradients of `messages`.
 
     Args:
@@ -53,9 +54,11 @@ def messages_backward(
         edges: The edges of all rooted subgraphs, as in `messages`.
         more: Gradient of `c` from other uses of `c`, added to the result, [m, w]; None
             = there is no other use.
+        with_eps: Whether to compute the gradient of `eps`.
 
     Returns:
-        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1].
+        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1]; None for
+        `eps` if its gradient is not computed.
     """
     (rows, width), is_affine = c.shape, e.number is not None
     count, each = parts(rows, 1, PARTS if is_affine else cdiv(rows, EACH))
@@ -85,8 +88,8 @@ def messages_backward(
         num_warps=1,
     )
     grad_e = add_up(partial) if is_affine else _grad_of_rows(grad, c, e.values, edges)
-    grad_eps = grad_eps.sum().view(eps.shape).to(eps.dtype)
-    return grad_c, grad_e.to(e.values.dtype), grad_eps
+    of_eps = grad_eps.sum().view(eps.shape).to(eps.dtype) if with_eps else None
+    return grad_c, grad_e.to(e.values.dtype), of_eps
 
 
 def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:

@@ -6,12 +6,14 @@ from typing import Any
 
 import triton
 
-COUNTS = {"m", "rows", "copies", "size", "count", "each", "half"}
+COUNTS = {"m", "rows", "copies", "size", "size_2", "count", "each", "half"}
 """Names of integer kernel arguments that vary from batch to batch, for example numbers
 of rows or groups."""
 INDICES = {
     "ptr",
+    "ptr_2",
     "order",
+    "order_2",
     "node",
     "rows",
     "key",

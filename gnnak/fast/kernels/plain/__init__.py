@@ -14,7 +14,7 @@ Words and arguments that all kernels share:
 - `real` is the number of rows that are not padding; padding rows come last.
 """
 
-from gnnak.fast.kernels.plain.gated import gated_sum, gated_sums_backward
+from gnnak.fast.kernels.plain.gated import gated_sums, gated_sums_backward
 from gnnak.fast.kernels.plain.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.plain.gcn import gcn_scale, gcn_sum
 from gnnak.fast.kernels.plain.gine import messages, messages_backward
@@ -35,7 +35,7 @@ from gnnak.fast.kernels.plain.product import norm_linear, norm_linear_backward
 __all__ = [
     "gate_pool",
     "gate_pool_backward",
-    "gated_sum",
+    "gated_sums",
     "gated_sums_backward",
     "gcn_scale",
     "gcn_sum",

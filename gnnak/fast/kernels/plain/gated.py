@@ -10,23 +10,26 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.kernels.plain.gather import sum_by, table_sum
-from gnnak.fast.kernels.records import CentroidRows, GatedGrad
-from gnnak.subgraphs.groups import Groups
+from gnnak.fast.kernels.records import CentroidRows, GatedGrad, GatedSum
 
 
-def gated_sum(values: Tensor, table: Tensor, rows: Tensor, groups: Groups) -> Tensor:
-    """Sum the rows `table[rows[i]] * values[i]` of each group.
+def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
+    """Sum rows `table[rows[i]] * values[i]` by group, for one or two groupings.
 
     Args:
         values: The rows to multiply and sum, [m, c].
-        table: The gates, [t, c].
-        rows: For each of the m rows, its row of the table, [m].
-        groups: Which of the m rows belong to each of k groups.
+        sums: For each grouping, its gates and groups.
+        rows: For each of the m rows, its row of the tables, [m].
 
     Returns:
-        One sum per group, [k, c].
+        For each grouping, one sum per group, [k, c].
     """
-    return sum_by(table.index_select(0, rows) * values, groups)
+    return [
+        sum_by(
+            values if table is None else table.index_select(0, rows) * values, groups
+        )
+        for table, groups in sums
+    ]
 
 
 def gated_sums_backward(

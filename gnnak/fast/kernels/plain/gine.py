@@ -35,7 +35,8 @@ def messages_backward(
     eps: Tensor,
     edges: Edges,
     more: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+    with_eps: bool = True,
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compute the gradients of `messages`.
 
     Args:
@@ -46,9 +47,11 @@ def messages_backward(
         edges: The edges of all rooted subgraphs, as in `messages`.
         more: Gradient of `c` from other uses of `c`, [m, w]. It is added to the
             gradient of `c` here to save a separate addition. None = no other use.
+        with_eps: Whether to compute the gradient of `eps`.
 
     Returns:
-        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1].
+        Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1]; None for
+        `eps` if its gradient is not computed.
     """
     states = _of_copies(e, edges)
     sent = c.index_select(0, edges.source) + states
@@ -61,6 +64,8 @@ def messages_backward(
         back = back * (states > 0)
         of_slope = (back * e.number[:, None]).sum(dim=0)
         grad_e = torch.stack([of_slope, back.sum(dim=0)])
+    if not with_eps:
+        return grad_c, grad_e, None
     return grad_c, grad_e, (grad * c).sum().view(eps.shape).to(eps.dtype)
 
 
