@@ -37,8 +37,12 @@ def is_fusable(norm: BatchNorm) -> bool:
 
 def has_hooks(module: nn.Module) -> bool:
     """Return whether a module has forward or backward hooks."""
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
-    return any(getattr(module, kind) for kind in (*kinds, "_backward_pre_hooks"))
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+    )
 
 
 def can_fuse_norm(norm: BatchNorm, x: Tensor) -> bool:

@@ -4,7 +4,12 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+import torch
 import triton
+from torch import Tensor
+from triton.runtime.jit import JITFunction
+
+from gnnak.optional import interprets_triton
 
 COUNTS = {"m", "rows", "copies", "size", "size_2", "count", "each", "half"}
 """Names of integer kernel arguments that vary from batch to batch, for example numbers
@@ -32,6 +37,8 @@ INDICES = {
 """Names of kernel arguments that are pointers whose alignment varies between batches.
 
 Most point to index tensors of a batch, which may be slices of larger tensors."""
+INT32 = 2**31
+"""Triton passes integers below this size as 32-bit integers."""
 
 
 def for_all_sizes(kernel: Callable[..., None]) -> Any:
@@ -46,4 +53,54 @@ def for_all_sizes(kernel: Callable[..., None]) -> Any:
     loop over tiles.
     """
     names = [name for name in signature(kernel).parameters if name in COUNTS | INDICES]
-    return triton.jit(do_not_specialize=names)(kernel)
+    if interprets_triton():
+        return triton.jit(do_not_specialize=names)(kernel)
+    return CachedKernel(kernel, do_not_specialize=names)
+
+
+class CachedKernel(JITFunction):
+    """A Triton kernel that looks up its compiled version with a short key.
+
+    Triton itself inspects all arguments in each launch, which takes longer than the
+    launch. Here, a key with the same information is enough, because all arguments are
+    positional tensors, numbers and constants.
+
+    Args:
+        kernel: The kernel.
+        options: Further arguments of `triton.jit`.
+    """
+
+    def __init__(self, kernel: Callable[..., None], **options: Any) -> None:
+        super().__init__(kernel, **options)
+        self._is_count = [name in COUNTS for name in signature(kernel).parameters]
+        self._versions: dict[tuple[Any, ...], Any] = {}
+
+    def run(self, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        """Launch the kernel, or compile it alone if `warmup`."""
+        if warmup or len(args) != len(self._is_count):
+            return super().run(*args, grid=grid, warmup=warmup, **options)
+        key = self.version_key(args, options)
+        version = self._versions.get(key)
+        if version is None:
+            version = super().run(*args, grid=grid, warmup=False, **options)
+            self._versions[key] = version
+        else:
+            version[(*grid, 1, 1)[:3]](*args)
+        return version
+
+    def version_key(
+        self, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        """Return a key that differs wherever Triton compiles another version.
+
+        Args:
+            args: The arguments of the kernel.
+            options: Launch options such as the number of warps.
+        """
+        key = [torch.cuda.current_device(), *options.values()]
+        for value, is_count in zip(args, self._is_count, strict=True):
+            if isinstance(value, Tensor):
+                key += (value.dtype, value.data_ptr() % 16 == 0)
+            else:
+                key.append(value < INT32 if is_count else value)
+        return tuple(key)

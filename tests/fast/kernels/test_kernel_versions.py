@@ -1,0 +1,83 @@
+"""The key of the compiled version of a Triton kernel."""
+
+import os
+
+import pytest
+import torch
+
+triton = pytest.importorskip("triton")
+
+from gnnak.fast.kernels.gpu.sizes import CachedKernel  # noqa: E402
+
+
+def _kernel(values, ptr, size, width, flag):
+    """Do nothing."""
+
+
+VALUES = torch.zeros(64)
+FIRST = (VALUES, VALUES.long(), 5, 8, True)
+SAME = {
+    "another number of groups": (VALUES, VALUES.long(), 16, 8, True),
+    "other tensors": (torch.ones(8), torch.ones(8).long(), 1, 8, True),
+}
+OTHER = {
+    "another dtype": (VALUES.double(), VALUES.long(), 5, 8, True),
+    "another alignment": (VALUES[1:], VALUES.long(), 5, 8, True),
+    "another width": (VALUES, VALUES.long(), 5, 16, True),
+    "a number of groups beyond 32 bits": (VALUES, VALUES.long(), 2**31, 8, True),
+    "another constant": (VALUES, VALUES.long(), 5, 8, False),
+}
+
+
+class Version:
+    """A compiled version of a kernel that records its launches.
+
+    Args:
+        launches: Receives grid and arguments of each launch.
+    """
+
+    def __init__(self, launches):
+        self.launches = launches
+
+    def __getitem__(self, grid):
+        return lambda *args: self.launches.append((grid, args))
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """A kernel whose compiled versions record the launches."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        pytest.skip("the interpreter compiles nothing")
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    compiled, launches = [], []
+
+    def run(self, *args, grid, warmup, **options):
+        compiled.append(args)
+        return Version(launches)
+
+    monkeypatch.setattr(triton.runtime.jit.JITFunction, "run", run)
+    kernel = CachedKernel(_kernel, do_not_specialize=["ptr", "size"])
+    kernel.compiled, kernel.launches = compiled, launches
+    return kernel
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_a_compiled_version_is_launched_again_for(kernel, name):
+    kernel[(3,)](*FIRST, num_warps=1)
+    kernel[(7, 2)](*SAME[name], num_warps=1)
+    assert len(kernel.compiled) == 1
+    assert kernel.launches == [((7, 2, 1), SAME[name])]
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_triton_chooses_the_version_for(kernel, name):
+    kernel[(3,)](*FIRST, num_warps=1)
+    kernel[(3,)](*OTHER[name], num_warps=1)
+    assert [args[2:] for args in kernel.compiled] == [FIRST[2:], OTHER[name][2:]]
+    assert not kernel.launches
+
+
+def test_triton_chooses_the_version_for_another_number_of_warps(kernel):
+    kernel[(3,)](*FIRST, num_warps=1)
+    kernel[(3,)](*FIRST, num_warps=4)
+    assert len(kernel.compiled) == 2
