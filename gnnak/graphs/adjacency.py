@@ -46,7 +46,7 @@ class Neighbors(NamedTuple):
             node's number of neighbours; both shaped like `nodes`.
         """
         start = self.ptr.index_select(0, nodes)
-        return start, self.ptr.index_select(0, nodes + 1) - start
+        return start, self.ptr[1:].index_select(0, nodes) - start
 
 
 def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:

@@ -66,7 +66,8 @@ def reach(
                 if parts:
                     waiting += parts
                     continue
-            waiting.append(search.step(start, count, work, neighbors, radix))
+            last = search.hop == farthest
+            waiting.append(search.step(start, count, work, neighbors, radix, last))
             limit.check(total + waiting[-1].seen.numel(), what="node copies")
             continue
         if search.frontier.numel() and radix <= farthest:
@@ -103,6 +104,7 @@ class _Search(NamedTuple):
         work: int,
         neighbors: Neighbors,
         radix: int,
+        last: bool,
     ) -> "_Search":
         """Return the state after following all edges from the frontier.
 
@@ -113,6 +115,8 @@ class _Search(NamedTuple):
             work: The sum of `count`.
             neighbors: The graph's incoming edges.
             radix: Number of different distances.
+            last: Whether no further step follows, so that the frontier is not needed
+                and left empty.
         """
         size = neighbors.num_nodes
         row, entry = ragged_ranges(start, count, work)
@@ -124,10 +128,12 @@ class _Search(NamedTuple):
         key = seen // radix
         first = torch.ones_like(key, dtype=torch.bool)
         torch.ne(key[1:], key[:-1], out=first[1:])
-        nearest = first.nonzero().flatten()
-        seen, key = seen.index_select(0, nearest), key.index_select(0, nearest)
-        newest = (seen - key * radix == self.hop).nonzero().flatten()
-        return _Search(seen, key.index_select(0, newest), self.hop + 1)
+        seen = seen.masked_select(first)
+        if last:
+            return _Search(seen, seen[:0], self.hop + 1)
+        key = key.masked_select(first)
+        newest = key.masked_select(seen - key * radix == self.hop)
+        return _Search(seen, newest, self.hop + 1)
 
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.
