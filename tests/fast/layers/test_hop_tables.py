@@ -12,6 +12,7 @@ from torch_geometric import nn as pyg
 from gnnak import GNNAK, EgoNets, uplift
 from gnnak.fast.layers import hop_tables
 from tests.fast.backends import path
+from tests.gpu import needs_gpu
 
 
 class Stack(nn.Module):
@@ -69,7 +70,9 @@ def gradients(net, x, edge_index, fused):
     net, x = copy.deepcopy(net), x.clone().requires_grad_()
     with path(fused):
         out = net(x, edge_index)
-        (out * torch.arange(out.numel()).view_as(out).cos()).sum().backward()
+        (
+            out * torch.arange(out.numel(), device=out.device).view_as(out).cos()
+        ).sum().backward()
     return [out.detach(), x.grad, *(weight.grad for weight in net.parameters())]
 
 
@@ -87,6 +90,24 @@ def test_tables_equal_those_in_plain_pytorch(fused_operations, name):
         else:
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
     assert "embed" in fused_operations
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", MODELS)
+def test_tables_on_a_gpu_equal_those_in_plain_pytorch(name):
+    model, options, change = MODELS[name]
+    net = uplift(copy.deepcopy(model).cuda(), num_hops=2, **options)
+    if change is not None:
+        change(net)
+    x = torch.randn(9, 6, device="cuda")
+    edge_index = torch.randint(9, (2, 30), device="cuda")
+    found = gradients(net, x, edge_index, True)
+    wanted = gradients(net.double(), x.double(), edge_index, False)
+    for one, other in zip(found, wanted, strict=True):
+        if one is None or other is None:
+            assert one is other
+        else:
+            torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3)
 
 
 def test_tables_can_be_differentiated_twice(fused_operations):
