@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,10 @@ class BatchMaker:
     ) -> None:
         self.graphs, self.extractor = graphs, extractor
         self.shapes, self.demand = shapes, demand
+        from torch_geometric.data import Batch, Data
+
+        # PyG takes long to construct a batch, so construct one, and copy it.
+        self._empty = Batch(_base_cls=graphs.kind or Data)
 
     def __call__(self, assembled: Assembled) -> Batch:
         """Return a PyG batch; it refers to its padded form, if there is one."""
@@ -90,10 +95,8 @@ class BatchMaker:
 
     def build(self, item: Item) -> Batch:
         """Return an item, padded or not, as a PyG batch."""
-        from torch_geometric.data import Batch, Data
-
         graphs, given = self.graphs, item.batch
-        batch = Batch(_base_cls=graphs.kind or Data)
+        batch = copy.copy(self._empty)
         fields: dict[str, Any] = {
             "x": given.x,
             "edge_index": given.edge_index if graphs.has_edges else None,

@@ -121,6 +121,6 @@ def pooled_encodings(
         elif name == "context":
             encodings[name] = scaled_to_all(encodings[name], subgraphs)
     if "centroid" in gates:
-        roots = roots * gates["centroid"][0]
+        roots = roots * gates["centroid"][0].to(roots.dtype)
     encodings["centroid"] = roots
     return {name: encodings[name] for name in layer.encodings}

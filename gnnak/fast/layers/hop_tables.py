@@ -104,8 +104,8 @@ def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
     """Return whether the kernel computes the same tables as the modules of a layer.
 
     The kernel reads the weights of these modules, which are not called. So the modules
-    must be of the types that a layer has from the start, without hooks, and autocast
-    must be off.
+    must be of the types that a layer has from the start, without hooks. With autocast,
+    the kernel is more precise: it computes in the dtype of the weights.
 
     Args:
         layer: The layer.
@@ -115,7 +115,7 @@ def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
     if table is None or not all(type(gate) is HopGate for gate in gates):
         return False
     d, of_gates = table.weight, [cast(HopGate, gate).linear for gate in gates]
-    if not has_fast_kernels(d) or torch.is_autocast_enabled(d.device.type):
+    if not has_fast_kernels(d):
         return False
     linears = of_gates if hop_linear is None else [*of_gates, hop_linear]
     if not linears or any(map(has_hooks, (table, *gates, *linears))):

@@ -48,7 +48,6 @@ def kernel(monkeypatch):
     """A kernel whose compiled versions record the launches."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         pytest.skip("the interpreter compiles nothing")
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     compiled, launches = [], []
 
     def run(self, *args, grid, warmup, **options):

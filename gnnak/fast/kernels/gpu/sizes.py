@@ -4,7 +4,6 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-import torch
 import triton
 from torch import Tensor
 from triton.runtime.jit import JITFunction
@@ -94,10 +93,10 @@ class CachedKernel(JITFunction):
         """Return a key that differs wherever Triton compiles another version.
 
         Args:
-            args: The arguments of the kernel.
+            args: The arguments of the kernel, a tensor first.
             options: Launch options such as the number of warps.
         """
-        key = [torch.cuda.current_device(), *options.values()]
+        key = [args[0].get_device(), *options.values()]
         for value, is_count in zip(args, self._is_count, strict=True):
             if isinstance(value, Tensor):
                 key += (value.dtype, value.data_ptr() % 16 == 0)
