@@ -14,8 +14,9 @@ from torch.optim import Optimizer
 from gnnak.backend import operation
 from gnnak.errors import OptionError, SizeError
 from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.forms import TOO_SMALL, PaddedForm
 from gnnak.loading.items import Item
-from gnnak.loading.pyg_batch import PaddedForm, padded_form
+from gnnak.loading.padded_form import padded_form
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.calling import call_model
@@ -184,8 +185,7 @@ class TrainingStep:
             return self.call(self.model, batch)
         form = padded_form(batch)
         if isinstance(form, str):
-            if not self._captured and self.device.type == "cuda":
-                self._log_once(form)
+            self._log_unpadded(form)
             return self.call(self.model, batch)
         key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
@@ -252,12 +252,21 @@ class TrainingStep:
         form.pad_to_largest()
         return True
 
-    def _log_once(self, reason: str) -> None:
+    def _log_unpadded(self, reason: str) -> None:
+        """Log once, on a GPU, why a batch cannot be padded.
+
+        A small last batch is no news if other batches are captured.
+        """
+        news = reason != TOO_SMALL or not self._captured
+        if news and self.device.type == "cuda":
+            self._log_once(reason, "steps on some batches are")
+
+    def _log_once(self, reason: str, subject: str = "steps are") -> None:
         """Log why steps are not captured; log each reason only once."""
         if reason not in self._logged:
             self._logged.add(reason)
-            message = "steps are not captured, which is slower: %s"
-            logging.getLogger("gnnak").warning(message, reason)
+            message = "%s not captured, which is slower: %s"
+            logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
         """Discard captured steps if weights or buffers were replaced, or modes changed.
