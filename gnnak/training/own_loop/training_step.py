@@ -195,6 +195,9 @@ class TrainingStep:
             self.reason = captured.reason  # type: ignore[attr-defined]
             return self.call(self.model, batch)
         self._update = getattr(captured, "update", self._update_weights)
+        reason = getattr(captured, "update_reason", None)
+        if reason is not None:
+            self._log_once(reason, "updates of the optimizer are")
         return real_rows_of(captured(form.item), form.item)
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
@@ -245,9 +248,7 @@ class TrainingStep:
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
         if len(self._captured) == MOST_CAPTURED:
-            oldest = self._captured.pop(next(iter(self._captured)))
-            if hasattr(oldest, "close"):
-                oldest.close()
+            _close(self._captured.pop(next(iter(self._captured))))
         self._captured[key] = captured
         form.pad_to_largest()
         return True
@@ -276,7 +277,8 @@ class TrainingStep:
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
             self.reason = None
-            self._captured.clear()
+            while self._captured:
+                _close(self._captured.popitem()[1])
 
     def _list_weights(self) -> None:
         """List the weights of the model; warn if the optimiser does not train new ones.
@@ -323,6 +325,12 @@ def _check_options(
         )
     if clip is not None and not clip > 0:
         raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
+
+
+def _close(captured: object) -> None:
+    """Free the memory of a model if it is captured."""
+    if hasattr(captured, "close"):
+        captured.close()
 
 
 def _check_loss(value: object) -> None:
