@@ -46,8 +46,10 @@ class Demand:
     def pads_next(self) -> bool:
         """Return whether to pad the next window; call this method once per window."""
         with self._lock:
-            if self._always or self._unused is not None:
-                return self._always or (self._unused or 0) <= UNUSED_EPOCHS
+            if self._always:
+                return True
+            if self._unused is not None:
+                return self._unused <= UNUSED_EPOCHS
             self._windows += 1
             return self._windows <= FIRST_WINDOWS
 

@@ -63,7 +63,8 @@ class Unpadded:
     """What is needed to compute the padded form of a PyG batch.
 
     This object does not refer to tensors, so that their memory can be freed when the
-    batch is moved to another device. Copies and pickles of the batch cannot be padded.
+    batch is moved to another device. Deep copies and pickles of the batch cannot be
+    padded.
 
     Args:
         batch: The batch, as the loader yields it.
