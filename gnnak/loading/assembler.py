@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
@@ -12,13 +13,12 @@ from torch import Tensor
 from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading.budget import into_windows
-from gnnak.loading.demand import Demand
 from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.items import Item
 from gnnak.loading.loader import Subgraphs, window_shares
+from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
-from gnnak.loading.shapes import Shapes
-from gnnak.loading.splitting import split, split_padded
+from gnnak.loading.splitting import split
 from gnnak.loading.windows import Window, make_window
 
 
@@ -47,7 +47,7 @@ class Assembler:
         graphs: The graphs, with all fields.
         subgraphs: Where the rooted subgraphs of a batch come from.
         batch_size: Number of graphs of a full batch; None = it varies.
-        demand: Decides which windows get a padded form; None = none of them.
+        padder: Pads batches; None = batches are not padded.
     """
 
     def __init__(
@@ -55,12 +55,10 @@ class Assembler:
         graphs: FieldStore,
         subgraphs: Subgraphs,
         batch_size: int | None,
-        demand: Demand | None,
+        padder: Padder | None,
     ) -> None:
-        self.graphs, self.subgraphs, self.batch_size = graphs, subgraphs, batch_size
+        self.graphs, self.subgraphs, self.padder = graphs, subgraphs, padder
         store = graphs.store
-        self.demand = demand
-        self.shapes = None if demand is None else Shapes(distinct=True)
         self.share = torch.ones(len(store))
         if store.device.type == "cuda":
             self.share = window_shares(store, subgraphs, batch_size or len(store))
@@ -74,6 +72,8 @@ class Assembler:
             first: Number of the first batch to assemble.
         """
         device = self.graphs.store.device
+        if self.padder is not None:
+            self.padder.demand.begin_epoch()
 
         def assembled() -> Generator[list[Assembled], None, None]:
             """Yield the windows, the first one without its batches before `first`."""
@@ -99,7 +99,9 @@ class Assembler:
         device = self.graphs.store.device
         try:
             window, items = self._items(batches, generator)
-            padded = self._padded(window)
+            padded: list[Item] = []
+            if self.padder is not None and window is not None:
+                padded = self.padder.pad_if_used(window)
         except torch.OutOfMemoryError as error:
             most = max(map(len, batches))
             raise SizeError(
@@ -107,10 +109,10 @@ class Assembler:
                 "lower batch_size."
             ) from error
         found = []
-        for item, graphs in zip(items, batches, strict=True):
+        for item, form, graphs in zip_longest(items, padded, batches):
             extra = item.extra | self.graphs.attributes.others(graphs)
             item = replace(item, extra=extra, positions=graphs.tolist())
-            found.append(Assembled(item, next(padded, None)))
+            found.append(Assembled(item, form))
         return found
 
     def _items(
@@ -126,29 +128,10 @@ class Assembler:
         subgraphs = self.subgraphs.of(graphs, positions, generator)
         rows = attributes.rows(store, positions) if attributes.tensors else {}
         on_gpu = store.device.type == "cuda"
-        if len(batches) == 1 and not on_gpu and self.shapes is None:
+        if len(batches) == 1 and not on_gpu and self.padder is None:
             return None, [Item(graphs, subgraphs, extra=rows)]
         sizes = [len(batch) for batch in batches]
-        window = make_window(graphs, subgraphs, sizes, store.node_targets)
         axes = {name: str(attributes.tensors[name].axis) for name in rows}
         extra = {name: (axes[name], value) for name, value in rows.items()}
-        window = replace(window, extra=extra)
+        window = make_window(graphs, subgraphs, sizes, store.node_targets, extra)
         return window, split(window, groups=on_gpu and subgraphs is not None)
-
-    def _padded(self, window: Window | None) -> Generator[Item, None, None]:
-        """Return an iterator over the padded forms of the batches of a window.
-
-        The iterator is empty if no padded forms are needed. The last batch of an epoch,
-        if it is smaller than the others, is padded to a shape of full batches. A last
-        batch of a single graph is not padded: PyTorch's BatchNorm raises an error for a
-        single row.
-        """
-        items: list[Item] = []
-        pads = self.demand is not None and self.demand.pads_next()
-        if pads and window is not None and self.shapes is not None:
-            sizes = window.counts("graphs")
-            full = sizes.count(self.batch_size or 0)
-            until = len(sizes) - (full < len(sizes) and sizes[-1] < 2)
-            if until and (full or self.shapes.largest):
-                items = split_padded(window, self.shapes.of(window, until, full))
-        return (item for item in items)

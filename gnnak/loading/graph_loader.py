@@ -15,6 +15,7 @@ from gnnak.loading.demand import Demand
 from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
 from gnnak.loading.loader import Subgraphs
 from gnnak.loading.order import Budget, GraphOrder
+from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import read_graphs
 from gnnak.sampling.cached_plan import cache_plans
@@ -58,7 +59,8 @@ class GraphLoader:
         seed: Random seed of the order and of random subgraphs.
         pad: Whether to compute, for each batch, also a padded form, which
             `TrainingStep` needs to capture CUDA graphs. The batch itself never has
-            padding. None = on a GPU, as long as a `TrainingStep` uses the padded forms.
+            padding. None = on a GPU, as long as a `TrainingStep` uses the padded forms;
+            other batches are padded when a `TrainingStep` first gets them.
 
     Attributes:
         padded: Whether batches can have a padded form. They cannot with a `Budget`, or
@@ -98,11 +100,13 @@ class GraphLoader:
         wanted = fields.store.device.type == "cuda" if pad is None else pad
         self.padded = wanted and fixed and not fields.attributes.irregular
         size = batch_size if isinstance(batch_size, int) else None
-        demand = Demand(always=pad is True) if self.padded else None
-        assembler = Assembler(fields, source, size, demand)
+        padder = None
+        if self.padded and size is not None:
+            padder = Padder(size, fields.store.node_targets, Demand(pad is True))
+        assembler = Assembler(fields, source, size, padder)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
-        self._make = BatchMaker(fields, subgraphs, assembler.shapes, demand)
+        self._make = BatchMaker(fields, subgraphs, padder)
         self._start = partial(_windows, assembler, order, seed)
         self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
         weakref.finalize(self, self._prefetcher.close)

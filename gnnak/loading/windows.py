@@ -7,7 +7,7 @@ therefore assembled as one large batch, which is then split into its batches (se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
@@ -79,6 +79,7 @@ def make_window(
     subgraphs: RootedSubgraphs | None,
     sizes: Sequence[int],
     node_targets: bool = False,
+    extra: Mapping[str, tuple[str, Tensor]] | None = None,
 ) -> Window:
     """Make a window from several batches that were assembled as one large batch.
 
@@ -91,6 +92,8 @@ def make_window(
             subgraphs.
         sizes: Number of graphs of each batch.
         node_targets: Whether `batch.y` has one row per node instead of per graph.
+        extra: Further fields by name: the axis that they have rows on, such as "nodes",
+            and the rows of all batches; None = there are none.
     """
     ends = torch.tensor([0, *accumulate(sizes)]).to(batch.device, non_blocking=True)
     first = {
@@ -127,4 +130,6 @@ def make_window(
         for index, axis in enumerate(first)
     }
     known = {"max_hop": max_hop, "in_order": bool(in_order)}
-    return Window(batch, subgraphs, node_targets, first, starts, known)
+    return Window(
+        batch, subgraphs, node_targets, first, starts, known, dict(extra or {})
+    )

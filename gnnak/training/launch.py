@@ -16,6 +16,7 @@ from rich.console import Console
 
 from gnnak.datasets import load_dataset
 from gnnak.datasets.own import OwnData, load_own
+from gnnak.datasets.own.telling import AS_CLASSES, are_like_classes
 from gnnak.datasets.record import Dataset
 from gnnak.errors import FileFormatError, OptionError, TrainingError
 from gnnak.training.config.options import change
@@ -122,8 +123,14 @@ def find_dataset(config: RunConfig, places: Places) -> Dataset:
 
 
 @rank_zero_only
-def tell_data(dataset: Dataset, console: Console) -> None:
-    """Print what was found in the user's own data, and which rows were left out."""
+def tell_data(dataset: Dataset, task: str | None, console: Console) -> None:
+    """Print what was found in the user's own data, and which rows were left out.
+
+    Args:
+        dataset: The user's own data.
+        task: The task that the user has given; None = it was told from the targets.
+        console: Where to print.
+    """
     info, kind = dataset.info, "molecules" if dataset.info.featurizer else "graphs"
     classes = f" ({len(info.classes)} classes)" if info.classes else ""
     targets = ", ".join(info.targets[:5]) + (", ..." if len(info.targets) > 5 else "")
@@ -132,6 +139,10 @@ def tell_data(dataset: Dataset, console: Console) -> None:
         f"{targets}{classes}, metric {info.metric}",
         markup=False,
     )
+    y, told = dataset.store.y, task is None and info.task == "regression"
+    if told and y is not None and y.dim() == 1 and are_like_classes(y):
+        hint = f"  {targets} has small whole numbers; {AS_CLASSES}"
+        console.print(hint, markup=False, soft_wrap=True)
     if dataset.split is not None:
         counts = dataset.split.bincount(minlength=3).tolist()
         names = ("training", "validation", "test")
@@ -190,7 +201,7 @@ def run_experiment(
         if dataset.info.own_data:
             config = change(config, {"data.protocol": dataset.info.protocols[0]})
             if console is not None:
-                tell_data(dataset, console)
+                tell_data(dataset, config.data.own.task, console)
         for each in folds_of(config, dataset):
             folder = places.of(each, experiment)
             if each.hash() in finished and not (folder / "last.ckpt").exists():

@@ -143,7 +143,7 @@ def train(
     found = load_own(own, data, y, config.data.seed, given)
     console = Console(stderr=True) if progress else None
     if console is not None:
-        tell_data(found.dataset, console)
+        tell_data(found.dataset, own.task, console)
     where = TemporaryDirectory() if folder is None else nullcontext(os.fspath(folder))
     with where as place:
         return train_found(config, found, Path(place), machine, resume, console)

@@ -42,6 +42,33 @@ def test_train_on_a_table_then_predict_and_evaluate(table):
     assert told["score"] == pytest.approx(told["recorded"])
 
 
+@pytest.mark.parametrize("task", [None, "regression"])
+def test_train_says_once_which_option_makes_classes_of_whole_numbers(place, task):
+    lines = [f"{'C' * count},{1 + count % 3}" for count in range(1, 13)]
+    Path("molecules.csv").write_text("\n".join(["smiles,mass", *lines]))
+    result = train("molecules.csv", *(("--task", task) if task else ()))
+    assert result.exit_code == 0, result.output
+    hint = (
+        "  mass has small whole numbers; set --task classification "
+        "(task='classification') if these are classes\n"
+    )
+    assert result.stderr.count(hint) == (task is None)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("12 %", "mass is '12 %' in row 2, not a number; write numbers without units"),
+        ("2024-01-05", "mass is '2024-01-05' in row 2, a date; write dates as numbers"),
+    ],
+)
+def test_train_names_the_row_of_a_percentage_or_a_date(place, fails, value, message):
+    rows = ["C", "CC", "CCC"]
+    lines = [f"{text},{value}" for text in rows]
+    Path("molecules.csv").write_text("\n".join(["smiles,mass", "C1,1", *lines]))
+    assert message in fails("train", "molecules.csv", "--skip-bad")
+
+
 def test_train_on_graph6_with_labels_and_folds(place):
     write_graph6("g.g6", from_networkx([nx.cycle_graph(n) for n in range(3, 15)]))
     Path("labels.csv").write_text("odd\n" + "\n".join(["yes", "no"] * 6))

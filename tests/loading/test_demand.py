@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from gnnak.loading.demand import UNUSED_WINDOWS, Demand
+from gnnak.loading.demand import FIRST_WINDOWS, UNUSED_EPOCHS, Demand
 
 
 class SlowDemand(Demand):
-    """A `Demand` whose count of unused windows takes time to read.
+    """A `Demand` whose count of unused epochs takes time to read.
 
     While the count is read, `reading` is set and `go_on` is awaited.
     """
@@ -18,7 +18,7 @@ class SlowDemand(Demand):
         super().__init__(always=False)
 
     @property
-    def _unused(self) -> int:
+    def _unused(self) -> int | None:
         count = self.count
         if threading.current_thread() is not threading.main_thread():
             self.reading.set()
@@ -26,23 +26,48 @@ class SlowDemand(Demand):
         return count
 
     @_unused.setter
-    def _unused(self, count: int) -> None:
+    def _unused(self, count: int | None) -> None:
         self.count = count
 
 
-def test_padding_stops_after_unused_windows_and_starts_again_after_a_use():
+def epoch(demand: Demand, windows: int = 4) -> list[bool]:
+    """Return which windows of an epoch are padded."""
+    demand.begin_epoch()
+    return [demand.pads_next() for _ in range(windows)]
+
+
+def test_only_the_first_windows_are_padded_before_the_first_use():
     demand = Demand(always=False)
-    assert [demand.pads_next() for _ in range(4)] == [True, True, False, False]
-    demand.use()
-    assert [demand.pads_next() for _ in range(3)] == [True, True, False]
+    assert epoch(demand) == [True] * FIRST_WINDOWS + [False, False]
+    assert not any(epoch(demand))
     always = Demand(always=True)
-    assert all(always.pads_next() for _ in range(5))
+    assert all(epoch(always) + epoch(always) + epoch(always) + epoch(always))
 
 
-def test_a_use_while_a_window_is_counted_is_not_lost():
+def test_padding_goes_on_for_a_whole_epoch_without_a_use_and_then_stops():
+    demand = Demand(always=False)
+    for _ in range(3):
+        demand.use()
+        assert all(epoch(demand)), "an evaluation after an epoch of training"
+        assert all(epoch(demand)), "the next epoch of training"
+    demand.use()
+    assert [all(epoch(demand)) for _ in range(4)] == [True, True, False, False]
+    demand.use()
+    assert demand.pads_next()
+
+
+def test_epochs_without_use_before_the_first_use_do_not_count():
+    demand = Demand(always=False)
+    for _ in range(5):
+        epoch(demand)
+    demand.use()
+    assert all(epoch(demand))
+
+
+def test_a_use_while_an_epoch_begins_is_not_lost():
     demand = SlowDemand()
-    demand.count = UNUSED_WINDOWS
-    counting = threading.Thread(target=demand.pads_next)
+    demand.count = UNUSED_EPOCHS
+    counting = threading.Thread(target=demand.begin_epoch)
     counting.start()
     assert demand.reading.wait(30)
     using = threading.Thread(target=demand.use)

@@ -14,7 +14,8 @@ from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.graphs import from_pyg
 from gnnak.loading import graph_loader, order
 from gnnak.loading.demand import Demand
-from gnnak.loading.pyg_batch import PaddedForm, padded_form
+from gnnak.loading.forms import TOO_SMALL, PaddedForm
+from gnnak.loading.padded_form import padded_form
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
 from gnnak.subgraphs.invariants import TENSORS
@@ -338,7 +339,7 @@ def test_graph_loader_pads_only_the_hidden_form_of_full_batches():
     for batch, other in zip(loader, theirs, strict=True):
         assert_same_batch(batch, other)
         if batch.num_graphs < 3:
-            assert "not full" in padded_form(batch)
+            assert padded_form(batch) == TOO_SMALL
             continue
         form = batch.__dict__["_padded"]
         padded = form.build(form.item)
@@ -354,16 +355,25 @@ def test_graph_loader_pads_only_the_hidden_form_of_full_batches():
         assert int(padded.batch.max()) + 1 == shape.graphs
 
 
+def padded(batches) -> list[bool]:
+    """Return which batches the loader has padded."""
+    return [isinstance(batch.__dict__["_padded"], PaddedForm) for batch in batches]
+
+
 def test_graph_loader_pads_only_while_padded_forms_are_used(monkeypatch):
-    monkeypatch.setattr(graph_loader, "Demand", lambda always: Demand(False))
+    monkeypatch.setattr(graph_loader, "Demand", lambda _: Demand(False))
     graphs = [rich(seed, 5, 8) for seed in range(20)]
     plain = [Data(x=one.x, edge_index=one.edge_index) for one in graphs]
     loader = GraphLoader(plain, 2, pad=True)
-    has_form = [isinstance(batch.__dict__["_padded"], PaddedForm) for batch in loader]
-    assert has_form == [True, True] + [False] * 8
-    used = [padded_form(batch) for batch in loader]
-    assert isinstance(used[0], str)
-    assert all(isinstance(form, PaddedForm) for form in used[1:])
+    assert padded(loader) == [True, True] + [False] * 8
+    assert padded(loader) == [False] * 10
+    assert all(isinstance(padded_form(batch), PaddedForm) for batch in loader)
+    # A pass without a use, and the next epoch of training.
+    assert padded(loader) == [True] * 10
+    assert padded(padded_form(batch) and batch for batch in loader) == [True] * 10
+    assert padded(loader) == [True] * 10
+    assert padded(loader) == [True] * 10
+    assert padded(loader) == [False] * 10
 
 
 def test_graph_loader_that_is_told_to_pad_always_pads():

@@ -51,7 +51,11 @@ Column = tuple[str, Sequence[Any]]
 """Name and values of a target: one text, number or None per row."""
 
 
-def encode_targets(columns: Sequence[Column], task: str | None = None) -> Targets:
+def encode_targets(
+    columns: Sequence[Column],
+    task: str | None = None,
+    numbers: Sequence[int] | None = None,
+) -> Targets:
     """Convert columns of texts or numbers to targets.
 
     Without `task`, one column of words, of true and false, or of the whole numbers
@@ -63,6 +67,8 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
     Args:
         columns: Name and values of each target.
         task: The task; None = told from the columns.
+        numbers: The number of each row in the user's data, for error messages; None =
+            1, 2, ...
 
     Raises:
         OptionError: If there is no target, or a task needs only one.
@@ -81,7 +87,7 @@ def encode_targets(columns: Sequence[Column], task: str | None = None) -> Target
     texts = [[as_text(value) for value in values] for _, values in columns]
     found = task or tell_task(texts)
     if task is None and found == "classification":
-        check_words(names[0], texts[0])
+        check_words(names[0], texts[0], numbers)
     if found == "classification":
         if len(columns) > 1:
             raise OptionError(

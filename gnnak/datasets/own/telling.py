@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from torch import Tensor
+
 from gnnak.datasets.metric_names import Task
 from gnnak.errors import GraphError
 
@@ -15,14 +17,17 @@ MISSING = frozenset({"", "nan", "na", "n/a", "none", "null", "?"})
 TRUE_FALSE = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 MOST_CLASSES = 20
 """Whole numbers 0, 1, ... with more distinct values than this are no classes."""
-MISSPELT = re.compile(
-    r"[+-]?\d+(,\d+)+(\.\d+)?"
-    r"|[+-]?\d+\.\d+\s*[^\d.].*"
-    r"|[+-]?\d+\s*%"
-    r"|(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?"
+DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+    r"|\d{1,2}/\d{1,2}/\d{2}|\d{1,2}[- ][A-Za-z]{3,9}[- ]\d{2,4})([T ].*)?"
 )
-"""Numbers with commas, such as `1,5`, with a unit, such as `1.5 mg/L` or `3 %`; and
-dates, such as `2024-01-31`."""
+"""Dates, such as `2024-01-31`, `1/31/24` and `31 Jan 2024`, with or without a time."""
+MISSPELT = re.compile(
+    r"[+-]?\d+(,\d+)+(\.\d+)?|[+-]?\d+\.\d+\s*[^\d.].*|[+-]?\d+(,\d+)?\s*%"
+)
+"""Numbers with commas, such as `1,5`, and with a unit, such as `1.5 mg/L` or `3 %`."""
+AS_CLASSES = "set --task classification (task='classification') if these are classes"
+"""How to make classes of values that are not read as classes."""
 
 
 def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
@@ -53,8 +58,15 @@ def tell_task(texts: Sequence[Sequence[str | None]]) -> Task:
     return "regression"
 
 
-def check_words(name: str, column: Sequence[str | None]) -> None:
+def check_words(
+    name: str, column: Sequence[str | None], numbers: Sequence[int] | None = None
+) -> None:
     """Refuse words that are no classes, if the user has not asked for classes.
+
+    Args:
+        name: The name of the target.
+        column: The words; None = unknown.
+        numbers: The number of each row in the user's data; None = 1, 2, ...
 
     Raises:
         GraphError: If the words are misspelt numbers or dates, if there are too many
@@ -63,13 +75,12 @@ def check_words(name: str, column: Sequence[str | None]) -> None:
     """
     known = [text for text in column if text is not None]
     distinct = set(known)
-    many = len(distinct) > MOST_CLASSES and 2 * len(distinct) > len(known)
-    misspelt = sum(MISSPELT.fullmatch(text) is not None for text in distinct)
-    if many or 2 * misspelt > len(distinct):
+    _check_spelling(name, column, numbers or range(1, len(column) + 1))
+    if len(distinct) > MOST_CLASSES and 2 * len(distinct) > len(known):
         raise GraphError(
             f"{name} has {len(distinct)} different words in {len(known)} rows, such as "
             f"{known[0]!r}; write numbers without units and with a decimal point, or "
-            "set --task classification (task='classification') if these are classes."
+            f"{AS_CLASSES}."
         )
     spelt: dict[str, str] = {}
     for text in sorted(distinct):
@@ -86,6 +97,38 @@ def check_words(name: str, column: Sequence[str | None]) -> None:
             "whose classes have several rows each, or set --task classification "
             "(task='classification')."
         )
+
+
+def _check_spelling(
+    name: str, column: Sequence[str | None], numbers: Sequence[int]
+) -> None:
+    """Refuse words of which most are dates, or numbers with units or commas."""
+    distinct = {text for text in column if text is not None}
+    dates = {text for text in distinct if DATE.fullmatch(text)}
+    wrong = dates | {text for text in distinct if MISSPELT.fullmatch(text)}
+    if 2 * len(wrong) <= len(distinct):
+        return
+    rows = zip(numbers, column, strict=True)
+    number, text = next((number, text) for number, text in rows if text in wrong)
+    what = "not a number; write numbers without units, with a decimal point"
+    if text in dates:
+        what = "a date; write dates as numbers, for example as a number of days"
+    raise GraphError(f"{name} is {text!r} in row {number}, {what}, or {AS_CLASSES}.")
+
+
+def are_like_classes(values: Tensor) -> bool:
+    """Return whether regression targets may be meant as classes; NaN = unknown.
+
+    They may if they are small whole numbers, and some of them are equal.
+
+    >>> import torch
+    >>> are_like_classes(torch.tensor([1.0, 2.0, 2.0]))
+    True
+    """
+    known = values[~values.isnan()]
+    distinct = set(known.unique().tolist())
+    repeated = 2 <= len(distinct) < known.numel()
+    return repeated and distinct <= {float(n) for n in range(MOST_CLASSES + 1)}
 
 
 def as_text(value: Any) -> str | None:

@@ -36,17 +36,20 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
         OptionError: If the data have no such column, or no targets.
         GraphError: If `y` does not have one row per graph.
     """
+    numbers = (rows.position + 1).tolist()
     if y is not None:
-        return encode_targets(_columns_of(y, rows, own.targets), own.task)
+        columns = _columns_of(y, rows, own.targets)
+        return encode_targets(columns, own.task, numbers)
     if own.labels is not None:
-        return encode_targets(_from_table(own, rows), own.task)
+        return encode_targets(_from_table(own, rows), own.task, numbers)
     if own.targets and set(own.targets) <= set(rows.node_columns) - set(rows.columns):
         node_values = [(name, rows.node_columns[name]) for name in own.targets]
         return encode_targets(node_values, own.task)
     if rows.columns and (own.targets or rows.molecules is not None):
         names = own.targets or _number_columns(own, rows)
         _check_columns(own, rows, names)
-        return encode_targets([(n, rows.column(n)) for n in names], own.task)
+        columns = [(name, rows.column(name)) for name in names]
+        return encode_targets(columns, own.task, numbers)
     if rows.store.y is None:
         raise OptionError(
             f"{rows.source} has no targets; name a column with --target, or give a "

@@ -49,6 +49,11 @@ class CapturedModel(CapturedStep):
         self.captured_update = update
         self.last: _Passes | None = None
 
+    @property
+    def update_reason(self) -> str | None:
+        """Why clipping and optimiser steps are not captured; None if they may be."""
+        return self.captured_update.reason
+
     def __call__(self, item: Item) -> Any:
         """Return the outputs for an item, replayed if its shape was captured."""
         self.last = None

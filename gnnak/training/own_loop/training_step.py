@@ -14,8 +14,9 @@ from torch.optim import Optimizer
 from gnnak.backend import operation
 from gnnak.errors import OptionError, SizeError
 from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.forms import TOO_SMALL, PaddedForm
 from gnnak.loading.items import Item
-from gnnak.loading.pyg_batch import PaddedForm, padded_form
+from gnnak.loading.padded_form import padded_form
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.calling import call_model
@@ -184,8 +185,7 @@ class TrainingStep:
             return self.call(self.model, batch)
         form = padded_form(batch)
         if isinstance(form, str):
-            if not self._captured and self.device.type == "cuda":
-                self._log_once(form)
+            self._log_unpadded(form)
             return self.call(self.model, batch)
         key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
@@ -195,6 +195,9 @@ class TrainingStep:
             self.reason = captured.reason  # type: ignore[attr-defined]
             return self.call(self.model, batch)
         self._update = getattr(captured, "update", self._update_weights)
+        reason = getattr(captured, "update_reason", None)
+        if reason is not None:
+            self._log_once(reason, "updates of the optimizer are")
         return real_rows_of(captured(form.item), form.item)
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
@@ -245,19 +248,26 @@ class TrainingStep:
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
         if len(self._captured) == MOST_CAPTURED:
-            oldest = self._captured.pop(next(iter(self._captured)))
-            if hasattr(oldest, "close"):
-                oldest.close()
+            _close(self._captured.pop(next(iter(self._captured))))
         self._captured[key] = captured
         form.pad_to_largest()
         return True
 
-    def _log_once(self, reason: str) -> None:
+    def _log_unpadded(self, reason: str) -> None:
+        """Log once, on a GPU, why a batch cannot be padded.
+
+        A small last batch is no news if other batches are captured.
+        """
+        news = reason != TOO_SMALL or not self._captured
+        if news and self.device.type == "cuda":
+            self._log_once(reason, "steps on some batches are")
+
+    def _log_once(self, reason: str, subject: str = "steps are") -> None:
         """Log why steps are not captured; log each reason only once."""
         if reason not in self._logged:
             self._logged.add(reason)
-            message = "steps are not captured, which is slower: %s"
-            logging.getLogger("gnnak").warning(message, reason)
+            message = "%s not captured, which is slower: %s"
+            logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
         """Discard captured steps if weights or buffers were replaced, or modes changed.
@@ -267,7 +277,8 @@ class TrainingStep:
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
             self.reason = None
-            self._captured.clear()
+            while self._captured:
+                _close(self._captured.popitem()[1])
 
     def _list_weights(self) -> None:
         """List the weights of the model; warn if the optimiser does not train new ones.
@@ -314,6 +325,12 @@ def _check_options(
         )
     if clip is not None and not clip > 0:
         raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
+
+
+def _close(captured: object) -> None:
+    """Free the memory of a model if it is captured."""
+    if hasattr(captured, "close"):
+        captured.close()
 
 
 def _check_loss(value: object) -> None:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from gnnak.datasets.own.targets import encode_targets
-from gnnak.datasets.own.telling import tell_task
+from gnnak.datasets.own.telling import are_like_classes, tell_task
 from gnnak.errors import GraphError, OptionError
 
 
@@ -72,8 +72,17 @@ def test_encode_targets_labels_are_0_and_1():
         ([("a", "111"), ("b", "000")], None, "a is 1.0 in all 3 rows"),
         ([("a", ["x", "y", "z"])], None, "another value in each of the 3 rows"),
         ([("a", ["Hit", "hit", "no"])], None, "'Hit' and 'hit', which differ in upper"),
-        ([("a", ["31.12.2024", "2024-01-31 10:00"] * 2)], None, "2 different words"),
-        ([("a", ["3 %", "4%", "4%", "?"])], None, "numbers without units"),
+        (
+            [("a", [None, "31.12.2024", "2024-01-31 10:00"] * 2)],
+            None,
+            "^a is '31.12.2024' in row 2, a date; write dates as numbers, for example",
+        ),
+        ([("a", ["1/5/24", "5 Jan 2024"])], None, "a is '1/5/24' in row 1, a date"),
+        (
+            [("a", ["?", "low", "3 %", "4,5%", "4%", "3 %"])],
+            None,
+            "^a is '3 %' in row 3, not a number; write numbers without units, with a",
+        ),
         ([("a", ["1,000.5", "2,000", "2,000"])], None, "numbers without units"),
         ([("a", [f"w{n}" for n in range(30)])], None, "30 different words in 30 rows"),
         ([("a", ["1,5", "2,5", "1,5"])], None, "decimal point"),
@@ -114,3 +123,28 @@ def test_encode_targets_constant_numbers_beside_others_or_asked_for_are_allowed(
 def test_encode_targets_a_constant_label_beside_others_is_allowed():
     found = encode_targets([("a", "1111"), ("b", "0101")])
     assert (found.task, found.bad) == ("multilabel", ())
+
+
+def test_encode_targets_names_the_row_of_the_users_data():
+    values = [("a", ["3 %", "4 %"])]
+    with pytest.raises(GraphError, match="a is '3 %' in row 7"):
+        encode_targets(values, numbers=[7, 9])
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1, 2, 3, 3], True),
+        ([0, 1, 3, 3, float("nan")], True),
+        ([0, 20, 20], True),
+        ([1, 2, 3], False),
+        ([2, 2, 2], False),
+        ([1, 2, 2.5, 2], False),
+        ([-1, 2, 2], False),
+        ([1, 21, 21], False),
+        ([float("nan")], False),
+        ([], False),
+    ],
+)
+def test_are_like_classes_by_hand(values, wanted):
+    assert are_like_classes(torch.tensor(values, dtype=torch.float)) == wanted

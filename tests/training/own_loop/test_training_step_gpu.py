@@ -56,6 +56,23 @@ def test_captured_steps_equal_uncaptured_ones(options, nodes):
 
 
 @needs_gpu
+@pytest.mark.parametrize("options", SUBGRAPHS.values(), ids=SUBGRAPHS)
+def test_steps_on_a_list_of_batches_are_captured(options):
+    one, other = twins(uplift(Gine(), num_hops=1))
+    loader = GraphLoader(molecules(400), 8, True, device="cuda", **options)
+    list(loader)
+    batches = list(loader)
+    results = []
+    for model, capture in ((one, True), (other, False)):
+        model.cuda().train()
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        step = TrainingStep(model, mae, optimizer, capture=capture)
+        results.append(torch.stack([step(batch) for batch in batches * 3]))
+        assert not capture or replayed(step)
+    torch.testing.assert_close(*results, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
 def test_captured_steps_are_right_however_many_streams_were_taken_before():
     # PyTorch has 32 streams, which it returns in turn.
     one, other = twins(uplift(Gine(), num_hops=1))

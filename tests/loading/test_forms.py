@@ -1,0 +1,173 @@
+import copy
+import gc
+import pickle
+import weakref
+from functools import partial
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from gnnak import EgoNets, GraphLoader, SubgraphDrop
+from gnnak.loading import graph_loader
+from gnnak.loading.demand import Demand
+from gnnak.loading.flat import tensors_of
+from gnnak.loading.forms import FORM, TOO_SMALL, PaddedForm, Unpadded
+from gnnak.loading.padded_form import padded_form
+from tests.training.own_loop.models import molecules
+
+SUBGRAPHS = {
+    "none": {},
+    "egonets": {"subgraphs": EgoNets(1)},
+    "drop": {"subgraphs": EgoNets(1), "drop": SubgraphDrop("random", 1)},
+}
+
+
+class Never(Demand):
+    """Lets the loader pad no window."""
+
+    def pads_next(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def late(monkeypatch):
+    """Build loaders whose batches are padded only when a padded form is needed."""
+
+    def build(*arguments: object, **options: object) -> GraphLoader:
+        with monkeypatch.context() as patch:
+            patch.setattr(graph_loader, "Demand", Never)
+            return GraphLoader(*arguments, pad=True, **options)
+
+    return build
+
+
+@pytest.mark.parametrize("nodes", [False, True], ids=["graphs", "nodes"])
+@pytest.mark.parametrize("options", SUBGRAPHS.values(), ids=SUBGRAPHS)
+def test_a_batch_that_is_padded_late_equals_one_that_the_loader_padded(
+    late, options, nodes
+):
+    graphs = molecules(29, nodes=nodes)
+    for graph in graphs:
+        graph.pos = torch.rand(graph.num_nodes, 3)
+        graph.number = torch.rand(1)
+    ours = late(graphs, 3, **options)
+    theirs = GraphLoader(graphs, 3, pad=True, **options)
+    for batch, other in zip(ours, theirs, strict=True):
+        assert isinstance(batch.__dict__[FORM], Unpadded)
+        found, wanted = padded_form(batch), padded_form(other)
+        assert isinstance(found, PaddedForm)
+        assert found.item.shape == wanted.item.shape
+        assert found.item.sizes == wanted.item.sizes
+        assert found.kinds() == wanted.kinds()
+        pairs = zip(tensors_of(found.item), tensors_of(wanted.item), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+        assert batch.__dict__[FORM].item.batch is found.item.batch
+
+
+@pytest.mark.parametrize("edges", [True, False], ids=["no edges", "no edge_index"])
+def test_batches_without_edges_are_padded_late(late, edges):
+    given = {"edge_index": torch.zeros(2, 0).long()} if edges else {}
+    graphs = [Data(x=torch.ones(1 + n % 2, 1), **given) for n in range(4)]
+    for batch in late(graphs, 2):
+        form = padded_form(batch)
+        assert form.item.sizes["edges"] == 0
+        assert form.item.sizes["nodes"] == batch.num_nodes == 3
+
+
+def test_present_values_of_changed_fields_are_padded_late(late):
+    batch = next(iter(late(molecules(3), 3)))
+    batch.x.mul_(2)
+    batch.y = batch.y.float() + 1
+    batch.noise = torch.rand(batch.num_nodes)
+    item = padded_form(batch).item
+    n = item.sizes["nodes"]
+    assert torch.equal(item.batch.x[:n], batch.x)
+    assert torch.equal(item.batch.y[:3], batch.y)
+    assert torch.equal(item.extra["noise"][:n], batch.noise)
+    assert not item.batch.x[n:].any()
+
+
+def test_targets_of_edges_and_features_of_graphs_are_padded_late(late):
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graphs = [
+        Data(edge_index=edges, x=torch.rand(1, 2), y=torch.rand(4), num_nodes=3)
+        for _ in range(2)
+    ]
+    for loader in (late(graphs, 2), GraphLoader(graphs, 2, pad=True)):
+        (batch,) = loader
+        for _ in range(2):
+            form = padded_form(batch)
+            padded = form.build(form.item)
+            assert torch.equal(padded.x[:2], batch.x)
+            assert torch.equal(padded.y[:8], batch.y)
+            assert padded.x.size(0) == 3
+            assert padded.y.size(0) == form.item.shape.edges
+            batch.x, batch.y = batch.x + 1, batch.y + 1
+
+
+def change_edges(batch):
+    batch.edge_index = batch.edge_index.clone()
+
+
+def change_edges_in_place(batch):
+    batch.edge_index.copy_(batch.edge_index.flip(0))
+
+
+def change_graphs(batch):
+    batch.batch = batch.batch.clone()
+
+
+def drop_a_row(batch):
+    batch.x = batch.x[1:]
+
+
+def ask_for_gradients(batch):
+    batch.x.requires_grad_()
+
+
+def remove(batch):
+    del batch.edge_attr
+
+
+@pytest.mark.parametrize("pad", ["late", "at once"])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (change_edges, "the field 'edge_index' of the batch was replaced"),
+        (change_edges_in_place, "the field 'edge_index' of the batch was replaced"),
+        (change_graphs, "the field 'batch' of the batch was replaced"),
+        (drop_a_row, "the field 'x' of the batch was replaced"),
+        (ask_for_gradients, "the field 'x' of the batch requires a gradient"),
+        (remove, "the field 'edge_attr' of the batch was removed"),
+    ],
+)
+def test_a_change_that_prevents_padding_is_named(late, change, reason, pad):
+    # Two graphs: `edge_index` has as many rows as there are graphs.
+    build = late if pad == "late" else partial(GraphLoader, pad=True)
+    batch = next(iter(build(molecules(2), 2)))
+    change(batch)
+    assert padded_form(batch) == reason
+
+
+def test_a_last_batch_of_one_graph_is_not_padded_late(late):
+    forms = [padded_form(batch) for batch in late(molecules(7), 3)]
+    assert forms[2] == TOO_SMALL
+    assert not {TOO_SMALL} & {*map(str, forms[:2])}
+
+
+def test_copies_of_a_batch_leave_the_data_set_behind(late):
+    batch = next(iter(late(molecules(6), 3)))
+    form = batch.__dict__[FORM]
+    assert pickle.loads(pickle.dumps(form)) is None
+    assert "no padded form" in padded_form(copy.deepcopy(batch))
+    assert isinstance(padded_form(copy.copy(batch)), PaddedForm)
+    assert batch.__dict__[FORM] is form
+
+
+def test_an_unpadded_batch_that_is_moved_frees_its_tensors(late):
+    batch = next(iter(late(molecules(3), 3)))
+    edges = weakref.ref(batch.edge_index)
+    batch = batch.apply(torch.clone)
+    gc.collect()
+    assert edges() is None
