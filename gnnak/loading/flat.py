@@ -51,8 +51,11 @@ def _rebuilt(record: Any, tensors: Iterator[Tensor]) -> Any:
     if parts is None:
         return record
     rebuilt = {name: _rebuilt(part, tensors) for name, part in parts}
-    if isinstance(record, dict | tuple):
-        return rebuilt if isinstance(record, dict) else tuple(rebuilt.values())
+    if isinstance(record, dict):
+        return rebuilt
+    if isinstance(record, tuple):
+        values = tuple(rebuilt.values())
+        return type(record)(*values) if hasattr(record, "_fields") else values
     derived = rebuilt.pop(DERIVED, None)
     copy = replace(record, **rebuilt)
     if derived is not None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from gnnak.backend import operation
 from gnnak.nn.padding import on_copies
 from gnnak.nn.segment import segment_reduce
-from gnnak.subgraphs.across import across_edges, across_whole
+from gnnak.subgraphs.across import AcrossEdges, across_edges, across_whole
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Reduce
 
@@ -178,6 +178,7 @@ def pool_graph(x: Tensor, batch: Tensor, num_graphs: int, reduce: Reduce) -> Ten
     return segment_reduce(x, batch, num_graphs, reduce)
 
 
+@operation
 def inside(
     conv: Messages,
     z: Tensor,
@@ -229,6 +230,26 @@ def across(
     """
     find_links = across_whole if whole else across_edges
     links = find_links(subgraphs, edge_index)
+    return pass_across(conv, z, subgraphs, edge_attr, links)
+
+
+@operation
+def pass_across(
+    conv: Messages,
+    z: Tensor,
+    subgraphs: RootedSubgraphs,
+    edge_attr: Tensor | None,
+    links: AcrossEdges,
+) -> Tensor:
+    """Pass messages along given edges across subgraphs; other arguments as in `across`.
+
+    Args:
+        conv: The GNN that computes the messages.
+        z: States of the node copies, [m, c].
+        subgraphs: The rooted subgraphs.
+        edge_attr: Attributes of the edges of the graph; None if there are none.
+        links: The edges across subgraphs.
+    """
     e = None if edge_attr is None else edge_attr.index_select(0, links.edge)
     with on_copies(subgraphs):
         return conv(z, links.edge_index, e, subgraphs.node)

@@ -79,8 +79,7 @@ def _transpose(subgraphs: RootedSubgraphs, edge_index: Tensor) -> AcrossEdges:
     swapped, found = find_sorted(key, query)
     if subgraphs.real is not None:
         row = torch.arange(subgraphs.num_copies, device=device)
-        last = subgraphs.num_copies - 1
-        swapped = torch.where(row < subgraphs.real.copies, swapped, last)
+        swapped = torch.where(row < subgraphs.real.copies, swapped, row)
     elif device.type == "cpu":
         in_degree = counts_of(edge_index[1], size)
         wanted = int(in_degree.index_select(0, root).sum())

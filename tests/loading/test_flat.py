@@ -6,6 +6,7 @@ from gnnak import EgoNets
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.items import Item, Shape
+from gnnak.subgraphs.across import AcrossEdges
 from tests.training.small import triangles
 
 
@@ -46,3 +47,10 @@ def test_like_rebuilds_tuples_and_dicts():
     assert rebuilt["b"][1] == 3
     assert not rebuilt["b"][0].any()
     assert rebuilt["a"] == {}
+
+
+def test_like_keeps_named_tuples():
+    links = AcrossEdges(torch.zeros(2, 3), torch.zeros(3))
+    found = like({"links": links}, [torch.ones(2, 3), torch.ones(3)])["links"]
+    assert type(found) is AcrossEdges
+    assert found.edge.tolist() == [1, 1, 1]

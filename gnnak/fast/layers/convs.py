@@ -19,7 +19,6 @@ from torch_geometric.nn.aggr import MeanAggregation
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
-from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.fast.layers.rows import (
     Recompute,
@@ -29,7 +28,6 @@ from gnnak.fast.layers.rows import (
     to_save,
 )
 from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.rooted import RootedSubgraphs
 
 HOOKS = [
     name
@@ -79,21 +77,19 @@ def _is_changed(conv: MessagePassing) -> bool:
     )
 
 
-def run_conv(
-    conv: nn.Module, c: Rows, e: Tensor | None, subgraphs: RootedSubgraphs
-) -> Tensor:
-    """Apply a conv in every rooted subgraph.
+def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
+    """Apply a conv to the nodes of all rooted subgraphs.
 
     Args:
         conv: A conv that `can_run` accepts.
         c: States of the m node copies (nodes as they occur in one subgraph), [m, w].
         e: States of the edges of the graph, [e, c]; None if there are none.
-        subgraphs: The rooted subgraphs.
+        edges: The edges between node copies, such as those inside each subgraph.
 
     Returns:
         The output of the conv, one row per node copy.
     """
-    return RUNNERS[type(conv)](conv, c, e, edges_of(subgraphs))
+    return RUNNERS[type(conv)](conv, c, e, edges)
 
 
 def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:

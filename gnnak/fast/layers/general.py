@@ -13,7 +13,7 @@ from gnnak.fast.layers.convs import can_run, run_conv
 from gnnak.fast.layers.gated import GatedPool, gated_pools
 from gnnak.fast.layers.gather import SMALL_TABLE
 from gnnak.fast.layers.hop_tables import gate_tables, hop_tables
-from gnnak.fast.layers.lift import lift
+from gnnak.fast.layers.lift import edges_of, lift
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.uplift import GNNAK
@@ -73,7 +73,7 @@ def fused_embedding(
         assert table is not None
         table, rows = table.to(x.dtype), layer.hop_table.rows(subgraphs)
     c = lift(x, table, rows, subgraphs, add)
-    return layer.project(run_conv(layer.gnn, c, e, subgraphs))
+    return layer.project(run_conv(layer.gnn, c, e, edges_of(subgraphs)))
 
 
 def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:

@@ -27,12 +27,19 @@ from gnnak.fast.layers.general import (
     pooled_encodings,
 )
 from gnnak.fast.layers.hop_tables import shared_tables
+from gnnak.fast.layers.inside import (
+    across_groups,
+    can_fuse_messages,
+    fused_messages,
+)
 from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
+from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
 from gnnak.fast.layers.rows import Rows
 from gnnak.models.network import Network
 from gnnak.nn.calling import Inputs
+from gnnak.nn.copies import Messages
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.model_call import call_of
 from gnnak.nn.norm import BatchNorm, NormReluDropout
@@ -40,6 +47,7 @@ from gnnak.nn.padding import on_copies
 from gnnak.nn.sliced import can_slice
 from gnnak.nn.uplift import GNNAK
 from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.across import AcrossEdges
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -95,6 +103,34 @@ class LayerOperations:
         if not self._serves(z) or subgraphs.num_nodes != num_nodes:
             return NotImplemented
         return _pooled(z, subgraphs.node, subgraphs.by("node"), reduce)
+
+    # Messages of all subgraph GNNs.
+
+    def inside(
+        self,
+        conv: Messages,
+        z: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | None,
+    ) -> Tensor:
+        if not self._serves(z) or not can_fuse_messages(conv, z, subgraphs, edge_attr):
+            return NotImplemented
+        return fused_messages(conv, z, subgraphs, edge_attr, edges_of(subgraphs))
+
+    def pass_across(
+        self,
+        conv: Messages,
+        z: Tensor,
+        subgraphs: RootedSubgraphs,
+        edge_attr: Tensor | None,
+        links: AcrossEdges,
+    ) -> Tensor:
+        if not self._serves(z) or not can_fuse_messages(conv, z, subgraphs, edge_attr):
+            return NotImplemented
+        edges = across_groups(subgraphs, links)
+        return fused_messages(conv, z, subgraphs, edge_attr, edges)
+
+    # SubgraphDrop.
 
     def fill_dropped(
         self,

@@ -1,0 +1,117 @@
+"""Messages of all subgraph GNNs: fused against plain PyTorch."""
+
+import copy
+
+import pytest
+import torch
+
+from gnnak.models.options import SubgraphOptions
+from gnnak.nn.conv import Conv
+from gnnak.training.processes.machine import Machine
+from gnnak.training.run import run
+from tests.fast.backends import fused_everywhere, path
+from tests.models.zoo import continuous_network, molecule_batch, small_network
+from tests.training.small import edge_counts, small_config
+
+NAMES = {
+    "nested-gin": (1, 0),
+    "ds-gin": (1, 0),
+    "dss-gin": (1, 0),
+    "sun-gin": (2, 0),
+    "id-gin": (2, 0),
+    "sswl-gin": (1, 1),
+    "sswl+-gin": (1, 1),
+    "sswl+-gcn": (1, 1),
+    "sswl+-sage": (1, 1),
+}
+"""By name, how many convs of a layer pass messages inside and across subgraphs."""
+
+
+def values(net, data, fused):
+    """Return the output of a copy of `net`, and the gradients of all weights."""
+    net = copy.deepcopy(net)
+    with path(fused):
+        out = net(data)
+        (out * torch.arange(out.numel()).view_as(out).cos()).sum().backward()
+    return [out.detach(), *(weight.grad for weight in net.parameters())]
+
+
+def assert_equal(net, data):
+    found, wanted = (values(net, data, fused) for fused in (True, False))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+def network(name):
+    return small_network(name, subgraphs=SubgraphOptions(num_hops=2)).double()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fused_messages_equal_those_in_plain_pytorch(fused_operations, name):
+    net, (inside, across) = network(name), NAMES[name]
+    assert_equal(net, molecule_batch())
+    layers = len(net.layers[0].layers)
+    assert fused_operations.count("inside") == inside * layers
+    assert fused_operations.count("pass_across") == across * layers
+
+
+@pytest.mark.parametrize("kind", ["egonets", "deletion"])
+def test_fused_messages_across_any_subgraphs(fused_operations, kind):
+    options = SubgraphOptions(kind=kind, num_hops=1)
+    net = small_network("sswl+-gin", subgraphs=options).double()
+    assert_equal(net, molecule_batch())
+    assert "pass_across" in fused_operations
+
+
+def test_edges_with_statistics_of_copies_are_not_fused(fused_operations):
+    net = continuous_network("ds-gin", subgraphs=SubgraphOptions(num_hops=2))
+    found = [module for module in net.modules() if isinstance(module, Conv)]
+    assert type(found[0].edge_encoder).__name__ == "ContinuousEncoder"
+    graph = molecule_batch()
+    graph.x = torch.randn(graph.num_nodes, 4).double()
+    graph.edge_attr = torch.randn(graph.num_edges, 3).double()
+    assert_equal(net.double(), graph)
+    assert "inside" not in fused_operations
+
+
+def with_hook(conv):
+    conv.register_forward_hook(lambda module, args, output: 2 * output)
+
+
+def with_hook_of_edges(conv):
+    with_hook(conv.edge_encoder)
+
+
+def with_hook_of_messages(conv):
+    conv.gnn.register_message_forward_hook(lambda module, args, output: 2 * output)
+
+
+@pytest.mark.parametrize(
+    "change", [with_hook, with_hook_of_edges, with_hook_of_messages]
+)
+def test_convs_with_hooks_are_not_fused(fused_operations, change):
+    net = network("ds-gin")
+    for module in list(net.modules()):
+        if isinstance(module, Conv):
+            change(module)
+    assert_equal(net, molecule_batch())
+    assert "inside" not in fused_operations
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["sun-gin", "sswl+-gin"])
+def test_fused_messages_of_padded_batches_change_no_value(name, tmp_path, monkeypatch):
+    data, used = edge_counts(), []
+    config = small_config(
+        data__name=data.info.name,
+        model__name=name,
+        train__batch_size=5,
+        train__epochs=2,
+        train__precision="64",
+    )
+    plain = run(config, data, tmp_path / "plain")
+    monkeypatch.setattr(Machine, "captures", lambda *_: True)
+    monkeypatch.setattr(Machine, "backend", fused_everywhere(used))
+    padded = run(config, data, tmp_path / "padded")
+    assert "inside" in used
+    assert padded["scores"] == pytest.approx(plain["scores"], abs=1e-8)
