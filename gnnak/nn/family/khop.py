@@ -1,6 +1,7 @@
 """k-hop GNN: one sweep of messages from the outermost ring of an egonet to its root."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,42 @@ from gnnak.nn.norm import BatchNorm
 from gnnak.nn.padding import on_graph
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
+
+
+class Rings(NamedTuple):
+    """The rings of all egonets: ring r has the nodes at distance r from their root."""
+
+    node: tuple[Tensor, ...]
+    """For each ring, the node of the graph of each of its rows."""
+    edges: dict[tuple[int, int], Tensor]
+    """The edges from one ring to the same or the next inner ring, as rows of source and
+    target ring, [2, edges]; by source and target ring."""
+
+
+def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
+    """Divide egonets into rings; cached after first use.
+
+    Args:
+        subgraphs: The egonets.
+        num_hops: The outermost ring.
+    """
+    return subgraphs.once(f"{num_hops} rings", lambda: _find_rings(subgraphs, num_hops))
+
+
+def _find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
+    nodes: list[Tensor] = []
+    rank = torch.empty_like(subgraphs.hop)
+    for hop in range(num_hops + 1):
+        ring = (subgraphs.hop == hop).nonzero().flatten()
+        rank[ring] = torch.arange(ring.numel(), device=rank.device)
+        nodes.append(subgraphs.node.index_select(0, ring))
+    hops = subgraphs.hop[subgraphs.edge_index]
+    edges = {}
+    for hop in range(1, num_hops + 1):
+        for target in (hop - 1, hop):
+            kept = (hops[0] == hop) & (hops[1] == target)
+            edges[hop, target] = rank[subgraphs.edge_index[:, kept]]
+    return Rings(tuple(nodes), edges)
 
 
 class KHopLayer(nn.Module):
@@ -70,24 +107,16 @@ class KHopLayer(nn.Module):
             edge_index: Unused: the directed edges of the graph, [2, e].
             edge_attr: Unused.
         """
-        rings = [
-            (subgraphs.hop == hop).nonzero().flatten()
-            for hop in range(self.num_hops + 1)
-        ]
-        rank = torch.empty_like(subgraphs.hop)
-        for ring in rings:
-            rank[ring] = torch.arange(ring.numel(), device=rank.device)
+        rings = find_rings(subgraphs, self.num_hops)
 
         def states(hop: int) -> Tensor:
             """Return the node states of the nodes of a ring."""
-            return x.index_select(0, subgraphs.node.index_select(0, rings[hop]))
+            return x.index_select(0, rings.node[hop])
 
         def summed(values: Tensor, source: int, target: int) -> Tensor:
             """Sum the rows of the neighbours in ring `source`, for ring `target`."""
-            hops = subgraphs.hop[subgraphs.edge_index]
-            kept = (hops[0] == source) & (hops[1] == target)
-            ends = rank[subgraphs.edge_index[:, kept]]
-            total = values.new_zeros(rings[target].numel(), values.size(1))
+            ends = rings.edges[source, target]
+            total = values.new_zeros(rings.node[target].numel(), values.size(1))
             return total.index_add(0, ends[1], values.index_select(0, ends[0]))
 
         last = self.num_hops
