@@ -71,12 +71,15 @@ class CachedKernel(JITFunction):
 
     def __init__(self, kernel: Callable[..., None], **options: Any) -> None:
         super().__init__(kernel, **options)
-        self._is_count = [name in COUNTS for name in signature(kernel).parameters]
+        self._names = list(signature(kernel).parameters)
+        self._tensors: list[int] | None = None
+        self._counts: list[int] = []
+        self._others: list[int] = []
         self._versions: dict[tuple[Any, ...], Any] = {}
 
     def run(self, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         """Launch the kernel, or compile it alone if `warmup`."""
-        if warmup or len(args) != len(self._is_count):
+        if warmup or len(args) != len(self._names):
             return super().run(*args, grid=grid, warmup=warmup, **options)
         key = self.version_key(args, options)
         version = self._versions.get(key)
@@ -93,13 +96,27 @@ class CachedKernel(JITFunction):
         """Return a key that differs wherever Triton compiles another version.
 
         Args:
-            args: The arguments of the kernel, a tensor first.
+            args: The arguments of the kernel. An argument that is a tensor in the first
+                call is a tensor in every call.
             options: Launch options such as the number of warps.
         """
-        key = [args[0].get_device(), *options.values()]
-        for value, is_count in zip(args, self._is_count, strict=True):
-            if isinstance(value, Tensor):
-                key += (value.dtype, value.data_ptr() % 16 == 0)
-            else:
-                key.append(value < INT32 if is_count else value)
-        return tuple(key)
+        if self._tensors is None:
+            self._divide(args)
+        tensors = [args[i] for i in self._tensors or ()]
+        return (
+            tensors[0].get_device(),
+            *options.values(),
+            *[tensor.dtype for tensor in tensors],
+            *[tensor.data_ptr() % 16 for tensor in tensors],
+            *[args[i] < INT32 for i in self._counts],
+            *[args[i] for i in self._others],
+        )
+
+    def _divide(self, args: tuple[Any, ...]) -> None:
+        """Find which arguments are tensors, counts, or other numbers and constants."""
+        are_tensors = [isinstance(value, Tensor) for value in args]
+        places = list(enumerate(zip(are_tensors, self._names, strict=True)))
+        rest = [(i, name in COUNTS) for i, (tensor, name) in places if not tensor]
+        self._counts = [i for i, is_count in rest if is_count]
+        self._others = [i for i, is_count in rest if not is_count]
+        self._tensors = [i for i, tensor in enumerate(are_tensors) if tensor]
