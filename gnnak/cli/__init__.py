@@ -73,7 +73,7 @@ def _output_is_closed() -> bool:
         return True
     try:
         output = sys.stdout.fileno()
-    except (AttributeError, OSError):  # no standard output, or one in memory
+    except (AttributeError, OSError, ValueError):  # none, in memory, or closed
         return False
     poll = select.poll()
     poll.register(output, 0)  # errors and closed pipes are always reported

@@ -62,9 +62,9 @@ class PaddedForm:
 class Unpadded:
     """What is needed to compute the padded form of a PyG batch.
 
-    This object does not refer to tensors, so that their memory can be freed when the
-    batch is moved to another device. Deep copies and pickles of the batch cannot be
-    padded.
+    This object does not refer to tensors with a row per node, edge or graph, so that
+    their memory can be freed when the batch is moved to another device. Deep copies and
+    pickles of the batch cannot be padded.
 
     Args:
         batch: The batch, as the loader yields it.
@@ -87,6 +87,12 @@ class Unpadded:
             name: (weakref.ref(batch._store[name]), version_of(batch._store[name]))
             for name in STRUCTURE
             if name in axes
+        }
+
+        self._others = {
+            name: batch._store[name]
+            for name, axis in axes.items()
+            if axis is None and name not in STRUCTURE
         }
 
     def with_item(self, batch: Batch, item: Item) -> PaddedForm:
@@ -131,28 +137,35 @@ class Unpadded:
             before, version = self._structure[name]
             return before() is value and version == version_of(value)
         if axis is None:
-            return True
+            return self._others[name] is value
         rows = {"graphs": now["ptr"].numel() - 1, "nodes": now["batch"].numel()}
         if axis == "edges":
             rows["edges"] = now["edge_index"].size(1) if "edge_index" in now else 0
-        return can_pad(value, rows[axis])
+        return can_pad(value, rows[axis], now["batch"].device)
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Copy or pickle this object as None."""
         return type(None), ()
 
 
-def can_pad(value: object, rows: int) -> bool:
-    """Return whether a value is a tensor with `rows` rows, and without gradients."""
+def can_pad(value: object, rows: int, device: torch.device) -> bool:
+    """Return whether a value is a dense tensor with `rows` rows and without gradients.
+
+    Args:
+        value: The value of a field of a batch.
+        rows: Number of rows of the field, when the loader yielded the batch.
+        device: The device of the batch.
+    """
     if not isinstance(value, Tensor) or not value.dim() or value.requires_grad:
         return False
-    return value.size(0) == rows
+    dense = value.layout == torch.strided and value.device == device
+    return dense and value.size(0) == rows
 
 
 def describe_obstacle(name: str, value: object) -> str:
     """Return a text that says why a field of a batch cannot be padded."""
     gradient = isinstance(value, Tensor) and value.requires_grad
-    reason = "requires a gradient" if gradient else "was replaced"
+    reason = "requires a gradient" if gradient else "was added, replaced or changed"
     return f"the field {name!r} of the batch {reason}"
 
 

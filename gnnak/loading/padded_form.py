@@ -78,7 +78,7 @@ def _axis_of(value: object, item: Item) -> str | None:
 def _pad(value: object, axis: str | None, item: Item) -> Tensor | None:
     """Return a field with zeros as padding; None if the field cannot be padded."""
     assert item.sizes is not None
-    if axis is None or not can_pad(value, item.sizes[axis]):
+    if axis is None or not can_pad(value, item.sizes[axis], item.batch.device):
         return None
     assert isinstance(value, Tensor)
     padded = value.new_zeros(getattr(item.shape, axis), *value.shape[1:])

@@ -134,10 +134,19 @@ def remove(batch):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (change_edges, "the field 'edge_index' of the batch was replaced"),
-        (change_edges_in_place, "the field 'edge_index' of the batch was replaced"),
-        (change_graphs, "the field 'batch' of the batch was replaced"),
-        (drop_a_row, "the field 'x' of the batch was replaced"),
+        (
+            change_edges,
+            "the field 'edge_index' of the batch was added, replaced or changed",
+        ),
+        (
+            change_edges_in_place,
+            "the field 'edge_index' of the batch was added, replaced or changed",
+        ),
+        (
+            change_graphs,
+            "the field 'batch' of the batch was added, replaced or changed",
+        ),
+        (drop_a_row, "the field 'x' of the batch was added, replaced or changed"),
         (ask_for_gradients, "the field 'x' of the batch requires a gradient"),
         (remove, "the field 'edge_attr' of the batch was removed"),
     ],

@@ -149,6 +149,10 @@ class GatedGrad(NamedTuple):
     """[m]: for each row, the group that it belongs to."""
 
 
+MOST_HOP_LINEARS = 4
+"""Largest number of `HopLinears`: one without a gate, and three gates."""
+
+
 class HopLinears(NamedTuple):
     """Linears of the embeddings of distances: at most one without a gate, then gates.
 

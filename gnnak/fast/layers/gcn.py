@@ -104,6 +104,8 @@ class _Gcn(torch.autograd.Function):
         grad = grad.contiguous()
         kernels = kernels_of_backward(grad)
         grad_h = kernels.gcn_sum(grad, scale, None, target, groups)
-        grad_matrix = grad_h.t() @ saved_or_recomputed(saved, ctx.recompute)
+        c = saved_or_recomputed(saved, ctx.recompute)
+        grad_matrix = (grad_h.t() @ c.to(grad_h.dtype)).to(matrix.dtype)
         grad_bias = offset_grad(grad, bias, ctx.norm_follows)
-        return grad_h @ matrix, grad_matrix, grad_bias, None, None, None
+        grad_c = (grad_h @ matrix.to(grad_h.dtype)).to(c.dtype)
+        return grad_c, grad_matrix, grad_bias, None, None, None

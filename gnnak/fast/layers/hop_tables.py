@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gnnak.fast.kernels import has_fast_kernels, kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import HopLinears
+from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.nn.gates import HopGate
 from gnnak.nn.uplift import GNNAK
@@ -65,7 +65,7 @@ def hop_tables(layer: GNNAK) -> HopTables:
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Return the table of each gate, [t, c], for a layer that may need no other table.
+    """Return the table of each gate, [t, c]; no other table is computed.
 
     Args:
         layer: A GNN-AK layer.
@@ -115,31 +115,41 @@ def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
     if table is None or not all(type(gate) is HopGate for gate in gates):
         return False
     d, of_gates = table.weight, [cast(HopGate, gate).linear for gate in gates]
-    if not has_fast_kernels(d):
+    if not has_fast_kernels(d) or type(d) is not nn.Parameter or d.size(1) > WIDEST:
         return False
     linears = of_gates if hop_linear is None else [*of_gates, hop_linear]
-    if not linears or any(map(has_hooks, (table, *gates, *linears))):
+    if not 0 < len(linears) <= MOST_HOP_LINEARS or any(
+        map(has_hooks, (table, *gates, *linears))
+    ):
         return False
-    sizes = {linear.weight.size(0) for linear in of_gates}
-    biased = all(linear.bias is not None for linear in of_gates)
-    unbiased = hop_linear is None or hop_linear.bias is None
-    plain = all(_is_plain(linear, d) for linear in linears)
-    fits = len(sizes) <= 1 and d.size(1) <= WIDEST and type(d) is nn.Parameter
-    return biased and unbiased and plain and fits
+    if not all(_is_plain(linear, d, linear is not hop_linear) for linear in linears):
+        return False
+    return len({linear.weight.size(0) for linear in of_gates}) <= 1
 
 
-def _is_plain(linear: nn.Module, d: Tensor) -> bool:
+def _is_plain(linear: nn.Module, d: Tensor, biased: bool) -> bool:
     """Return whether a Linear has weights of its own that the kernel can read.
 
-    They must be neither sharded nor computed by a parametrisation, and have the dtype
-    and the device of the embeddings `d`.
+    They must be neither sharded nor computed by a parametrisation, and be contiguous,
+    with the dtype and the device of the embeddings of distances.
+
+    Args:
+        linear: The Linear.
+        d: The embeddings of distances.
+        biased: Whether the Linear must have a bias; else it must have none.
     """
-    if type(linear) is not nn.Linear:
+    if type(linear) is not nn.Linear or "forward" in vars(linear):
         return False
-    weight = linear.weight
-    if weight.dtype != d.dtype or weight.device != d.device:
+    if (linear.bias is not None) != biased:
         return False
-    return type(weight) is nn.Parameter and weight.is_contiguous()
+    weights = [linear.weight, linear.bias] if biased else [linear.weight]
+    return all(
+        type(weight) is nn.Parameter
+        and weight.dtype == d.dtype
+        and weight.device == d.device
+        and weight.is_contiguous()
+        for weight in weights
+    )
 
 
 class _Tables(torch.autograd.Function):

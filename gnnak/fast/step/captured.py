@@ -76,7 +76,7 @@ class CapturedStep:
         if item.shape is not None and not self.gave_up:
             buffers = self._buffers_for(item, item.shape)
         if buffers is None:
-            return self.step(item)
+            return self.step(like(item, tensors_of(item)))
         buffers.copy_in(item)
         if buffers.replay is not None:
             return buffers.replay()

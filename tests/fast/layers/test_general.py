@@ -150,13 +150,49 @@ def test_a_conv_with_a_message_hook_runs_as_it_is(fused_operations):
     assert "embed" not in fused_operations
 
 
-def test_bf16_autocast_stays_close_to_full_precision(fused_operations):
+AUTOCAST = {
+    "GINE": lambda: pyg.GINEConv(nn.Linear(6, 6)),
+    "GIN": lambda: pyg.GINConv(nn.Linear(6, 6), train_eps=True),
+    "GCN": lambda: pyg.GCNConv(6, 6),
+    "SAGE": lambda: pyg.SAGEConv(6, 6),
+}
+
+
+@pytest.mark.parametrize("gate_centroid", [False, True])
+@pytest.mark.parametrize("name", AUTOCAST)
+def test_bf16_autocast_stays_close_to_full_precision(
+    fused_operations, name, gate_centroid
+):
+    torch.manual_seed(0)
     edge_index = random_graph(12)
-    net = uplift(pyg.GINEConv(nn.Linear(6, 6)), num_hops=2)
-    x, e = torch.randn(12, 6), torch.randn(edge_index.size(1), 6)
-    wanted = net(x, edge_index, e)
+    net = uplift(AUTOCAST[name](), num_hops=2, gate_centroid=gate_centroid)
+    given = [torch.randn(12, 6), edge_index]
+    if name == "GINE":
+        given.append(torch.randn(edge_index.size(1), 6))
+    found, wanted = copy.deepcopy(net), net(*given)
+    wanted.square().mean().backward()
     with torch.autocast("cpu", torch.bfloat16):
-        found = net(x, edge_index, e)
-    found.float().sum().backward()
+        out = found(*given)
+    assert out.dtype == torch.bfloat16
+    out.float().square().mean().backward()
     assert fused_operations.count("embed") == 2
-    torch.testing.assert_close(found.float(), wanted, rtol=0.1, atol=0.1)
+    torch.testing.assert_close(out.float(), wanted, rtol=0.1, atol=0.1)
+    for one, other in zip(found.parameters(), net.parameters(), strict=True):
+        assert one.dtype == torch.float
+        torch.testing.assert_close(one.grad, other.grad, rtol=0.2, atol=0.2)
+
+
+@pytest.mark.parametrize("name", ["subgraph", "context", "centroid"])
+def test_an_encoding_may_have_a_gradient_of_equal_rows(fused_operations, name):
+    layer = GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0).double()
+    x, subgraphs = torch.randn(9, 6).double(), EgoNets(1)(random_graph(9), 9)
+    found = []
+    for fused in (True, False):
+        layer.zero_grad()
+        with path(fused):
+            # The gradient of a sum is one number, expanded to all rows and columns.
+            layer.encode(x, subgraphs, None, "sum")[name].sum().backward()
+        weights = layer.parameters()
+        found.append([p.new_zeros(()) if p.grad is None else p.grad for p in weights])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other.expand_as(one), rtol=1e-10, atol=1e-10)

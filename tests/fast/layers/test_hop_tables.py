@@ -57,6 +57,7 @@ MODELS = {
     "two kinds of widths": (Stack(6, 4, 4, 4, 6), {}, None),
     "a gated centroid": (Stack(6, 6, 6), {"gate_centroid": True}, None),
     "one encoding": (Stack(6, 6, 6), {"encodings": ("centroid",)}, None),
+    "wide embeddings": (Stack(6, 6, 6), {"hop_channels": 65}, None),
     "no distances": (Stack(6, 6, 6), {"hop_channels": 0}, None),
     "a frozen layer": (Stack(6, 6, 6, 6), {}, frozen),
     "a gate with a hook": (Stack(6, 6, 6, 6), {}, hooked),
@@ -131,12 +132,12 @@ def test_tables_can_be_differentiated_twice(fused_operations):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """List the layers whose tables are computed, each time that they are."""
+    """List the layers whose tables are computed, and whether all tables are."""
     layers = []
     compute = hop_tables._compute
 
     def counted(layer, hop_linear):
-        layers.append(layer)
+        layers.append((layer, hop_linear is not None))
         return compute(layer, hop_linear)
 
     monkeypatch.setattr(hop_tables, "_compute", counted)
@@ -148,7 +149,7 @@ def test_each_layer_of_an_uplifted_model_computes_its_tables_once(
 ):
     net = uplift(Stack(6, 6, 6, 6).double(), num_hops=1)
     net(torch.randn(5, 6).double(), torch.randint(5, (2, 9)))
-    assert computed == [conv.layer for conv in net.convs]
+    assert computed == [(conv.layer, True) for conv in net.convs]
 
 
 def make_layer(conv=None):
@@ -163,7 +164,7 @@ def test_a_layer_without_a_fused_conv_computes_only_its_gates(
     x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
     layer(x, EgoNets(1)(edge_index, 5))
     assert "embed" not in fused_operations
-    assert computed == [layer]
+    assert computed == [(layer, False)]
     assert hop_tables.gate_tables(layer).keys() == {"subgraph", "context"}
 
 
@@ -224,11 +225,41 @@ def with_bias(layer):
     layer.hop_linear = nn.Linear(layer.hop_table.weight.size(1), 6).double()
 
 
+def with_sequential(layer):
+    layer.hop_linear = nn.Sequential(layer.hop_linear, nn.Tanh())
+
+
+def with_sequential_gate(layer):
+    gate = layer.gates["context"]
+    gate.linear = nn.Sequential(gate.linear, nn.Tanh())
+
+
+def with_strided_bias(layer):
+    bias = nn.Parameter(torch.randn(12).double()[::2])
+    layer.gates["context"].linear.bias = bias
+
+
+def with_another_forward(layer):
+    linear = layer.gates["context"].linear
+    linear.forward = lambda d: torch.nn.functional.linear(d, 2 * linear.weight)
+
+
 def with_unbiased_gate(layer):
     layer.gates["context"].linear.bias = None
 
 
-@pytest.mark.parametrize("change", [with_doubled_linear, with_bias, with_unbiased_gate])
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_doubled_linear,
+        with_bias,
+        with_sequential,
+        with_sequential_gate,
+        with_strided_bias,
+        with_another_forward,
+        with_unbiased_gate,
+    ],
+)
 def test_modules_that_a_user_has_replaced_are_called(change, fused_operations):
     layer = make_layer()
     change(layer)

@@ -11,12 +11,17 @@ from torch_geometric.nn import BatchNorm, GINEConv, global_add_pool
 from gnnak import TrainingStep
 
 
-def molecules(count: int = 30, seed: int = 0, nodes: bool = False) -> list[Data]:
-    """Random graphs with features in float64, and a target per graph or per node."""
+def molecules(
+    count: int = 30, seed: int = 0, nodes: bool = False, most: int = 7
+) -> list[Data]:
+    """Random graphs with features in float64, and a target per graph or per node.
+
+    They have 3 to `most` nodes.
+    """
     draw = torch.Generator().manual_seed(seed)
     graphs = []
     for number in range(count):
-        n = 3 + number % 5
+        n = 3 + number % (most - 2)
         ends = torch.randint(n, (2, 2 * n), generator=draw)
         graphs.append(
             Data(

@@ -96,7 +96,7 @@ def test_a_batch_that_cannot_be_padded_is_logged_once(loader, on_gpu, caplog):
     (record,) = caplog.records
     assert record.getMessage() == (
         "steps on some batches are not captured, which is slower: the field "
-        "'edge_index' of the batch was replaced"
+        "'edge_index' of the batch was added, replaced or changed"
     )
 
 
@@ -112,3 +112,21 @@ def test_a_last_batch_of_one_graph_is_not_logged(on_gpu, caplog):
     _, step = by_step(Gine(nodes=True).double(), GraphLoader(graphs, 3, pad=True))
     assert step._captured
     assert not caplog.records
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_list_of_batches_may_be_shuffled(loader, monkeypatch, late):
+    torch.manual_seed(0)
+    if not late:
+        monkeypatch.setattr(graph_loader, "Demand", lambda _: Demand(True))
+    graphs = molecules(160, most=30)
+    batches = list(GraphLoader(graphs, 4, True, subgraphs=EgoNets(1), pad=True))
+    one, other = twins(uplift(Gine(), num_hops=1))
+    order = [torch.randperm(len(batches)).tolist() for _ in range(3)]
+    results = []
+    for model, capture in ((one, True), (other, False)):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+        step = TrainingStep(model.train(), mae, optimizer, capture=capture)
+        losses = [step(batches[i]) for epoch in order for i in epoch]
+        results.append(torch.stack(losses))
+    torch.testing.assert_close(*results)

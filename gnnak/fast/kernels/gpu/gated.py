@@ -106,7 +106,7 @@ def gated_sums_backward(
 
 
 def _order(each: GatedSum) -> Tensor:
-    """Return the permutation of the groups, or any other index tensor without one."""
+    """Return the permutation of the groups; without one, a tensor that is not read."""
     return each.groups.ptr if each.groups.order is None else each.groups.order
 
 

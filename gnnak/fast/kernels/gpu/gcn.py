@@ -14,6 +14,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     cdiv,
     columns,
     tiles,
+    widened,
 )
 from gnnak.fast.kernels.records import Edges
 from gnnak.subgraphs.groups import Groups
@@ -96,7 +97,8 @@ def _gcn_scale(ptr, source, out, m, COPIES: tl.constexpr):
         j = tl.load(source + begin + k, mask=live, other=0)
         degree += (live & (j != row)).to(tl.int32)
         k += 1
-    tl.store(out + row, 1 / tl.sqrt(degree.to(out.dtype.element_ty)), mask=there)
+    degrees = widened(tl.zeros([COPIES], dtype=out.dtype.element_ty)) + degree
+    tl.store(out + row, 1 / tl.sqrt(degrees), mask=there)
 
 
 @for_all_sizes
@@ -128,8 +130,8 @@ def _gcn_sum(
     longest = tl.max(count, axis=0)
     place = row.to(tl.int64)[:, None] * width + column
     shown = there[:, None] & inside
-    own = tl.load(scale + row, mask=there, other=0.0)[:, None]
-    total = own * tl.load(h + place, mask=shown, other=0.0)
+    own = widened(tl.load(scale + row, mask=there, other=0.0))[:, None]
+    total = own * widened(tl.load(h + place, mask=shown, other=0.0))
     # Iteration k adds the k-th neighbour of every node copy that has one.
     k = 0
     while k < longest:
@@ -139,12 +141,12 @@ def _gcn_sum(
             at = tl.load(order + at, mask=live, other=0)
         j = tl.load(end + at, mask=live, other=0).to(tl.int64)
         live = live & (j != row)
-        factor = tl.load(scale + j, mask=live, other=0.0)[:, None]
+        factor = widened(tl.load(scale + j, mask=live, other=0.0))[:, None]
         seen = live[:, None] & inside
-        sent = tl.load(h + j[:, None] * width + column, mask=seen, other=0.0)
+        sent = widened(tl.load(h + j[:, None] * width + column, mask=seen, other=0.0))
         total += factor * sent
         k += 1
     total *= own
     if BIASED:
-        total += tl.load(bias + column, mask=inside, other=0.0)
+        total += widened(tl.load(bias + column, mask=inside, other=0.0))
     tl.store(out + place, total, mask=shown)

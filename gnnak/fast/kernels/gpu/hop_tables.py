@@ -12,10 +12,7 @@ from torch import Tensor
 
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import cdiv, columns, next_power_of_2, widened
-from gnnak.fast.kernels.records import HopLinears
-
-MOST = 4
-"""Largest number of tables: one that is added to states, and three of gates."""
+from gnnak.fast.kernels.records import MOST_HOP_LINEARS, HopLinears
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
@@ -89,8 +86,9 @@ def hop_tables_backward(
 
 
 def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return `MOST` tensors: `tensors`, and the last of them until there are enough."""
-    return [*tensors, *(tensors[-1] for _ in range(MOST - len(tensors)))]
+    """Return as many tensors as the kernels take: repeat the last of `tensors`."""
+    missing = MOST_HOP_LINEARS - len(tensors)
+    return [*tensors, *(tensors[-1] for _ in range(missing))]
 
 
 def _grid(first: int, last: int, tables: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+import torch
 import triton
 from torch import Tensor
 from triton.runtime.jit import JITFunction
@@ -62,7 +63,7 @@ class CachedKernel(JITFunction):
 
     Triton itself inspects all arguments in each launch, which takes longer than the
     launch. Here, a key with the same information is enough, because all arguments are
-    positional tensors, numbers and constants.
+    positional tensors, numbers and constants. This holds for NVIDIA GPUs.
 
     Args:
         kernel: The kernel.
@@ -81,6 +82,11 @@ class CachedKernel(JITFunction):
         """Launch the kernel, or compile it alone if `warmup`."""
         if warmup or len(args) != len(self._names):
             return super().run(*args, grid=grid, warmup=warmup, **options)
+        device = args[0].get_device()
+        if device != torch.cuda.current_device():
+            # Triton launches kernels on the current device.
+            with torch.cuda.device(device):
+                return self.run(*args, grid=grid, warmup=warmup, **options)
         key = self.version_key(args, options)
         version = self._versions.get(key)
         if version is None:
@@ -96,8 +102,8 @@ class CachedKernel(JITFunction):
         """Return a key that differs wherever Triton compiles another version.
 
         Args:
-            args: The arguments of the kernel. An argument that is a tensor in the first
-                call is a tensor in every call.
+            args: The arguments of the kernel, a tensor first. An argument that is a
+                tensor in the first call is a tensor in every call.
             options: Launch options such as the number of warps.
         """
         if self._tensors is None:
