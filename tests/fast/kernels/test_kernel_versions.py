@@ -1,6 +1,7 @@
 """The key of the compiled version of a Triton kernel."""
 
 import os
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -48,6 +49,8 @@ def kernel(monkeypatch):
     """A kernel whose compiled versions record the launches."""
     if os.environ.get("TRITON_INTERPRET") == "1":
         pytest.skip("the interpreter compiles nothing")
+    # Tensors of a CPU have the device -1.
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)
     compiled, launches = [], []
 
     def run(self, *args, grid, warmup, **options):
@@ -80,3 +83,19 @@ def test_triton_chooses_the_version_for_another_number_of_warps(kernel):
     kernel[(3,)](*FIRST, num_warps=1)
     kernel[(3,)](*FIRST, num_warps=4)
     assert len(kernel.compiled) == 2
+
+
+def test_a_kernel_is_launched_on_the_device_of_its_tensors(kernel, monkeypatch):
+    current = [0]
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+
+    @contextmanager
+    def device(number):
+        current[0] = number
+        yield
+        current[0] = 0
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    kernel[(3,)](*FIRST, num_warps=1)
+    assert len(kernel.compiled) == 1
+    assert current == [0]
