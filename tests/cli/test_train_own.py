@@ -27,6 +27,18 @@ def train(*arguments):
     return CliRunner().invoke(app, ["train", *arguments, *FEW])
 
 
+def test_train_on_a_table_of_semicolons_and_decimal_commas(place, fails):
+    rows = list(zip(SMILES, carbons(SMILES), strict=True))
+    lines = ["smiles;mass", *(f"{text};{y}".replace(".", ",") for text, y in rows)]
+    Path("molecules.csv").write_text("\r\n".join(lines), encoding="utf-8-sig")
+    result = train("molecules.csv")
+    assert result.exit_code == 0, result.output
+    assert "36 molecules, regression of mass, metric mae" in result.stderr
+    Path("mixed.csv").write_text("\n".join([*lines, "CO;1.5"]))
+    told = fails("train", "mixed.csv", *FEW)
+    assert "mixed.csv: mass is '1000,5' in row 1 and '1.5' in row 37; write all" in told
+
+
 def test_train_on_a_table_then_predict_and_evaluate(table):
     result = train("molecules.csv", "--target", "mass", "--model", "GIN-AK+")
     assert result.exit_code == 0, result.output

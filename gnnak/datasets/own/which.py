@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gnnak.datasets.own.decimals import columns_with_points
 from gnnak.datasets.own.molecules import find_smiles
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import check_column
@@ -17,7 +18,7 @@ from gnnak.datasets.own.targets import Column, Targets, encode_targets
 from gnnak.datasets.own.telling import MISSING, as_number
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.readers.rows import GraphRows
-from gnnak.graphs.readers.table import read_columns
+from gnnak.graphs.readers.table import read_table
 from gnnak.wording import counted
 
 
@@ -86,7 +87,7 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     """Read the targets of graphs from a table with one row per row of the data."""
     assert own.labels is not None
-    columns = read_columns(own.labels)
+    columns = _labels(own.labels, own)
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
         raise GraphError(
@@ -102,6 +103,14 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         check_column(name, list(columns), own.labels)
     places = rows.position.tolist()
     return [(name, [columns[name][row] for row in places]) for name in names]
+
+
+def _labels(path: str, own: OwnData) -> Mapping[str, Sequence[str]]:
+    """Read the columns of a table of labels; numbers have decimal points."""
+    table = read_table(path)
+    if not table.decimal_commas:
+        return table.columns
+    return columns_with_points(table.columns, path, own.targets, own.task)
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:

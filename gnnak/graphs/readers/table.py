@@ -45,6 +45,17 @@ class OpenTable(NamedTuple):
     """The names of the columns."""
     rows: Iterator[TableRow]
     """The rows, read one after the other."""
+    decimal_commas: bool
+    """Whether numbers may have decimal commas: cells are separated by semicolons."""
+
+
+class Table(NamedTuple):
+    """A table that has been read."""
+
+    columns: dict[str, list[str]]
+    """The texts of each column, by the names of the columns."""
+    decimal_commas: bool
+    """Whether numbers may have decimal commas: cells are separated by semicolons."""
 
 
 @contextmanager
@@ -66,16 +77,18 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
     with open_bytes(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         try:
-            lines = csv.reader(text, delimiter=_delimiter(where, text), strict=True)
+            delimiter = _delimiter(where, text)
+            lines = csv.reader(text, delimiter=delimiter, strict=True)
             header = [name.strip() for name in next(lines, [])]
         except (csv.Error, UnicodeDecodeError, ValueError) as error:
             raise FileFormatError(_not_a_table(where, error)) from error
         _check_header(where, header)
-        yield OpenTable(tuple(header), _rows(where, lines, len(header)))
+        rows = _rows(where, lines, len(header))
+        yield OpenTable(tuple(header), rows, delimiter == ";")
 
 
-def read_columns(path: FilePath) -> dict[str, list[str]]:
-    """Read a whole table, by the names of its columns.
+def read_table(path: FilePath) -> Table:
+    """Read a whole table.
 
     Raises:
         FileFormatError: If the file is not a table, or a row is malformed.
@@ -87,7 +100,7 @@ def read_columns(path: FilePath) -> dict[str, list[str]]:
                 raise FileFormatError(f"{path}, row {row.number}: {row.problem}.")
             for column, cell in zip(columns.values(), row.cells, strict=True):
                 column.append(cell)
-    return columns
+    return Table(columns, table.decimal_commas)
 
 
 def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
