@@ -1,3 +1,4 @@
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -37,6 +38,20 @@ def test_train_on_a_table_of_semicolons_and_decimal_commas(place, fails):
     Path("mixed.csv").write_text("\n".join([*lines, "CO;1.5"]))
     told = fails("train", "mixed.csv", *FEW)
     assert "mixed.csv: mass is '1000,5' in row 1 and '1.5' in row 37; write all" in told
+
+
+def test_train_on_a_compressed_table_then_predict_for_one(table):
+    content = gzip.compress(Path("molecules.csv").read_bytes())
+    Path("molecules.csv.gz").write_bytes(content)
+    Path("molecules.csv").unlink()
+    result = train("molecules.csv.gz", "--target", "mass")
+    assert result.exit_code == 0, result.output
+    (checkpoint,) = Path("runs").glob("molecules-gin-ak+-*/best.ckpt")
+    assert f"gnnak predict {checkpoint} NEW.csv -o out.csv" in result.stderr
+    words = ["predict", str(checkpoint), "molecules.csv.gz", "-o", "out.csv"]
+    result = CliRunner().invoke(app, [*words, "--accelerator", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert len(Path("out.csv").read_text().splitlines()) == 37
 
 
 def test_train_on_a_table_then_predict_and_evaluate(table):

@@ -21,6 +21,7 @@ from gnnak.datasets.own.which import find_targets, with_node_targets
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.packed import format_stem
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
 
 MOST_TOLD = 100
@@ -93,10 +94,10 @@ def load_own(
 def data_name(path: str | None) -> str:
     """Return the name of own data in records: the name of the file, or `graphs`.
 
-    >>> data_name("data/molecules.csv")
-    'molecules'
+    >>> data_name("data/molecules.csv"), data_name("data/molecules.csv.gz")
+    ('molecules', 'molecules')
     """
-    return "graphs" if path is None else Path(path).stem or "graphs"
+    return "graphs" if path is None else format_stem(Path(path)) or "graphs"
 
 
 def _read(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import FilePath, open_bytes
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.typing import check_known
 from gnnak.wording import counted
 
@@ -62,7 +63,8 @@ class Table(NamedTuple):
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
-    The file is UTF-8, with or without a byte order mark. Cells are separated by commas,
+    The file is UTF-8, with or without a byte order mark; `.csv.gz` and `.tsv.gz` files
+    are unpacked. Cells are separated by commas,
     semicolons or tabs: by tabs in files that end in `.tsv`, or as a first line such as
     `sep=;` says, which some spreadsheets write. If the header has several of these
     characters, the separator is one that gives the first row as many cells as the
@@ -80,6 +82,8 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
             delimiter = _delimiter(where, text)
             lines = csv.reader(text, delimiter=delimiter, strict=True)
             header = [name.strip() for name in next(lines, [])]
+        except FileFormatError:
+            raise
         except (csv.Error, UnicodeDecodeError, ValueError) as error:
             raise FileFormatError(_not_a_table(where, error)) from error
         _check_header(where, header)
@@ -142,7 +146,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
     if told is not None:
         return told[1]
     text.seek(0)
-    if path.suffix.lower() == ".tsv" and "\t" in header:
+    if format_suffix(path) == ".tsv" and "\t" in header:
         return "\t"
     unquoted = re.sub(r'"[^"]*"', "", header)
     found = [each for each in DELIMITERS if each in unquoted]
