@@ -13,7 +13,7 @@ import torch
 
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
-from gnnak.datasets.own.objects import as_items, store_of
+from gnnak.datasets.own.objects import are_smiles, as_items, store_of
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.edge_list import read_edge_lists
@@ -46,9 +46,9 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     """Read graphs from a path or a Python object.
 
     Args:
-        data: Path of a file or folder; or a list of SMILES strings, of PyG `Data` or of
-            networkx graphs; or a single one of them; or a PyG `Batch`, `GraphBatch`,
-            `GraphStore` or `GraphFile`.
+        data: Path of a file or folder; or a list or pandas `Series` of SMILES strings,
+            of PyG `Data` or of networkx graphs; or a single one of them; or a PyG
+            `Batch`, `GraphBatch`, `GraphStore` or `GraphFile`.
         reading: Columns and attributes; None = the defaults.
 
     Raises:
@@ -67,7 +67,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if isinstance(data, GraphFile):
         return _limited(_from_file(data, "the list of graphs"), reading.limit)
     items = as_items(data)
-    if items and isinstance(items[0], str):
+    if are_smiles(items):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
         return _limited(rows, reading.limit)
     rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.own.decimals import columns_with_points
+from gnnak.datasets.own.frames import as_array, target_names
 from gnnak.datasets.own.molecules import find_smiles
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import check_column
@@ -39,7 +40,7 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
-        columns = _columns_of(y, rows, own.targets)
+        columns = _columns_of(y, rows, own.targets or target_names(y))
         return encode_targets(columns, own.task, numbers)
     if own.labels is not None:
         return encode_targets(_from_table(own, rows), own.task, numbers)
@@ -148,7 +149,7 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
     """Return targets that the user has given as an array, for the good rows."""
     try:
-        table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+        table = as_array(y.detach().cpu() if isinstance(y, Tensor) else y)
     except ValueError as error:
         raise GraphError(
             "y has rows of different lengths; give equally many targets for every "
