@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,8 @@ NUMBER = re.compile(
 """Numbers by notation. The names of the groups: `grouped` has thousands separators,
 such as 1.234,5 and 1,234.5; `comma` has a decimal comma; `point` has a decimal point;
 `whole` has neither."""
+LIKE_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
+"""Numbers such as 1.234, whose point or comma may be a thousands separator."""
 
 
 def with_points(rows: GraphRows, targets: Sequence[str], task: str | None) -> GraphRows:
@@ -76,6 +79,7 @@ def as_points(
     """
     found = [NUMBER.fullmatch(text) for text in texts]
     kinds = [None if match is None else match.lastgroup for match in found]
+    _warn_of_thousands(name, texts, kinds, source)
     if "comma" not in kinds and "grouped" not in kinds:
         return texts
     known = sum(text.lower() not in MISSING for text in texts)
@@ -100,3 +104,24 @@ def as_points(
         )
     pairs = zip(texts, kinds, strict=True)
     return [text.replace(",", ".") if kind == "comma" else text for text, kind in pairs]
+
+
+def _warn_of_thousands(
+    name: str, texts: Sequence[str], kinds: Sequence[str | None], source: str
+) -> None:
+    """Warn if a column may have thousands separators, as in 1.234, 987 and 12.500.
+
+    A spreadsheet writes these numbers if they are 1234, 987 and 12500. If they were
+    fractions, some of them would have more or fewer than three decimals.
+    """
+    rows = [row for row, kind in enumerate(kinds) if kind in ("comma", "point")]
+    if not rows or "whole" not in kinds:
+        return
+    if all(LIKE_THOUSANDS.fullmatch(texts[row]) for row in rows):
+        text = texts[rows[0]]
+        logging.getLogger("gnnak").warning(
+            "%s: %s is %r in row %d, which is read as %s and not as %s; leave out "
+            "thousands separators, if these are some.",
+            *(source, name, text, rows[0] + 1),
+            *(text.replace(",", "."), re.sub("[.,]", "", text)),
+        )

@@ -22,11 +22,9 @@ def open_bytes(path: FilePath) -> IO[bytes]:
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
     try:
-        return (
-            cast("IO[bytes]", PackedFile(where))
-            if is_packed(where)
-            else open(where, "rb")
-        )
+        if is_packed(where):
+            return cast("IO[bytes]", PackedFile(where))
+        return open(where, "rb")
     except FileNotFoundError as error:
         raise FileFormatError(f"there is no file {where}; check the path.") from error
     except (OSError, ValueError) as error:

@@ -87,6 +87,33 @@ def test_as_points_refuses_several_notations_in_a_sentence(texts, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (
+            ["987", "1.234", "12.500"],
+            "y is '1.234' in row 2, which is read as 1.234 and",
+        ),
+        (
+            ["1,234", "5", ""],
+            "y is '1,234' in row 1, which is read as 1.234 and not as",
+        ),
+        (["1,234", "2,500"], ""),
+        (["0,234", "2,500", "1"], ""),
+        (["1,234", "2,5", "1"], ""),
+        (["1", "2"], ""),
+    ],
+)
+def test_as_points_warns_of_numbers_that_may_have_thousands_separators(
+    caplog, texts, told
+):
+    with caplog.at_level("WARNING", logger="gnnak"):
+        found = as_points("y", texts, "m.csv")
+    assert found == [text.replace(",", ".") for text in texts]
+    assert bool(caplog.messages) == bool(told)
+    assert all(told in message for message in caplog.messages)
+
+
 @pytest.mark.parametrize("start", ["", "\ufeff", "sep=;\n"], ids=["", "mark", "sep"])
 def test_load_own_reads_decimal_commas_of_a_table_with_semicolons(write, start):
     found = load_own(OwnData(write(start + table([COMMAS]))))
