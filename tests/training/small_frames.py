@@ -68,7 +68,7 @@ class Series:
 class DataFrame:
     """Columns by name; iterates over the names, as a frame of pandas does."""
 
-    iloc = property()
+    iloc = shape = property()
     columns: tuple[str, ...] = ()
 
     def __init__(self, values: dict[str, Iterable[Any]]) -> None:

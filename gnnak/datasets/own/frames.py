@@ -18,9 +18,7 @@ from gnnak.wording import kind_of
 def is_frame(data: object) -> bool:
     """Return whether an object is a data frame, of pandas or of a similar library."""
     # The attributes of the type: those of a frame may be the names of its columns.
-    kind = type(data)
-    rows = hasattr(kind, "iloc") or hasattr(kind, "__dataframe__")
-    return rows and hasattr(kind, "columns")
+    return hasattr(type(data), "columns") and hasattr(type(data), "shape")
 
 
 def is_series(data: object) -> bool:
