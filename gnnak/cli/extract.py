@@ -33,7 +33,8 @@ def extract(
         str,
         typer.Argument(
             help="A data set (`gnnak datasets list`), or your own data: a CSV, npz, "
-            "graph6, JSON, PyG or edge list file, or a folder of graphs."
+            "graph6, JSON, PyG or edge list file (text files also as .gz), or a "
+            "folder of graphs."
         ),
     ],
     num_hops: Annotated[

@@ -9,7 +9,8 @@ Experiment = Annotated[
     str,
     typer.Argument(
         help="A data set (`gnnak datasets list`), a YAML file, or your own data: a "
-        "CSV, npz, graph6, JSON, PyG or edge list file, or a folder of graphs."
+        "CSV, npz, graph6, JSON, PyG or edge list file (text files also as .gz), or a "
+        "folder of graphs."
     ),
 ]
 Settings = Annotated[

@@ -29,7 +29,8 @@ def predict(
             metavar="MODEL... DATA",
             help="One or more models: checkpoints, folders of save_pretrained, or "
             "zinc, which is installed with gnnak. After them, the data: a CSV, npz, "
-            "graph6, JSON, PyG or edge list file, or a folder of graphs. "
+            "graph6, JSON, PyG or edge list file (text files also as .gz), or a "
+            "folder of graphs. "
             "Predictions of several models are averaged.",
         ),
     ],

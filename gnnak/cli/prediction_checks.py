@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gnnak.datasets.own.read import READERS
 from gnnak.errors import FileFormatError, OptionError
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.typing import check_choice
 
@@ -20,7 +21,7 @@ DATA_SUFFIXES = {*TABLE_SUFFIXES, *READERS} - {".pt", ".pth"}
 def check_models(models: Sequence[Path]) -> None:
     """Raise `OptionError` if a file with data is given in place of a model."""
     for path in models:
-        if path.suffix.lower() in DATA_SUFFIXES and not path.is_dir():
+        if format_suffix(path) in DATA_SUFFIXES and not path.is_dir():
             raise OptionError(
                 f"{path} is a file with data, not a model; give the models first and "
                 "one file with data last, as in: gnnak predict best.ckpt new.csv."

@@ -14,9 +14,9 @@ from rich.table import Table
 
 from gnnak.cli.importing import import_own
 from gnnak.datasets.own.options import OwnData
-from gnnak.datasets.own.read import READERS
+from gnnak.datasets.own.read import is_path
 from gnnak.errors import OptionError
-from gnnak.graphs.readers.table import TABLE_SUFFIXES
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.models.factory import normal_name, parse_name
 from gnnak.models.own_base import find_class, is_own_name, module_of
 from gnnak.training.config.experiment import experiment_names, load_experiment
@@ -89,7 +89,7 @@ def is_own(data: str) -> bool:
     text = data.lower()
     if text.endswith(CONFIG_SUFFIXES) or text in experiment_names():
         return False
-    return text.endswith((*TABLE_SUFFIXES, *READERS)) or Path(data).exists()
+    return is_path(data)
 
 
 def print_scores(
@@ -120,7 +120,9 @@ def print_scores(
     if config.data.own.path is not None and len(records) == 1:
         best = places.of(config, config.data.name) / "best.ckpt"
         data = Path(config.data.own.path)
-        command = f"gnnak predict {quote(str(best))} NEW{data.suffix} -o out.csv"
+        command = (
+            f"gnnak predict {quote(str(best))} NEW{format_suffix(data)} -o out.csv"
+        )
         typer.echo(f"predict for new data: {command}", err=True)
 
 

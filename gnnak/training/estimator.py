@@ -108,8 +108,9 @@ class GNNAKRegressor(RegressorMixin, _GNNAKEstimator):
     """A network that predicts one or several numbers per graph.
 
     It has the methods of scikit-learn's regressors, so it works in `cross_val_score`
-    and `GridSearchCV`. Graphs are a list of SMILES strings, PyG `Data` or networkx
-    graphs. `score` is the coefficient of determination, R².
+    and `GridSearchCV`. Graphs are a list, or a column of a pandas frame, of SMILES
+    strings, PyG `Data` or networkx graphs. `score` is the coefficient of determination,
+    R².
 
     >>> GNNAKRegressor(epochs=20).get_params()["epochs"]
     20
@@ -139,8 +140,9 @@ class GNNAKClassifier(ClassifierMixin, _GNNAKEstimator):
     """A network that predicts the class of a graph.
 
     It has the methods of scikit-learn's classifiers, so it works in `cross_val_score`
-    and `GridSearchCV`. Graphs are a list of SMILES strings, PyG `Data` or networkx
-    graphs; classes are numbers or strings. `score` is the accuracy.
+    and `GridSearchCV`. Graphs are a list, or a column of a pandas frame, of SMILES
+    strings, PyG `Data` or networkx graphs; classes are numbers or strings. `score` is
+    the accuracy.
 
     Attributes:
         classes_: The classes, sorted.

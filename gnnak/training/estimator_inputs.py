@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gnnak.datasets.own.frames import as_array
 from gnnak.datasets.own.objects import as_items
 from gnnak.errors import OptionError
 
@@ -22,7 +23,7 @@ def listed_graphs(graphs: Sequence[Any]) -> list[Any]:
 def numbers_of(y: Any) -> np.ndarray:
     """Return regression targets as an array of float64."""
     try:
-        targets = np.asarray(y, dtype=np.float64)
+        targets = np.asarray(as_array(y), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise OptionError(
             f"y cannot be read as numbers ({error}); give numbers, or use "
@@ -45,7 +46,7 @@ def numbers_of(y: Any) -> np.ndarray:
 
 def classes_of(y: Any) -> np.ndarray:
     """Return the class of each graph; missing classes and fractions are refused."""
-    names = np.asarray(y)
+    names = as_array(y)
     if names.ndim != 1:
         raise OptionError(
             f"y has shape {list(names.shape)}; give one class for every graph."

@@ -8,7 +8,7 @@ from gnnak.datasets.own.features import with_node_features
 from gnnak.datasets.own.featurizers import need_featurizer
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecules_in_list
-from gnnak.datasets.own.objects import as_items
+from gnnak.datasets.own.objects import are_smiles, as_items
 from gnnak.datasets.own.read import Reading
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import GraphError
@@ -36,7 +36,7 @@ def as_batch(graphs: Any, reading: Reading, info: DatasetInfo) -> GraphBatch:
     if not given:
         raise GraphError("there are no graphs; give at least one.")
     items = [_without_targets(item) for item in given]
-    if items and isinstance(items[0], str):
+    if are_smiles(items):
         rows = molecules_in_list(items, featurizer=need_featurizer(info))
     else:
         rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)

@@ -71,8 +71,10 @@ def train(
         data: Path of a table of molecules (`.csv`, `.tsv`, `.smi`), of graphs (`.npz`,
             `.g6`, `.json`, `.jsonl`, `.pt`, `.edges`) or of a folder of graph files; or
             a list of SMILES strings, PyG `Data` or networkx graphs; or a `GraphStore`.
-        y: Targets, one row per graph, [g] or [g, t]; NaN = unknown. None = the targets
-            are in the data.
+            A column of a pandas frame is a list. Text files may be compressed (`.gz`).
+        y: Targets, one row per graph, [g] or [g, t]; NaN = unknown. Columns of a pandas
+            frame are matched by position, and name the targets. None = the targets are
+            in the data.
         model: Name of the model, such as `gin-ak+`, or `package.module:Class-ak+` for
             a base GNN of your own; see `gnnak.models.build_model`.
         smiles: Column with SMILES strings; None = the column named `smiles`.

@@ -19,6 +19,7 @@ from gnnak.datasets.own.read import Reading, as_rows
 from gnnak.datasets.record import DatasetInfo
 from gnnak.errors import CheckpointError, SizeError
 from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.graphs.readers.rows import GraphRows, check_any
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
 from gnnak.models.network import Network
@@ -109,7 +110,7 @@ def predict_parts(
 def _parts(model: Predictor, graphs: Any, smiles: str | None) -> Iterator[GraphRows]:
     """Yield the rows of a table in parts; all other data at once."""
     reading, is_path = model.reading, isinstance(graphs, str | os.PathLike)
-    if is_path and Path(graphs).suffix.lower() in TABLE_SUFFIXES:
+    if is_path and format_suffix(Path(graphs)) in TABLE_SUFFIXES:
         featurizer = need_featurizer(model.info)
         column = smiles or reading.smiles
         yield from molecule_chunks(graphs, column, featurizer=featurizer)

@@ -66,6 +66,7 @@ def bomb() -> bytes:
     return zipped(head.getvalue() + bytes(10**6))
 
 
+PACKED = gzip.compress(f"smiles,y\n{GOOD}".encode())
 PICKLE = pickle.dumps({"smiles": ["C"], "y": [1]})
 WIDTH = "but the network was trained with 9 columns; give the same features"
 NO_TARGETS = "has no targets; name a column with --target"
@@ -110,9 +111,16 @@ KINDS = {
     "numbers.csv": both(
         "smiles,y\n1,2\n0.5,1\n", "smiles of numbers.csv has numbers, s"
     ),
-    "table.csv.gz": both(
-        b"\x1f\x8b", "is compressed; unpack it and give a folder or a"
-    ),
+    "short.csv.gz": both(b"\x1f\x8b", "short.csv.gz ends too early; compress or down"),
+    "cut.csv.gz": both(PACKED[:-9], "cut.csv.gz ends too early; compress or downloa"),
+    "checksum.tsv.gz": both(PACKED[:-8] + bytes(8), "is damaged; compress or download"),
+    "garbage.smi.gz": both(PACKED[:10] + bytes(9), "is damaged; compress or download"),
+    "plain.csv.gz": both(f"smiles,y\n{GOOD}", "is not compressed with gzip; leave out"),
+    "empty.csv.gz": both(gzip.compress(b""), "is empty; give a table with a header."),
+    "pickle.csv.gz": both(gzip.compress(PICKLE), "not a CSV table (it is not UTF-8 te"),
+    "table.csv.bz2": both(b"BZh9", "is compressed; unpack it and give a folder or a"),
+    "tables.tar.gz": both(PACKED, "is compressed; unpack it and give a folder or a f"),
+    "arrays.npz.gz": both(PACKED, "is compressed; unpack it and give a folder or a f"),
     "table.xlsx": both(b"PK\x03\x04", "is a spreadsheet; save it as CSV and give a"),
     "table.pkl": both(PICKLE, "is a pickle, which could run code; give a folder or"),
     "latin.csv": both("smiles,größe\nC,1\n".encode("latin-1"), "it is not UTF-8 text"),

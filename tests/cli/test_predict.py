@@ -38,6 +38,20 @@ def test_predict_writes_one_row_per_input_row(checkpoint, new):
     assert [path.name for path in Path().iterdir() if path.suffix == ".part"] == []
 
 
+def test_predict_copies_decimal_commas_and_writes_decimal_points(checkpoint, new):
+    """Cells of a table with semicolons are copied, in quotes if they have commas."""
+    Path("new.csv").write_text("id;smiles;ph\n1,5;CCO;1,5\n2.5;C(;1.234,5\n")
+    predict(checkpoint, new, "-o", "out.csv")
+    rows = list(csv.DictReader(Path("out.csv").read_text().splitlines()))
+    assert [(row["id"], row["ph"]) for row in rows] == [
+        ("1,5", "1,5"),
+        ("2.5", "1.234,5"),
+    ]
+    value = float(gnnak.load(checkpoint)("CCO").detach())
+    assert float(rows[0]["predicted_mass"]) == pytest.approx(value, rel=1e-5)
+    assert rows[1]["error"] == "'C(' is not a molecule"
+
+
 def test_predict_says_that_one_row_has_no_prediction(checkpoint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("one.csv").write_text("smiles\nCC\nC(\n")

@@ -1,3 +1,4 @@
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -25,6 +26,32 @@ def table(place):
 
 def train(*arguments):
     return CliRunner().invoke(app, ["train", *arguments, *FEW])
+
+
+def test_train_on_a_table_of_semicolons_and_decimal_commas(place, fails):
+    rows = list(zip(SMILES, carbons(SMILES), strict=True))
+    lines = ["smiles;mass", *(f"{text};{y}".replace(".", ",") for text, y in rows)]
+    Path("molecules.csv").write_text("\r\n".join(lines), encoding="utf-8-sig")
+    result = train("molecules.csv")
+    assert result.exit_code == 0, result.output
+    assert "36 molecules, regression of mass, metric mae" in result.stderr
+    Path("mixed.csv").write_text("\n".join([*lines, "CO;1.5"]))
+    told = fails("train", "mixed.csv", *FEW)
+    assert "mixed.csv: mass is '1000,5' in row 1 and '1.5' in row 37; write all" in told
+
+
+def test_train_on_a_compressed_table_then_predict_for_one(table):
+    content = gzip.compress(Path("molecules.csv").read_bytes())
+    Path("molecules.csv.gz").write_bytes(content)
+    Path("molecules.csv").unlink()
+    result = train("molecules.csv.gz", "--target", "mass")
+    assert result.exit_code == 0, result.output
+    (checkpoint,) = Path("runs").glob("molecules-gin-ak+-*/best.ckpt")
+    assert f"gnnak predict {checkpoint} NEW.csv -o out.csv" in result.stderr
+    words = ["predict", str(checkpoint), "molecules.csv.gz", "-o", "out.csv"]
+    result = CliRunner().invoke(app, [*words, "--accelerator", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert len(Path("out.csv").read_text().splitlines()) == 37
 
 
 def test_train_on_a_table_then_predict_and_evaluate(table):

@@ -1,7 +1,7 @@
 import pytest
 
 from gnnak.errors import FileFormatError, OptionError
-from gnnak.graphs.readers.table import check_columns, open_table, read_columns
+from gnnak.graphs.readers.table import check_columns, open_table, read_table
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def table(tmp_path):
         *("tabs", "quoted commas", "sep"),
     ],
 )
-def test_read_columns_by_hand(table, content, columns):
-    assert read_columns(table(content)) == columns
+def test_read_table_by_hand(table, content, columns):
+    assert read_table(table(content)).columns == columns
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,17 @@ def test_the_separator_gives_the_first_row_as_many_cells_as_the_header(
         assert list(found.names) == names
 
 
-def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
-    assert read_columns(table(b"a,x\tb\n1\t2\n", "t.tsv")) == {"a,x": ["1"], "b": ["2"]}
-    assert read_columns(table(b"a,b\n1,2\n", "t.tsv")) == {"a": ["1"], "b": ["2"]}
+def test_read_table_of_a_tsv_are_separated_by_tabs(table):
+    tabs = read_table(table(b"a,x\tb\n1\t2\n", "t.tsv"))
+    assert tabs.columns == {"a,x": ["1"], "b": ["2"]}
+    commas = read_table(table(b"a,b\n1,2\n", "t.tsv"))
+    assert commas.columns == {"a": ["1"], "b": ["2"]}
+
+
+def test_only_tables_with_semicolons_may_have_decimal_commas(table):
+    assert read_table(table(b"a;b\n1;2,5\n")).decimal_commas
+    assert not read_table(table(b'a,b\n1,"2,5"\n')).decimal_commas
+    assert not read_table(table(b"a\tb\n1\t2,5\n")).decimal_commas
 
 
 @pytest.mark.parametrize(
@@ -84,9 +92,9 @@ def test_read_columns_of_a_tsv_are_separated_by_tabs(table):
     ],
     ids=range(10),
 )
-def test_read_columns_of_a_damaged_file_is_a_sentence(table, content, message):
+def test_read_table_of_a_damaged_file_is_a_sentence(table, content, message):
     with pytest.raises(FileFormatError) as caught:
-        read_columns(table(content))
+        read_table(table(content))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -154,19 +154,6 @@ def test_train_wrong_arguments_are_a_sentence(options, message):
     assert message in str(caught.value)
 
 
-def test_train_refuses_a_data_frame_and_names_what_to_give():
-    class DataFrame:
-        """Iterates over the names of its columns, as a frame of pandas does."""
-
-        columns = iloc = ("smiles", "mass")
-
-        def __iter__(self):
-            return iter(self.columns)
-
-    with pytest.raises(GnnakError, match=r"are a DataFrame; .*such as a column of a"):
-        gnnak.train(DataFrame(), target="mass", **SMALL)
-
-
 def test_train_takes_words_as_split_and_numbers_of_numpy():
     split = ["train"] * 30 + ["val"] * 3 + ["test"] * 3
     options = SMALL | {"epochs": np.int64(1), "seed": np.int32(3)}

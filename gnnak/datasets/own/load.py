@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gnnak.datasets.metric_names import DEFAULTS, check_metric
+from gnnak.datasets.own.decimals import with_points
 from gnnak.datasets.own.features import describe_features, with_node_features
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.parts import choose_split
@@ -20,6 +21,7 @@ from gnnak.datasets.own.which import find_targets, with_node_targets
 from gnnak.datasets.record import Dataset, DatasetInfo
 from gnnak.errors import FileFormatError, OptionError
 from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.packed import format_stem
 from gnnak.graphs.readers.rows import BadRow, GraphRows, check_any, refuse
 
 MOST_TOLD = 100
@@ -92,10 +94,10 @@ def load_own(
 def data_name(path: str | None) -> str:
     """Return the name of own data in records: the name of the file, or `graphs`.
 
-    >>> data_name("data/molecules.csv")
-    'molecules'
+    >>> data_name("data/molecules.csv"), data_name("data/molecules.csv.gz")
+    ('molecules', 'molecules')
     """
-    return "graphs" if path is None else Path(path).stem or "graphs"
+    return "graphs" if path is None else format_stem(Path(path)) or "graphs"
 
 
 def _read(
@@ -109,7 +111,7 @@ def _read(
         given = data if own.path is None else own.path
         found = as_rows(given, _reading(own))
         check_any(found)
-        rows = with_node_targets(own, found, y)
+        rows = with_node_targets(own, with_points(found, own.targets, own.task), y)
         rows, targets = _without_bad(own, rows, find_targets(own, rows, y))
         return rows, targets, tuple(map(str, rows.bad)), split
     if own.path is None or not own.validation:
@@ -124,7 +126,8 @@ def _read(
         )
     files = [own.path, own.validation, *([own.test] if own.test else [])]
     _check_files(own.path, own.validation, own.test)
-    return _joined(own, [as_rows(file, _reading(own)) for file in files])
+    parts = [as_rows(file, _reading(own)) for file in files]
+    return _joined(own, [with_points(part, own.targets, own.task) for part in parts])
 
 
 def _check_files(train: str, validation: str, test: str | None) -> None:

@@ -105,6 +105,7 @@ def molecule_chunks(
                 columns,
                 source=str(path),
                 molecules=tuple(columns[column][i] for i in part.position[indices]),
+                decimal_commas=table.decimal_commas,
             )
             first += len(rows)
     if not first:
@@ -144,6 +145,7 @@ def molecule_table(
         columns,
         source=str(path),
         molecules=tuple(text for part in parts for text in part.molecules or ()),
+        decimal_commas=parts[0].decimal_commas,
     )
 
 
@@ -179,7 +181,7 @@ def _refuse_numbers(path: FilePath, column: str, texts: Sequence[str]) -> None:
 def _is_number(text: str) -> bool:
     """Return whether a text is a number; `NO` is a molecule and no truth value."""
     try:
-        float(text)
+        float(text.replace(",", "."))
     except ValueError:
         return False
     return True

@@ -13,13 +13,14 @@ import torch
 
 from gnnak.datasets.own.listed import graphs_in_list
 from gnnak.datasets.own.molecules import molecule_table, molecules_in_list, read_smi
-from gnnak.datasets.own.objects import as_items, store_of
+from gnnak.datasets.own.objects import are_smiles, as_items, store_of
 from gnnak.errors import FileFormatError
 from gnnak.graphs import GraphBatch, GraphFile, GraphStore, read_npz
 from gnnak.graphs.readers.edge_list import read_edge_lists
 from gnnak.graphs.readers.files import read_bytes
 from gnnak.graphs.readers.graph6 import parse_graph6
 from gnnak.graphs.readers.node_link import read_node_link
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.graphs.readers.pyg_files import read_pyg
 from gnnak.graphs.readers.rows import BadRow, GraphRows
 from gnnak.graphs.readers.table import TABLE_SUFFIXES
@@ -45,9 +46,9 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     """Read graphs from a path or a Python object.
 
     Args:
-        data: Path of a file or folder; or a list of SMILES strings, of PyG `Data` or of
-            networkx graphs; or a single one of them; or a PyG `Batch`, `GraphBatch`,
-            `GraphStore` or `GraphFile`.
+        data: Path of a file or folder; or a list or pandas `Series` of SMILES strings,
+            of PyG `Data` or of networkx graphs; or a single one of them; or a PyG
+            `Batch`, `GraphBatch`, `GraphStore` or `GraphFile`.
         reading: Columns and attributes; None = the defaults.
 
     Raises:
@@ -55,7 +56,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
         GraphError: If the object is of another kind.
     """
     reading = reading or Reading()
-    if isinstance(data, os.PathLike) or (isinstance(data, str) and _is_path(data)):
+    if isinstance(data, os.PathLike) or (isinstance(data, str) and is_path(data)):
         return _limited(read_path(Path(data), reading), reading.limit)
     if isinstance(data, str):
         data = [data]
@@ -66,7 +67,7 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
     if isinstance(data, GraphFile):
         return _limited(_from_file(data, "the list of graphs"), reading.limit)
     items = as_items(data)
-    if items and isinstance(items[0], str):
+    if are_smiles(items):
         rows = molecules_in_list(items, featurizer=reading.featurizer)
         return _limited(rows, reading.limit)
     rows = graphs_in_list(items, reading.node_attr, reading.edge_attr)
@@ -76,12 +77,14 @@ def as_rows(data: Any, reading: Reading | None = None) -> GraphRows:
 def read_path(path: Path, reading: Reading) -> GraphRows:
     """Read the graphs of a file or folder; the suffix tells the format.
 
+    Text files may be compressed with gzip, such as `molecules.csv.gz`.
+
     Raises:
         FileFormatError: If the path does not exist, or has an unknown suffix.
     """
     if path.is_dir():
         return _read_folder(path, reading)
-    suffix = path.suffix.lower()
+    suffix = format_suffix(path)
     if suffix in TABLE_SUFFIXES:
         return molecule_table(path, reading.smiles, reading.limit)
     if not path.exists():
@@ -98,7 +101,7 @@ def read_path(path: Path, reading: Reading) -> GraphRows:
 def _read_folder(path: Path, reading: Reading) -> GraphRows:
     """Read all graph files of a folder; `graph2.pt` comes before `graph10.pt`."""
     every = [file for file in path.iterdir() if not file.name.startswith(".")]
-    files = [file for file in every if file.suffix.lower() not in TABLE_SUFFIXES]
+    files = [file for file in every if format_suffix(file) not in TABLE_SUFFIXES]
     if every and not files:
         raise FileFormatError(
             f"the folder {path} has tables and no graph files; give the path of one "
@@ -108,7 +111,7 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
         raise FileFormatError(f"the folder {path} has no graph files; add some.")
     items: list[Any] = []
     for file in sorted(files, key=lambda file: _natural(file.name)):
-        suffix = file.suffix.lower()
+        suffix = format_suffix(file)
         if suffix not in LISTS:
             raise FileFormatError(
                 f"{file} is not a graph file; files of a folder end in one of: "
@@ -120,7 +123,7 @@ def _read_folder(path: Path, reading: Reading) -> GraphRows:
 
 def _read_listed(path: Path, reading: Reading) -> GraphRows:
     """Read a file of PyG or networkx graphs."""
-    items = LISTS[path.suffix.lower()](path)
+    items = LISTS[format_suffix(path)](path)
     return graphs_in_list(items, reading.node_attr, reading.edge_attr, str(path))
 
 
@@ -167,10 +170,10 @@ def _limited(rows: GraphRows, limit: int | None) -> GraphRows:
     return replace(few, num_rows=limit, bad=bad, columns=columns)
 
 
-def _is_path(text: str) -> bool:
-    """Return whether a text is a path and not a SMILES string."""
+def is_path(text: str) -> bool:
+    """Return whether a text is a path of data, and not a SMILES string or a name."""
     known = (*TABLE_SUFFIXES, *READERS)
-    return text.lower().endswith(known) or Path(text).exists()
+    return format_suffix(Path(text)) in known or os.path.exists(text)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gnnak.datasets.own.decimals import columns_with_points
+from gnnak.datasets.own.frames import as_array, target_names
 from gnnak.datasets.own.molecules import find_smiles
 from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.own.splits import check_column
@@ -17,7 +19,7 @@ from gnnak.datasets.own.targets import Column, Targets, encode_targets
 from gnnak.datasets.own.telling import MISSING, as_number
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.readers.rows import GraphRows
-from gnnak.graphs.readers.table import read_columns
+from gnnak.graphs.readers.table import read_table
 from gnnak.wording import counted
 
 
@@ -38,7 +40,7 @@ def find_targets(own: OwnData, rows: GraphRows, y: Any) -> Targets:
     """
     numbers = (rows.position + 1).tolist()
     if y is not None:
-        columns = _columns_of(y, rows, own.targets)
+        columns = _columns_of(y, rows, own.targets or target_names(y))
         return encode_targets(columns, own.task, numbers)
     if own.labels is not None:
         return encode_targets(_from_table(own, rows), own.task, numbers)
@@ -86,7 +88,7 @@ def with_node_targets(own: OwnData, rows: GraphRows, y: Any) -> GraphRows:
 def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
     """Read the targets of graphs from a table with one row per row of the data."""
     assert own.labels is not None
-    columns = read_columns(own.labels)
+    columns = _labels(own.labels, own)
     length = len(next(iter(columns.values())))
     if length != rows.num_rows:
         raise GraphError(
@@ -102,6 +104,14 @@ def _from_table(own: OwnData, rows: GraphRows) -> list[Column]:
         check_column(name, list(columns), own.labels)
     places = rows.position.tolist()
     return [(name, [columns[name][row] for row in places]) for name in names]
+
+
+def _labels(path: str, own: OwnData) -> Mapping[str, Sequence[str]]:
+    """Read the columns of a table of labels; numbers have decimal points."""
+    table = read_table(path)
+    if not table.decimal_commas:
+        return table.columns
+    return columns_with_points(table.columns, path, own.targets, own.task)
 
 
 def _number_columns(own: OwnData, rows: GraphRows) -> tuple[str, ...]:
@@ -139,7 +149,7 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 def _columns_of(y: Any, rows: GraphRows, names: tuple[str, ...]) -> list[Column]:
     """Return targets that the user has given as an array, for the good rows."""
     try:
-        table = np.asarray(y.detach().cpu() if isinstance(y, Tensor) else y)
+        table = as_array(y.detach().cpu() if isinstance(y, Tensor) else y)
     except ValueError as error:
         raise GraphError(
             "y has rows of different lengths; give equally many targets for every "

@@ -3,16 +3,17 @@
 import os
 import secrets
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from gnnak.errors import FileFormatError
+from gnnak.graphs.readers.packed import PackedFile, is_packed
 
 FilePath = str | os.PathLike[str]
 """Path of a file or folder."""
 
 
 def open_bytes(path: FilePath) -> IO[bytes]:
-    """Open a file for reading.
+    """Open a file for reading; a compressed text file (see `packed`) is unpacked.
 
     Raises:
         FileFormatError: If the file does not exist, is a folder or cannot be opened.
@@ -21,6 +22,8 @@ def open_bytes(path: FilePath) -> IO[bytes]:
     if where.is_dir():
         raise FileFormatError(f"{where} is a folder; give the path of a file.")
     try:
+        if is_packed(where):
+            return cast("IO[bytes]", PackedFile(where))
         return open(where, "rb")
     except FileNotFoundError as error:
         raise FileFormatError(f"there is no file {where}; check the path.") from error

@@ -15,6 +15,7 @@ import networkx as nx
 
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import FilePath, read_bytes
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.graphs.readers.rows import BadRow
 
 LARGEST = 2 << 30
@@ -36,7 +37,7 @@ def read_node_link(path: FilePath) -> list[Row]:
     """
     where = Path(path)
     text = read_bytes(path, at_most=LARGEST)
-    if where.suffix.lower() == ".jsonl":
+    if format_suffix(where) == ".jsonl":
         return [_from_line(number, line) for number, line in _lines(text)]
     try:
         content = json.loads(text)

@@ -57,6 +57,9 @@ class GraphRows:
     """[g], int64: 0 train, 1 validation, 2 test; None if the data have no split."""
     folds: Tensor | None = None
     """[k, g], int64: 0 train, 1 test, -1 not used; None if the data have no folds."""
+    decimal_commas: bool = False
+    """Whether numbers in `columns` may have decimal commas: the data are a table that
+    is separated by semicolons."""
 
     def __len__(self) -> int:
         return len(self.store)

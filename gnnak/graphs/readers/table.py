@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from gnnak.errors import FileFormatError
 from gnnak.graphs.readers.files import FilePath, open_bytes
+from gnnak.graphs.readers.packed import format_suffix
 from gnnak.typing import check_known
 from gnnak.wording import counted
 
@@ -45,13 +46,25 @@ class OpenTable(NamedTuple):
     """The names of the columns."""
     rows: Iterator[TableRow]
     """The rows, read one after the other."""
+    decimal_commas: bool
+    """Whether numbers may have decimal commas: cells are separated by semicolons."""
+
+
+class Table(NamedTuple):
+    """A table that has been read."""
+
+    columns: dict[str, list[str]]
+    """The texts of each column, by the names of the columns."""
+    decimal_commas: bool
+    """Whether numbers may have decimal commas: cells are separated by semicolons."""
 
 
 @contextmanager
 def open_table(path: FilePath) -> Iterator[OpenTable]:
     """Context manager: open a CSV or TSV file and read its header.
 
-    The file is UTF-8, with or without a byte order mark. Cells are separated by commas,
+    The file is UTF-8, with or without a byte order mark; `.csv.gz` and `.tsv.gz` files
+    are unpacked. Cells are separated by commas,
     semicolons or tabs: by tabs in files that end in `.tsv`, or as a first line such as
     `sep=;` says, which some spreadsheets write. If the header has several of these
     characters, the separator is one that gives the first row as many cells as the
@@ -66,16 +79,20 @@ def open_table(path: FilePath) -> Iterator[OpenTable]:
     with open_bytes(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         try:
-            lines = csv.reader(text, delimiter=_delimiter(where, text), strict=True)
+            delimiter = _delimiter(where, text)
+            lines = csv.reader(text, delimiter=delimiter, strict=True)
             header = [name.strip() for name in next(lines, [])]
+        except FileFormatError:
+            raise
         except (csv.Error, UnicodeDecodeError, ValueError) as error:
             raise FileFormatError(_not_a_table(where, error)) from error
         _check_header(where, header)
-        yield OpenTable(tuple(header), _rows(where, lines, len(header)))
+        rows = _rows(where, lines, len(header))
+        yield OpenTable(tuple(header), rows, delimiter == ";")
 
 
-def read_columns(path: FilePath) -> dict[str, list[str]]:
-    """Read a whole table, by the names of its columns.
+def read_table(path: FilePath) -> Table:
+    """Read a whole table.
 
     Raises:
         FileFormatError: If the file is not a table, or a row is malformed.
@@ -87,7 +104,7 @@ def read_columns(path: FilePath) -> dict[str, list[str]]:
                 raise FileFormatError(f"{path}, row {row.number}: {row.problem}.")
             for column, cell in zip(columns.values(), row.cells, strict=True):
                 column.append(cell)
-    return columns
+    return Table(columns, table.decimal_commas)
 
 
 def check_columns(path: FilePath, wanted: Sequence[str], names: Sequence[str]) -> None:
@@ -129,7 +146,7 @@ def _delimiter(path: Path, text: io.TextIOWrapper) -> str:
     if told is not None:
         return told[1]
     text.seek(0)
-    if path.suffix.lower() == ".tsv" and "\t" in header:
+    if format_suffix(path) == ".tsv" and "\t" in header:
         return "\t"
     unquoted = re.sub(r'"[^"]*"', "", header)
     found = [each for each in DELIMITERS if each in unquoted]
