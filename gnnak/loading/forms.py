@@ -13,6 +13,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item
 from gnnak.loading.padder import Padder
+from gnnak.loading.prefetch import prefetching_paused
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -49,7 +50,13 @@ class PaddedForm:
         A step is captured for this shape first, since captures for other shapes share
         its memory.
         """
-        self.padder.shapes.pad_to_largest()
+        # A prefetching thread may use `shapes`, which is not safe for two threads.
+        with prefetching_paused():
+            self.padder.shapes.pad_to_largest()
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this object as None: copies of a batch are not padded."""
+        return type(None), ()
 
     def kinds(self) -> list[tuple[str, torch.dtype, torch.Size]]:
         """Return the name, the dtype and the shape of a row, for each tensor field."""

@@ -174,6 +174,14 @@ def test_copies_of_a_batch_leave_the_data_set_behind(late):
     assert batch.__dict__[FORM] is form
 
 
+def test_copies_of_a_padded_batch_leave_the_data_set_behind():
+    batch = next(iter(GraphLoader(molecules(6), 3, pad=True)))
+    form = batch.__dict__[FORM]
+    assert isinstance(form, PaddedForm)
+    assert copy.deepcopy(form) is None
+    assert "no padded form" in padded_form(copy.deepcopy(batch))
+
+
 def test_an_unpadded_batch_that_is_moved_frees_its_tensors(late):
     batch = next(iter(late(molecules(3), 3)))
     edges = weakref.ref(batch.edge_index)

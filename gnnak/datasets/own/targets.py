@@ -98,7 +98,7 @@ def encode_targets(
         return _encode_classes(names[0], texts[0])
     targets = _encode_numbers(names, texts, found == "multilabel")
     if task is None:
-        _check_numbers(targets)
+        _check_numbers(targets, texts)
     return targets
 
 
@@ -150,11 +150,25 @@ def _encode_numbers(
     return Targets(task, torch.from_numpy(y).float(), names, (), rows)
 
 
-def _check_numbers(targets: Targets) -> None:
-    """Refuse numbers or labels if every target is the same in all rows."""
+def _check_numbers(targets: Targets, texts: Sequence[Sequence[str | None]]) -> None:
+    """Refuse numbers or labels if every target is the same in all rows.
+
+    Args:
+        targets: The targets, in single precision.
+        texts: The texts of each target.
+    """
     known = [column[~column.isnan()] for column in targets.y.T]
-    if all(values.unique().numel() == 1 for values in known):
-        _refuse_constant(targets.names[0], known[0].tolist())
+    if not all(values.unique().numel() == 1 for values in known):
+        return
+    given = [as_number(text) for text in texts[0] if text is not None]
+    first = [number for number in given if number is not None]
+    if len(set(first)) == 1:
+        _refuse_constant(targets.names[0], first)
+    elif len(first) > 2:
+        raise GraphError(
+            f"the values of {targets.names[0]} are equal in single precision, in which "
+            "networks are trained; subtract their mean, and use another unit."
+        )
 
 
 def _refuse_constant(name: str, values: Sequence[Any]) -> None:

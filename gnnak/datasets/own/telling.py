@@ -19,7 +19,10 @@ MOST_CLASSES = 20
 """Whole numbers 0, 1, ... with more distinct values than this are no classes."""
 DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-    r"|\d{1,2}/\d{1,2}/\d{2}|\d{1,2}[- ][A-Za-z]{3,9}[- ]\d{2,4})([T ].*)?"
+    r"|\d{1,2}/\d{1,2}/\d{2}"
+    r"|\d{1,2}[- ](jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[- ]\d{2,4})"
+    r"([T ].*)?",
+    re.IGNORECASE,
 )
 """Dates, such as `2024-01-31`, `1/31/24` and `31 Jan 2024`, with or without a time."""
 MISSPELT = re.compile(
@@ -93,9 +96,9 @@ def check_words(
             )
     if len(set(class_names(known))) == len(known) > 2:
         raise GraphError(
-            f"{name} has another value in each of the {len(known)} rows; name a target "
-            "whose classes have several rows each, or set --task classification "
-            "(task='classification')."
+            f"{name} has a different value in each of the {len(known)} rows; name a "
+            "target whose classes have several rows each, or set --task "
+            "classification (task='classification')."
         )
 
 

@@ -69,8 +69,10 @@ def test_encode_targets_labels_are_0_and_1():
         ([("a", ["x"] * 3)], "classification", "a is x in all 3 rows, so there is"),
         ([("a", [1.5, "1.50", 1.5, ""])], None, "a is 1.5 in all 3 rows"),
         ([("a", [4, 4, 4]), ("b", [5, 5, 5])], None, "a is 4.0 in all 3 rows"),
+        ([("a", [1.1] * 3)], None, "a is 1.1 in all 3 rows"),
+        ([("a", [1e-50, 2e-50, 3e-50])], None, "a are equal in single precision"),
         ([("a", "111"), ("b", "000")], None, "a is 1.0 in all 3 rows"),
-        ([("a", ["x", "y", "z"])], None, "another value in each of the 3 rows"),
+        ([("a", ["x", "y", "z"])], None, "a different value in each of the 3 rows"),
         ([("a", ["Hit", "hit", "no"])], None, "'Hit' and 'hit', which differ in upper"),
         (
             [("a", [None, "31.12.2024", "2024-01-31 10:00"] * 2)],
@@ -148,3 +150,8 @@ def test_encode_targets_names_the_row_of_the_users_data():
 )
 def test_are_like_classes_by_hand(values, wanted):
     assert are_like_classes(torch.tensor(values, dtype=torch.float)) == wanted
+
+
+def test_codes_with_letters_are_no_dates():
+    codes = ["12-abc-34", "13-xyz-35"] * 2
+    assert encode_targets([("a", codes)]).task == "classification"
