@@ -29,13 +29,6 @@ from gnnak.fast.layers.rows import (
 )
 from gnnak.subgraphs.groups import Groups
 
-HOOKS = [
-    name
-    for name in vars(MessagePassing())
-    if name.endswith(("forward_hooks", "forward_pre_hooks"))
-]
-"""The attributes of a conv with hooks of its forward pass and of PyG's message passing.
-"""
 METHODS = ("propagate", "message", "aggregate", "update", "message_and_aggregate")
 """A conv is not fused if one of these methods was replaced on the object itself."""
 
@@ -69,8 +62,13 @@ def _is_changed(conv: MessagePassing) -> bool:
 
     Unusual options are messages from target to source, and decomposed layers.
     """
+    hooked = any(
+        value
+        for name, value in vars(conv).items()
+        if name.endswith(("forward_hooks", "forward_pre_hooks"))
+    )
     return (
-        any(getattr(conv, name) for name in HOOKS)
+        hooked
         or conv.flow != "source_to_target"
         or conv.decomposed_layers > 1
         or any(name in vars(conv) for name in METHODS)

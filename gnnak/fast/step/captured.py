@@ -72,10 +72,12 @@ class CapturedStep:
 
         If a step for the item's shape was captured as a CUDA graph, replay the graph.
         """
-        buffers = None
-        if item.shape is not None and not self.gave_up:
-            buffers = self._buffers_for(item, item.shape)
+        if item.shape is None or self.gave_up:
+            return self.step(item)
+        buffers = self._buffers_for(item, item.shape)
         if buffers is None:
+            # A step may cache tensors in its item. Give it a copy, since the item may
+            # be trained on again, and then be copied into buffers.
             return self.step(like(item, tensors_of(item)))
         buffers.copy_in(item)
         if buffers.replay is not None:
