@@ -48,3 +48,24 @@ def test_gated_pools_multiply_and_sum():
     torch.testing.assert_close(found[0], wanted)
     torch.testing.assert_close(found[1], others)
     torch.testing.assert_close(found[2], states[subgraphs.centroid])
+
+
+EXPANDED = torch.tensor([[2.0]]).double()
+GRADIENTS = {
+    "expanded": lambda grad: EXPANDED.expand_as(grad),
+    "transposed": lambda grad: grad.t().contiguous().t(),
+    "columns of a wider matrix": lambda grad: grad.repeat(1, 2)[:, : grad.size(1)],
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_gated_pools_take_gradients_that_are_not_contiguous(which, name):
+    given = tensors(False)
+    out = pools_of(*given)[which]
+    grad = GRADIENTS[name](torch.randn_like(out))
+    found, wanted = (
+        torch.autograd.grad(out, given, each, retain_graph=True, allow_unused=True)
+        for each in (grad, grad.contiguous())
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)

@@ -180,19 +180,3 @@ def test_bf16_autocast_stays_close_to_full_precision(
     for one, other in zip(found.parameters(), net.parameters(), strict=True):
         assert one.dtype == torch.float
         torch.testing.assert_close(one.grad, other.grad, rtol=0.2, atol=0.2)
-
-
-@pytest.mark.parametrize("name", ["subgraph", "context", "centroid"])
-def test_an_encoding_may_have_a_gradient_of_equal_rows(fused_operations, name):
-    layer = GNNAK(pyg.GCNConv(6, 6), 6, 6, hop="add", mlp_layers=0).double()
-    x, subgraphs = torch.randn(9, 6).double(), EgoNets(1)(random_graph(9), 9)
-    found = []
-    for fused in (True, False):
-        layer.zero_grad()
-        with path(fused):
-            # The gradient of a sum is one number, expanded to all rows and columns.
-            layer.encode(x, subgraphs, None, "sum")[name].sum().backward()
-        weights = layer.parameters()
-        found.append([p.new_zeros(()) if p.grad is None else p.grad for p in weights])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other.expand_as(one), rtol=1e-10, atol=1e-10)

@@ -27,7 +27,8 @@ Names that the kernels share:
   kernel per value.
 """
 
-from gnnak.fast.kernels.gpu.gated import gated_sums, gated_sums_backward
+from gnnak.fast.kernels.gpu.gated import gated_sums
+from gnnak.fast.kernels.gpu.gated_backward import gated_sums_backward
 from gnnak.fast.kernels.gpu.gather import lift, sum_by, table_sum, weighted_sum
 from gnnak.fast.kernels.gpu.gcn import gcn_scale, gcn_sum
 from gnnak.fast.kernels.gpu.hop_tables import hop_tables, hop_tables_backward

@@ -9,7 +9,10 @@ from gnnak.fast.kernels.records import HopLinears
 
 
 def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
-    """Compute a table from the embeddings of distances, for each of some Linears.
+    """Apply several Linears to the embeddings of all distances to the root.
+
+    The results are tables with one row per distance: gates, which are sigmoids of the
+    Linear, and at most one table that is added to node states.
 
     Args:
         d: The embeddings of t distances, [t, h].
