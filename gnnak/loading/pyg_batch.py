@@ -57,7 +57,7 @@ class BatchMaker:
         return batch
 
     def build(self, item: Item) -> Batch:
-        """Return an item, padded or not, as a PyG batch."""
+        """Convert an assembled batch, with or without padding, to a PyG `Batch`."""
         graphs, given = self.graphs, item.batch
         batch = copy.copy(self._empty)
         fields: dict[str, Any] = {

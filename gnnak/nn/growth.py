@@ -119,6 +119,6 @@ def _message(count: int, growth: float, size: float, worst: _LayerSizes) -> str:
 
 
 def _size(values: Tensor) -> float:
-    """Return the root mean square of a tensor; 0 if it is empty."""
+    """Return the root mean square of the entries of a tensor; 0 for an empty tensor."""
     values = values.detach()
     return float(values.square().mean().sqrt()) if values.numel() else 0.0

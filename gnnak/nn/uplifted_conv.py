@@ -127,7 +127,7 @@ class UpliftedConv(nn.Module):
 def with_values(
     given: Mapping[str, Any], values: Tensor | None, calling: Calling
 ) -> dict[str, Any]:
-    """Add the values of a sparse matrix to the arguments of a call.
+    """Add the entries of a sparse adjacency matrix to the arguments of a conv.
 
     As in PyG, one number per edge is a weight, a whole number may also be a type, and a
     row per edge is an edge attribute. Values that the conv does not read are left out.

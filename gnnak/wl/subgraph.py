@@ -158,7 +158,7 @@ def _marks(subs: RootedSubgraphs, hash: str, reading: Reading) -> Tensor:
 def _read(
     subs: RootedSubgraphs, inside: GraphUnion, hash: str, reading: Reading
 ) -> list[Tensor]:
-    """Return the values that one round of Subgraph-1-WL adds to the roots' colours.
+    """Return what one round of Subgraph-1-WL appends to the colour of each node.
 
     The first tensor has the HASH of each egonet. With `reading.centroid`, the next
     tensor has the colour of each root in its own egonet (not with the exact HASH, which

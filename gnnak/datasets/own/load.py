@@ -131,7 +131,10 @@ def _read(
 
 
 def _check_files(train: str, validation: str, test: str | None) -> None:
-    """Refuse test graphs of another part; warn if validation graphs are trained on."""
+    """Refuse a test file that is also used for training or validation.
+
+    If one file is used for both training and validation, log a warning.
+    """
     for name, file in (("training", train), ("validation", validation)):
         if test and Path(file).resolve() == Path(test).resolve():
             raise OptionError(

@@ -64,7 +64,9 @@ def hop_pairs(
     axis: PairAxis,
     dtype: torch.dtype,
 ) -> HopPairs:
-    """Return the pairs of node (or subgraph) and distance; cached in the subgraphs.
+    """Find all pairs of a node (or a subgraph) and a distance to the root that occur.
+
+    The result is cached in `subgraphs`.
 
     Args:
         hops: The hop table, which has a row for each distance to the root; None = a

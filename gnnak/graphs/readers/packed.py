@@ -68,7 +68,7 @@ class PackedFile(gzip.GzipFile):
         self._budget = memory_budget(path.stat().st_size)
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next `size` bytes, or all; see `io.BufferedIOBase.read`."""
+        """Return the next `size` decompressed bytes, or all of them if `size` < 0."""
         left = self._budget + 1 - self.tell()
         with self._checked():
             return super().read(left if size is None or size < 0 else min(size, left))

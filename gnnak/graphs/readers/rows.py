@@ -70,7 +70,7 @@ class GraphRows:
         return [values[row] for row in self.position.tolist()]
 
     def subset(self, indices: Tensor, also_bad: Sequence[BadRow] = ()) -> GraphRows:
-        """Return some of the graphs; rows of the others count as bad.
+        """Return only the graphs at `indices`; mark the rows of all others as bad.
 
         Args:
             indices: Positions of the graphs in the store, increasing, [k].

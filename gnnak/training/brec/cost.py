@@ -17,7 +17,7 @@ pass instead of saved."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
-    """Estimate the bytes that one layer saves for the backward pass.
+    """Estimate how many bytes one layer stores for its backward pass.
 
     Args:
         subgraphs: The rooted subgraphs of a batch; None = the network has none, and

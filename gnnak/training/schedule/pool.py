@@ -182,7 +182,7 @@ class Pool:
         assert task is not None
         # Another run may have shared the memory and ended since.
         if outcome.out_of_memory and self._count > 1 and not task.alone:
-            self.queue.add(task.again(alone=True))
+            self.queue.add(task.retry(alone=True))
             return
         (self.result.failed if outcome.failed else self.result.done).append(task.job)
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
@@ -193,7 +193,7 @@ class Pool:
         code = worker.process.exitcode
         task = worker.task
         if task is not None and task.tries + 1 < TRIES:
-            self.queue.add(task.again())
+            self.queue.add(task.retry())
         elif task is not None:
             log = self.logs / f"worker-{worker.name}.log"
             text = f"its process ended with exit code {code}; see {log}"

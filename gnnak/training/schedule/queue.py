@@ -40,7 +40,7 @@ class Task:
         left = max(0.0, self.estimate.seconds - seconds)
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
-    def again(self, alone: bool = False) -> Task:
+    def retry(self, alone: bool = False) -> Task:
         """Return this task, to be started once more after a try that failed.
 
         Args:

@@ -50,7 +50,7 @@ def test_take_starts_a_task_that_is_too_large_for_the_device_if_nothing_runs():
 
 
 def test_a_task_that_runs_alone_waits_for_all_others_and_they_for_it():
-    alone = task(9).again(alone=True)
+    alone = task(9).retry(alone=True)
     queue = Queue([alone, task(5)])
     short = queue.take([])
     assert short.seconds == 5  # it comes last, although it is longer
