@@ -19,7 +19,7 @@ from gnnak.loading.loader import Subgraphs, window_shares
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import Prefetcher, prefetch
 from gnnak.loading.splitting import split
-from gnnak.loading.windows import Window, make_window
+from gnnak.loading.windows import make_window
 
 
 class Assembled(NamedTuple):
@@ -98,10 +98,7 @@ class Assembler:
         """
         device = self.graphs.store.device
         try:
-            window, items = self._items(batches, generator)
-            padded: list[Item] = []
-            if self.padder is not None and window is not None:
-                padded = self.padder.pad_if_used(window)
+            items, padded = self._items(batches, generator)
         except torch.OutOfMemoryError as error:
             most = max(map(len, batches))
             raise SizeError(
@@ -117,10 +114,10 @@ class Assembler:
 
     def _items(
         self, batches: list[Tensor], generator: torch.Generator
-    ) -> tuple[Window | None, list[Item]]:
-        """Return the batches of a window without padding, and the window.
+    ) -> tuple[list[Item], list[Item]]:
+        """Return the batches of a window without padding, and the padded batches.
 
-        The window is None if it is not needed: on a CPU, without padding.
+        There may be fewer padded batches, or none.
         """
         store, attributes = self.graphs.store, self.graphs.attributes
         positions = torch.cat(batches)
@@ -129,9 +126,16 @@ class Assembler:
         rows = attributes.rows(store, positions) if attributes.tensors else {}
         on_gpu = store.device.type == "cuda"
         if len(batches) == 1 and not on_gpu and self.padder is None:
-            return None, [Item(graphs, subgraphs, extra=rows)]
+            return [Item(graphs, subgraphs, extra=rows)], []
         sizes = [len(batch) for batch in batches]
         axes = {name: str(attributes.tensors[name].axis) for name in rows}
         extra = {name: (axes[name], value) for name, value in rows.items()}
         window = make_window(graphs, subgraphs, sizes, store.node_targets, extra)
-        return window, split(window, groups=on_gpu and subgraphs is not None)
+        items: list[Item] = []
+        padded: list[Item] = []
+        if self.padder is not None:
+            padded, items = self.padder.pad_if_used(window)
+        if len(items) < len(batches):
+            groups = on_gpu and subgraphs is not None
+            items += split(window, groups, first_batch=len(items))
+        return items, padded

@@ -1,15 +1,15 @@
 """Pad the batches of a loader: several at once, or a single one later."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
 from gnnak.loading.demand import Demand
-from gnnak.loading.items import Item
+from gnnak.loading.items import Item, Shape
 from gnnak.loading.prefetch import prefetching_paused
 from gnnak.loading.shapes import Shapes
-from gnnak.loading.splitting import split_padded
+from gnnak.loading.splitting import split_both, split_padded
 from gnnak.loading.windows import Window, make_window
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -34,13 +34,14 @@ class Padder:
         self.batch_size, self.node_targets = batch_size, node_targets
         self.demand, self.shapes = demand, Shapes(distinct=True)
 
-    def pad_if_used(self, window: Window) -> list[Item]:
-        """Return the padded batches of a window.
+    def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
+        """Return the padded batches of a window, and views of them without padding.
 
-        The list is empty if padded batches are not used at present, and lacks a last
+        The lists are empty if padded batches are not used at present, and lack a last
         batch that cannot be padded.
         """
-        return self._pad(window) if self.demand.pads_next() else []
+        shapes = self._shapes(window) if self.demand.pads_next() else []
+        return split_both(window, shapes) if shapes else ([], [])
 
     def pad_one(
         self,
@@ -63,17 +64,18 @@ class Padder:
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.
         with prefetching_paused():
-            items = self._pad(window)
-        return items[0] if items else None
+            shapes = self._shapes(window)
+        return split_padded(window, shapes)[0] if shapes else None
 
-    def _pad(self, window: Window) -> list[Item]:
-        """Return the padded batches of a window, without those that cannot be padded.
+    def _shapes(self, window: Window) -> Sequence[Shape]:
+        """Return the shapes to pad the batches of a window to, from the first one on.
 
-        Until a full batch was seen, smaller batches cannot be padded.
+        The shape of a last batch that cannot be padded is missing. Until a full batch
+        was seen, smaller batches cannot be padded.
         """
         sizes = window.counts("graphs")
         full = sizes.count(self.batch_size)
         until = len(sizes) - (full < len(sizes) and sizes[-1] < 2)
         if not until or not (full or self.shapes.largest):
             return []
-        return split_padded(window, self.shapes.of(window, until, full))
+        return self.shapes.of(window, until, full)
