@@ -58,8 +58,8 @@ class GrowthWatch:
     ) -> None:
         """Measure the states before and after a layer; synchronises on a GPU.
 
-        This does nothing in evaluation, after the first `PASSES` forward passes, and
-        for layers that do not pool by sums.
+        This does nothing in evaluation, for padded batches, after the first `PASSES`
+        forward passes, and for layers that do not pool by sums.
 
         Args:
             name: Name of the layer in the model.
@@ -70,7 +70,8 @@ class GrowthWatch:
         """
         if self._passes >= PASSES or not layer.training or not x.numel():
             return
-        if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        if subgraphs.real is not None:
+            # Steps on padded batches are captured, so they must not synchronise.
             return
         if layer.reduce == "sum" and layer.encodings != ("centroid",):
             nodes = subgraphs.num_copies / max(subgraphs.num_subgraphs, 1)

@@ -95,7 +95,6 @@ def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
     assert e is not None
     # Apply the Linear to the edges of the graph, which are fewer than edge copies.
     states = e if conv.lin is None else conv.lin(e)
-    states = states.to(c.values.dtype)
     return conv.nn(_GineSum.apply(c.values, states, conv.eps, edges, c.recompute))
 
 

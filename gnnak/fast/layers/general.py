@@ -64,15 +64,15 @@ def fused_embedding(
         subgraphs: The rooted subgraphs.
         e: States of the edges, [e, c]; None if there are none.
     """
-    kind = x.device.type
+    kind, dtype = x.device.type, None
     if torch.is_autocast_enabled(kind):
-        x = x.to(torch.get_autocast_dtype(kind))
+        dtype = torch.get_autocast_dtype(kind)
     table, rows, add = None, subgraphs.hop, layer.hop_linear is not None
     if layer.hop_table is not None:
         table = hop_tables(layer).added if add else layer.hop_table.weight
         assert table is not None
-        table, rows = table.to(x.dtype), layer.hop_table.rows(subgraphs)
-    c = lift(x, table, rows, subgraphs, add)
+        rows = layer.hop_table.rows(subgraphs)
+    c = lift(x, table, rows, subgraphs, add, dtype)
     return layer.project(run_conv(layer.gnn, c, e, edges_of(subgraphs)))
 
 

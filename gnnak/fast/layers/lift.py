@@ -38,6 +38,7 @@ def lift(
     rows: Tensor,
     subgraphs: RootedSubgraphs,
     add: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> Rows:
     """Return the input states of all node copies (a node as it occurs in one subgraph).
 
@@ -52,6 +53,7 @@ def lift(
         rows: For each of the m node copies, its row of `table`, [m].
         subgraphs: The rooted subgraphs.
         add: Whether the embedding is added to the state, and not concatenated.
+        dtype: Data type of the result; None = that of `x` and `table`.
 
     Returns:
         The states of the node copies, [m, c + h]; [m, c] if `add`.
@@ -63,7 +65,7 @@ def lift(
         # The forward pass runs `gather` in `_Lift`, where autograd is off, so that this
         # returns the fast kernels. A backward pass with `create_graph=True` needs
         # kernels that autograd can differentiate.
-        return kernels_of_backward(x).lift(x, table, node, rows, add)
+        return kernels_of_backward(x).lift(x, table, node, rows, add, dtype)
 
     cached = CachedRecompute(gather)
     values = _Lift.apply(x, table, rows, subgraphs.by("node"), cached, add)
@@ -89,6 +91,7 @@ class _Lift(torch.autograd.Function):
         ctx.by_node, ctx.width, ctx.cached = by_node, x.size(1), cached
         ctx.begin = 0 if add else x.size(1)
         ctx.size = None if table is None else table.size(0)
+        ctx.dtypes = x.dtype, None if table is None else table.dtype
         return cached.function(x, table)
 
     @staticmethod
@@ -96,8 +99,11 @@ class _Lift(torch.autograd.Function):
         (rows,) = ctx.saved_tensors
         ctx.cached.release()
         kernels, grad = kernels_of_backward(grad), with_unit_stride(grad)
-        grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node)
+        of_x, of_table = ctx.dtypes
+        grad_x = kernels.sum_by(grad[:, : ctx.width], ctx.by_node, of_x)
         grad_table = None
         if ctx.size is not None:
-            grad_table = kernels.table_sum(grad[:, ctx.begin :], rows, ctx.size)
+            grad_table = kernels.table_sum(
+                grad[:, ctx.begin :], rows, ctx.size, of_table
+            )
         return grad_x, grad_table, None, None, None, None

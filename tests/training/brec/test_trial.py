@@ -58,15 +58,16 @@ def test_a_seed_fixes_the_trial():
 
 
 @needs_gpu
-@pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin", "ppgn-ak+"])
-def test_a_trial_on_a_gpu_agrees_with_one_on_a_cpu(model):
+@pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin"])
+def test_captured_steps_do_not_change_a_trial(model, monkeypatch):
     small = trial_options(model, num_layers=2, channels=8, epochs=4)
-    for pair in (four_regular_pair(), (rook(), shrikhande())):
-        found = run_trial(pair, small, 100, torch.device("cuda"))
-        wanted = run_trial(pair, small, 100, CPU)
-        assert found.epochs == wanted.epochs
-        assert found.loss == pytest.approx(wanted.loss, abs=1e-3)
-        assert found.distinguished(True) == wanted.distinguished(True)
+    pair, device = (rook(), shrikhande()), torch.device("cuda")
+    found = run_trial(pair, small, 100, device)
+    name = "gnnak.training.brec.trial.can_capture"
+    monkeypatch.setattr(name, lambda *_: False)
+    wanted = run_trial(pair, small, 100, device)
+    assert found.epochs == wanted.epochs
+    assert found.loss == pytest.approx(wanted.loss, abs=1e-3)
 
 
 def test_a_reduced_learning_rate_stays_in_its_tensor():

@@ -27,7 +27,12 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(
-    x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor, add: bool = False
+    x: Tensor,
+    table: Tensor | None,
+    node: Tensor,
+    rows: Tensor,
+    add: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
@@ -42,6 +47,7 @@ def lift(
         rows: The row of `table` for each of the m node copies, [m].
         add: Whether to add the rows, `x[node] + table[rows]`, instead of concatenating
             them.
+        dtype: Data type of the result; None = that of `x` and `table`.
 
     Returns:
         The states of the node copies, [m, c + h]; [m, c] if `add`.
@@ -49,7 +55,8 @@ def lift(
     first = x.size(1)
     begin = 0 if add else first
     width = first if table is None else begin + table.size(1)
-    dtype = x.dtype if table is None else torch.promote_types(x.dtype, table.dtype)
+    if dtype is None:
+        dtype = x.dtype if table is None else torch.promote_types(x.dtype, table.dtype)
     out = x.new_empty(node.numel(), width, dtype=dtype)
     _lift[tiles(node.numel(), BLOCK, width)](
         x.contiguous(),
@@ -67,7 +74,7 @@ def lift(
     return out
 
 
-def sum_by(values: Tensor, groups: Groups) -> Tensor:
+def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
     """Sum the rows of each group: a segment sum.
 
     One program sums all rows of one group, so no atomic additions are needed.
@@ -75,11 +82,12 @@ def sum_by(values: Tensor, groups: Groups) -> Tensor:
     Args:
         values: The rows to sum, [m, c].
         groups: Which of the m rows belong to each of k groups.
+        dtype: Data type of the sums; None = that of `values`.
 
     Returns:
         One sum per group, [k, c].
     """
-    return _sums(values, groups)
+    return _sums(values, groups, dtype=dtype)
 
 
 def weighted_sum(
@@ -105,10 +113,11 @@ def _sums(
     groups: Groups,
     index: Tensor | None = None,
     weight: Tensor | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Compute `weighted_sum`, or `sum_by` if `index` and `weight` are None."""
     width = values.size(1)
-    out = values.new_empty(len(groups), width)
+    out = values.new_empty(len(groups), width, dtype=dtype)
     _sum_by[(max(len(groups), 1), cdiv(width, wide_columns(width)))](
         values,
         values.stride(0),
@@ -127,7 +136,9 @@ def _sums(
     return out
 
 
-def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
+def table_sum(
+    values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
+) -> Tensor:
     """Return the gradient of a table from which rows were gathered, [size, c].
 
     The forward pass was `table[rows]`. Row i of the result is the sum of all rows of
@@ -138,6 +149,7 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
         values: The gradient of the m gathered rows `table[rows]`, [m, c].
         rows: For each gathered row, its index in the table, [m].
         size: Number of rows of the table.
+        dtype: Data type of the result; None = that of `values`.
     """
     width = values.size(1)
     count, steps = parts(rows.numel())
@@ -155,7 +167,7 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
         SUMMED,
         columns(width),
     )
-    return add_up(out).to(values.dtype)
+    return add_up(out).to(dtype or values.dtype)
 
 
 @for_all_sizes

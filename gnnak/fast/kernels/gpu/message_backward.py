@@ -97,7 +97,7 @@ def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
 
     Arguments as in `messages_backward`, but `e` is the tensor of edge states.
     """
-    (size, width), grad_e = e.shape, c.new_empty(e.shape)
+    (size, width), grad_e = e.shape, e.new_empty(e.shape)
     _to_edges[(max(size, 1), cdiv(width, wide_columns(width)))](
         grad,
         c,

@@ -11,7 +11,12 @@ from gnnak.subgraphs.groups import Groups
 
 
 def lift(
-    x: Tensor, table: Tensor | None, node: Tensor, rows: Tensor, add: bool = False
+    x: Tensor,
+    table: Tensor | None,
+    node: Tensor,
+    rows: Tensor,
+    add: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Gather rows of two tensors and concatenate them: `[x[node] || table[rows]]`.
 
@@ -25,27 +30,30 @@ def lift(
         rows: The row of `table` for each of the m node copies, [m].
         add: Whether to add the rows, `x[node] + table[rows]`, instead of concatenating
             them.
+        dtype: Data type of the result; None = that of `x` and `table`.
 
     Returns:
         The states of the node copies, [m, c + h]; [m, c] if `add`.
     """
     copies = x.index_select(0, node)
-    if table is None:
-        return copies
-    hops = table.index_select(0, rows)
-    return copies + hops if add else torch.cat([copies, hops], dim=1)
+    if table is not None:
+        hops = table.index_select(0, rows)
+        copies = copies + hops if add else torch.cat([copies, hops], dim=1)
+    return copies.to(dtype or copies.dtype)
 
 
-def sum_by(values: Tensor, groups: Groups) -> Tensor:
+def sum_by(values: Tensor, groups: Groups, dtype: torch.dtype | None = None) -> Tensor:
     """Sum the rows of each group: a segment sum.
 
     Args:
         values: The rows to sum, [m, c].
         groups: Which of the m rows belong to each of k groups.
+        dtype: Data type of the sums; None = that of `values`.
 
     Returns:
         One sum per group, [k, c].
     """
+    values = values.to(dtype or values.dtype)
     key, row = group_members(groups)
     out = values.new_zeros(len(groups), values.size(1))
     return out.index_add(0, key, values.index_select(0, row))
@@ -69,7 +77,9 @@ def weighted_sum(
     return sum_by(share, groups)
 
 
-def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
+def table_sum(
+    values: Tensor, rows: Tensor, size: int, dtype: torch.dtype | None = None
+) -> Tensor:
     """Return the gradient of a table from which rows were gathered, [size, c].
 
     The forward pass was `table[rows]`. Row i of the result is the sum of all rows of
@@ -79,7 +89,9 @@ def table_sum(values: Tensor, rows: Tensor, size: int) -> Tensor:
         values: The gradient of the m gathered rows `table[rows]`, [m, c].
         rows: For each gathered row, its index in the table, [m].
         size: Number of rows of the table.
+        dtype: Data type of the result; None = that of `values`.
     """
+    values = values.to(dtype or values.dtype)
     return values.new_zeros(size, values.size(1)).index_add(0, rows, values)
 
 

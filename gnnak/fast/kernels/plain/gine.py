@@ -25,7 +25,7 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """
     sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
     own = (1 + eps).to(c.dtype) * c
-    return own.index_add(0, edges.target, sent)
+    return own.index_add(0, edges.target, sent.to(c.dtype))
 
 
 def messages_backward(
@@ -59,7 +59,8 @@ def messages_backward(
     grad_c = ((1 + eps).to(c.dtype) * grad).index_add(0, edges.source, back)
     grad_c = grad_c if more is None else grad_c + more
     if e.number is None:
-        grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, back)
+        of_edges = back.to(e.values.dtype)
+        grad_e = torch.zeros_like(e.values).index_add(0, edges.edge, of_edges)
     else:
         back = back * (states > 0)
         of_slope = (back * e.number[:, None]).sum(dim=0)
