@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gnnak.errors import CheckpointError, OptionError
-from gnnak.loading.assembler import Assembler, Windows
+from gnnak.errors import CheckpointError, OptionError, SizeError
+from gnnak.loading.assembler import Assembler
 from gnnak.loading.demand import Demand
-from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
-from gnnak.loading.loader import Subgraphs
+from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import read_graphs
+from gnnak.loading.subgraph_source import Subgraphs
 from gnnak.sampling.cached_plan import cache_plans
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_if_small
@@ -103,13 +106,14 @@ class GraphLoader:
         padder = None
         if self.padded and size is not None:
             padder = Padder(size, fields.store.node_targets, Demand(pad is True))
-        assembler = Assembler(fields, source, size, padder)
+        single = fields.store.device.type != "cuda"
+        assembler = Assembler(fields, source, size, padder, single)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
         self._make = BatchMaker(fields, subgraphs, padder)
-        self._start = partial(_windows, assembler, order, seed)
-        self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
-        weakref.finalize(self, self._prefetcher.close)
+        seeds = partial(epoch_seed, seed, rank=order.rank)
+        self._windows = EpochWindows(assembler, order, seeds, reseed=True)
+        weakref.finalize(self, self._windows.close)
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
 
@@ -142,21 +146,19 @@ class GraphLoader:
             current: Identifies this iteration. Only the latest iteration changes the
                 state of the loader.
         """
-        count = len(self._order.of_epoch(epoch))
-        windows = self._start(epoch, done) if done else self._prefetcher.take(epoch)
-        taken = done
+        batches = self._order.of_epoch(epoch)
         try:
-            for items in windows:
-                taken += len(items)
-                if taken == count and self.device.type == "cuda":
-                    self._prefetcher.prefetch(epoch + 1)
-                for item in items:
+            with closing(self._windows.of_epoch(epoch, len(batches), done)) as windows:
+                for assembled in chain.from_iterable(windows):
                     done += 1
                     if self._current is current:
                         self._done = done
-                    yield self._make(item)
-        finally:
-            windows.close()
+                    yield self._make(assembled)
+        except torch.OutOfMemoryError as error:
+            raise SizeError(
+                f"a batch of {max(map(len, batches))} graphs does not fit into the "
+                f"memory of {self.device}; lower batch_size."
+            ) from error
         if self._current is current:
             self._epoch, self._done, self._current = epoch + 1, 0, None
 
@@ -213,14 +215,6 @@ class GraphLoader:
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
-
-
-def _windows(
-    assembler: Assembler, order: GraphOrder, seed: int, epoch: int, first: int = 0
-) -> Windows:
-    """Return an iterator over the windows of an epoch, from batch `first` on."""
-    of_subgraphs = epoch_seed(seed, epoch, order.rank)
-    return assembler.windows(order.of_epoch(epoch), of_subgraphs, first)
 
 
 def _source(

@@ -19,28 +19,38 @@ class Padder:
 
     A last batch of an epoch that is smaller than the others is padded to a shape of
     full batches. A last batch of a single graph is not padded: PyTorch's BatchNorm
-    raises an error for a single row.
+    raises an error for a single row. A last batch with more graphs than the others,
+    into which a few remaining graphs were merged, is not padded either.
 
     Args:
         batch_size: Number of graphs of a full batch.
         node_targets: Whether targets have one row per node instead of per graph.
         demand: Decides which windows (batches assembled together) are padded.
+        both: Whether batches are needed with padding and without. If False, padded
+            batches replace those without padding.
 
     Attributes:
         shapes: The shapes that batches are padded to.
     """
 
-    def __init__(self, batch_size: int, node_targets: bool, demand: Demand) -> None:
+    def __init__(
+        self, batch_size: int, node_targets: bool, demand: Demand, both: bool = True
+    ) -> None:
         self.batch_size, self.node_targets = batch_size, node_targets
-        self.demand, self.shapes = demand, Shapes(distinct=True)
+        self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
-    def pad_if_used(self, window: Window) -> list[Item]:
-        """Return the padded batches of a window.
+    def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
+        """Return padded batches of a window, in addition to its batches or in place.
 
-        The list is empty if padded batches are not used at present, and lacks a last
+        Both lists are empty if padded batches are not used at present, and lack a last
         batch that cannot be padded.
+
+        Returns:
+            The padded form of each batch, and padded batches that replace batches. One
+            of the two lists is empty; which one depends on `both`.
         """
-        return self._pad(window) if self.demand.pads_next() else []
+        items = self._pad(window) if self.demand.pads_next() else []
+        return (items, []) if self.both else ([], items)
 
     def pad_one(
         self,
@@ -71,9 +81,9 @@ class Padder:
 
         Until a full batch was seen, smaller batches cannot be padded.
         """
-        sizes = window.counts("graphs")
-        full = sizes.count(self.batch_size)
-        until = len(sizes) - (full < len(sizes) and sizes[-1] < 2)
+        sizes, size = window.counts("graphs"), self.batch_size
+        full = sizes.count(size)
+        until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)
         if not until or not (full or self.shapes.largest):
             return []
         return split_padded(window, self.shapes.of(window, until, full))

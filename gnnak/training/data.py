@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,8 +14,9 @@ from gnnak.graphs import GraphStore
 from gnnak.graphs.narrow import narrow_store
 from gnnak.loading.epochs import Epochs, epoch_seed
 from gnnak.loading.items import Item
-from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.loader import Loader
 from gnnak.loading.sampler import BatchSampler
+from gnnak.loading.subgraph_source import Subgraphs
 from gnnak.sampling.cached_plan import CachedPlans, cache_plans
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
@@ -89,24 +91,24 @@ class GraphData(LightningDataModule):
         assert self.trainer is not None
         self._close()
         seed, rank = self.train.seed, self.trainer.global_rank
+        order, seeds = partial(epoch_seed, seed), partial(epoch_seed, seed, rank=rank)
         extracts = self.cached is None and self.store.device.type == "cuda"
         subgraphs = Subgraphs(
             self.cached,
             self.extractor if extracts else None,
             self.drop,
             self.plans,
-            lambda epoch: epoch_seed(seed, epoch, rank),
         )
         inside = self.extractor is not None and self.cached is None and not extracts
         plain = inside or self.trainer.world_size > 1
         self._training = Loader(
             self.store,
-            self._sampler(self.parts.train, lambda epoch: epoch_seed(seed, epoch)),
+            self._sampler(self.parts.train, order),
             lambda: self.clock.time("data"),
             subgraphs,
             single=inside,
             padded=self.padded and not plain,
-            epochs=Epochs(self._epoch, self.train.epochs),
+            epochs=Epochs(self._epoch, self.train.epochs, seeds),
         )
         return self._training
 
