@@ -20,10 +20,8 @@ from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import read_graphs
-from gnnak.loading.subgraph_source import Subgraphs
-from gnnak.sampling.cached_plan import cache_plans
+from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.cached import cache_if_small
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.typing import check_count
 
@@ -94,7 +92,7 @@ class GraphLoader:
         _check_subgraphs(subgraphs, drop)
         fields = read_graphs(graphs)
         fields = fields.to(_device(device) or fields.store.device)
-        source = _source(fields.store, subgraphs, drop)
+        source = find_subgraphs(fields.store, subgraphs, drop)
         sizes = {"nodes": fields.store.counts[0]}
         if source.cached is not None:
             sizes["copies"] = source.cached.counts[2]
@@ -215,19 +213,6 @@ class GraphLoader:
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
-
-
-def _source(
-    store: Any, extractor: Extractor | None, drop: SubgraphDrop | None
-) -> Subgraphs:
-    """Return where the rooted subgraphs of a batch come from: a cache if possible."""
-    if extractor is None:
-        return Subgraphs()
-    cached = cache_if_small(store, extractor)
-    if cached is None:
-        return Subgraphs(None, extractor, drop)
-    plans = None if drop is None else cache_plans(cached, drop)
-    return Subgraphs(cached, None, drop, plans)
 
 
 def _device(device: torch.device | str | None) -> torch.device | None:

@@ -11,10 +11,10 @@ from gnnak.loading.budget import (
     memory_shares,
     sampled_fraction,
 )
-from gnnak.sampling.cached_plan import CachedPlans
+from gnnak.sampling.cached_plan import CachedPlans, cache_plans
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.sampled_egonets import sample_egonets
-from gnnak.subgraphs.cached import CachedSubgraphs
+from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -61,6 +61,27 @@ class Subgraphs:
             return subgraphs
         plan = None if self.plans is None else self.plans[positions]
         return self.drop(subgraphs, edge_index, generator, plan)
+
+
+def find_subgraphs(
+    store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None
+) -> Subgraphs:
+    """Return where the rooted subgraphs of batches come from: a cache if possible.
+
+    Subgraphs that are not random and fit into memory are extracted now, and cached.
+
+    Args:
+        store: The graphs.
+        extractor: Extracts the rooted subgraphs; None = batches have no subgraphs.
+        drop: Samples some of the subgraphs of each batch; None = all are used.
+    """
+    if extractor is None:
+        return Subgraphs()
+    cached = cache_if_small(store, extractor)
+    if cached is None:
+        return Subgraphs(None, extractor, drop)
+    plans = None if drop is None else cache_plans(cached, drop)
+    return Subgraphs(cached, None, drop, plans)
 
 
 def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tensor:
