@@ -1,15 +1,15 @@
 """Pad the batches of a loader: several at once, or a single one later."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
 from gnnak.loading.demand import Demand
-from gnnak.loading.items import Item
+from gnnak.loading.items import Item, Shape
 from gnnak.loading.prefetch import prefetching_paused
 from gnnak.loading.shapes import Shapes
-from gnnak.loading.splitting import split_padded
+from gnnak.loading.splitting import split_both, split_padded
 from gnnak.loading.windows import Window, make_window
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -40,17 +40,20 @@ class Padder:
         self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return padded batches of a window, in addition to its batches or in place.
+        """Return the padded forms of a window's batches, and the batches themselves.
 
-        Both lists are empty if padded batches are not used at present, and lack a last
+        The batches are views of their padded forms. If `both` is False, the batches
+        themselves are padded, and there are no padded forms.
+
+        The lists are empty if padded batches are not used at present, and lack a last
         batch that cannot be padded.
-
-        Returns:
-            The padded form of each batch, and padded batches that replace batches. One
-            of the two lists is empty; which one depends on `both`.
         """
-        items = self._pad(window) if self.demand.pads_next() else []
-        return (items, []) if self.both else ([], items)
+        shapes = self._shapes(window) if self.demand.pads_next() else []
+        if not shapes:
+            return [], []
+        if not self.both:
+            return [], split_padded(window, shapes)
+        return split_both(window, shapes)
 
     def pad_one(
         self,
@@ -73,17 +76,18 @@ class Padder:
         window = make_window(batch, subgraphs, sizes, self.node_targets, extra)
         # A prefetching thread may pad, too, and `shapes` is not safe for two threads.
         with prefetching_paused():
-            items = self._pad(window)
-        return items[0] if items else None
+            shapes = self._shapes(window)
+        return split_padded(window, shapes)[0] if shapes else None
 
-    def _pad(self, window: Window) -> list[Item]:
-        """Return the padded batches of a window, without those that cannot be padded.
+    def _shapes(self, window: Window) -> Sequence[Shape]:
+        """Return the shapes to pad the batches of a window to, from the first one on.
 
-        Until a full batch was seen, smaller batches cannot be padded.
+        The shape of a last batch that cannot be padded is missing. Until a full batch
+        was seen, smaller batches cannot be padded.
         """
         sizes, size = window.counts("graphs"), self.batch_size
         full = sizes.count(size)
         until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)
         if not until or not (full or self.shapes.largest):
             return []
-        return split_padded(window, self.shapes.of(window, until, full))
+        return self.shapes.of(window, until, full)

@@ -13,6 +13,7 @@ from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item, Shape
 from gnnak.loading.shapes import fits
 from gnnak.loading.splitters import PaddingSplitter, SliceSplitter, Splitter
+from gnnak.loading.trimming import PaddedOnce, TrimmingSplitter
 from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.groups import Groups
@@ -61,13 +62,37 @@ def split_padded(window: Window, shapes: Sequence[Shape]) -> list[Item]:
         shapes: The sizes to pad each batch to, larger than the batch on every axis
             (nodes, edges, ...). Only the first `len(shapes)` batches are returned.
     """
+    return _padded(window, PaddingSplitter(window, shapes))
+
+
+def split_both(
+    window: Window, shapes: Sequence[Shape]
+) -> tuple[list[Item], list[Item]]:
+    """Split a window into its batches, with padding and without.
+
+    The batches without padding are views of the padded ones.
+
+    Args:
+        window: The batches.
+        shapes: As in `split_padded`.
+
+    Returns:
+        The padded batches, and the batches without padding.
+    """
+    splitter = PaddedOnce(window, shapes)
+    padded = _padded(window, splitter)
+    return padded, _items(window, TrimmingSplitter(window, splitter), groups=True)
+
+
+def _padded(window: Window, splitter: PaddingSplitter) -> list[Item]:
+    """Split a window into padded batches; see `split_padded`."""
     counts = [window.counts(axis) for axis in window.axes]
     sizes = [
         dict(zip(window.axes, rows, strict=True)) for rows in zip(*counts, strict=True)
     ]
-    for rows, shape in zip(sizes, shapes, strict=False):
+    for rows, shape in zip(sizes, splitter.shapes, strict=False):
         assert fits(rows, shape), f"{rows} leave no padding rows in {shape}"
-    items = _items(window, PaddingSplitter(window, shapes), groups=True)
+    items = _items(window, splitter, groups=True)
     return [replace(item, sizes=rows) for item, rows in zip(items, sizes, strict=False)]
 
 

@@ -76,6 +76,10 @@ class CapturedStep:
             return self.step(item)
         buffers = self._buffers_for(item, item.shape)
         if buffers is None:
+            if self._largest is not None:
+                # This step warms up for the capture with the largest shape, which may
+                # occur only once per epoch.
+                self._largest.warm_up = max(self._largest.warm_up - 1, 0)
             # A step may cache tensors in its item. Give it a copy, since the item may
             # be trained on again, and then be copied into buffers.
             return self.step(like(item, tensors_of(item)))

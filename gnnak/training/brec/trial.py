@@ -1,14 +1,16 @@
 """Train a network on one pair of graphs, and test whether their embeddings differ."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from gnnak.graphs.named import Graph
-from gnnak.loading.items import Item
+from gnnak.loading.items import Item, Shape
+from gnnak.loading.splitting import split
+from gnnak.loading.windows import make_window
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
 from gnnak.nn.features import Categorical
@@ -18,6 +20,9 @@ from gnnak.training.brec.options import TrialOptions
 from gnnak.training.brec.paired_test import paired_test, verdict
 from gnnak.training.brec.relabel import collate, relabellings
 from gnnak.training.callbacks.recalibrate import recalibrate
+from gnnak.training.config.run_config import TrainConfig
+from gnnak.training.optimizer import make_optimizer, make_ready
+from gnnak.training.step import can_capture, make_captured, make_step
 
 NO_FEATURES = Categorical((1,))
 """The graphs of BREC have no features: all nodes are of one category."""
@@ -124,15 +129,32 @@ def _batches(
     graphs: Sequence[Graph], network: Network, device: torch.device
 ) -> list[Item]:
     """Collect graphs in batches, with their rooted subgraphs if the network has any."""
-    found = []
-    for start in range(0, len(graphs), BATCH_SIZE):
-        batch = collate(graphs[start : start + BATCH_SIZE]).to(device)
-        subgraphs = None
-        if network.shared is not None and network.drop is None:
-            given = (batch.edge_index, batch.num_nodes, None, batch.batch)
-            subgraphs = extract(network.shared.extractor, *given)
-        found.append(Item(batch, subgraphs))
-    return found
+    whole = collate(graphs).to(device)
+    subgraphs = None
+    if network.shared is not None and network.drop is None:
+        given = (whole.edge_index, whole.num_nodes, None, whole.batch)
+        subgraphs = extract(network.shared.extractor, *given)
+    starts = range(0, len(graphs), BATCH_SIZE)
+    sizes = [min(BATCH_SIZE, len(graphs) - start) for start in starts]
+    window = make_window(whole, subgraphs, sizes)
+    return [
+        replace(item, shape=_shape(item))
+        for item in split(window, groups=subgraphs is not None)
+    ]
+
+
+def _shape(item: Item) -> Shape:
+    """Return the sizes of a batch, which has no padding.
+
+    All batches of a pair have the same sizes, except a smaller last batch, so that a
+    training step can be captured as a CUDA graph.
+    """
+    batch, subgraphs = item.batch, item.subgraphs
+    sizes = (batch.num_graphs, batch.num_nodes, batch.num_edges)
+    if subgraphs is None:
+        return Shape(*sizes)
+    copies = (subgraphs.num_copies, subgraphs.num_edge_copies)
+    return Shape(*sizes, subgraphs.num_subgraphs, *copies)
 
 
 def _train(
@@ -140,29 +162,33 @@ def _train(
 ) -> tuple[int, float]:
     """Train the network in place; return the number of epochs and the last loss.
 
-    Training synchronises once per epoch, to read the loss.
+    Training synchronises once per epoch, to read the loss. On a GPU, steps are captured
+    as CUDA graphs if the network allows that.
     """
     device = batches[0].batch.device
-    optimizer = torch.optim.Adam(
-        network.parameters(),
-        lr=options.lr,
-        weight_decay=WEIGHT_DECAY,
-        fused=device.type == "cuda",
-    )
-    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
     network.train()
+    train = TrainConfig(learning_rate=options.lr, weight_decay=WEIGHT_DECAY)
+    optimizer = make_optimizer(network.parameters(), train)
+    captured = not network.recompute and can_capture(network, device, train.precision)
+    make_ready(optimizer, device, captured)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+
+    def loss_of(item: Item) -> Tensor:
+        """Return the loss of a batch, in which graphs of the pair alternate."""
+        rows = network(item.batch, subgraphs=item.subgraphs)
+        target = rows.new_full((rows.size(0) // 2,), -1)
+        return functional.cosine_embedding_loss(rows[::2], rows[1::2], target)
+
+    step = make_step(loss_of, optimizer, train, device)
+    if captured:
+        step = make_captured(step, device, optimizer.zero_grad)
+    counts = [item.batch.num_graphs for item in batches]
     epochs, mean = 0, float("inf")
     while epochs < options.epochs and mean >= STOP_LOSS:
         total = torch.zeros((), device=device)
-        for item in batches:
-            optimizer.zero_grad()
-            rows = network(item.batch, subgraphs=item.subgraphs)
-            target = rows.new_full((rows.size(0) // 2,), -1)
-            loss = functional.cosine_embedding_loss(rows[::2], rows[1::2], target)
-            loss.backward()
-            optimizer.step()
-            total += loss.detach() * target.numel()
-        mean = 2 * float(total) / sum(item.batch.num_graphs for item in batches)
+        for item, count in zip(batches, counts, strict=True):
+            total += step(item) * count
+        mean = float(total) / sum(counts)
         scheduler.step(mean)
         epochs += 1
     return epochs, mean

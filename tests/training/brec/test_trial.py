@@ -8,6 +8,7 @@ from gnnak.training.brec.options import TrialOptions, trial_options
 from gnnak.training.brec.relabel import collate, relabellings
 from gnnak.training.brec.run import Progress, run_pairs, summary
 from gnnak.training.brec.trial import TrialResult, run_trial
+from tests.gpu import needs_gpu
 
 CPU = torch.device("cpu")
 SMALL = TrialOptions("gin-ak+", 1, 2, 1, 8, epochs=2)
@@ -54,6 +55,30 @@ def test_gin_ak_plus_does_not_distinguish_rook_and_shrikhande():
 def test_a_seed_fixes_the_trial():
     first, second = (run_trial(four_regular_pair(), SMALL, 3, CPU) for _ in range(2))
     assert first == second
+
+
+@needs_gpu
+@pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin", "ppgn-ak+"])
+def test_a_trial_on_a_gpu_agrees_with_one_on_a_cpu(model):
+    small = trial_options(model, num_layers=2, channels=8, epochs=4)
+    for pair in (four_regular_pair(), (rook(), shrikhande())):
+        found = run_trial(pair, small, 100, torch.device("cuda"))
+        wanted = run_trial(pair, small, 100, CPU)
+        assert found.epochs == wanted.epochs
+        assert found.loss == pytest.approx(wanted.loss, abs=1e-3)
+        assert found.distinguished(True) == wanted.distinguished(True)
+
+
+def test_a_reduced_learning_rate_stays_in_its_tensor():
+    # A captured CUDA graph reads the learning rate from a fixed address.
+    rate = torch.tensor(1.0)
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.Adam([weight], lr=rate, capturable=True, foreach=False)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    schedule.step(1.0)
+    schedule.step(1.0)
+    assert optimizer.param_groups[0]["lr"].data_ptr() == rate.data_ptr()
+    assert float(rate) == pytest.approx(0.1)
 
 
 def test_run_pairs_resumes_finished_pairs(tmp_path, monkeypatch):
