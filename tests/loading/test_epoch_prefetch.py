@@ -6,7 +6,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from gnnak import EgoNets
+from gnnak import EgoNets, GraphLoader
 from gnnak.loading import budget, epoch_windows
 from gnnak.loading.epochs import Epochs
 from gnnak.loading.loader import Loader
@@ -106,6 +106,27 @@ def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
             same_items(one, other)
     progress.loader.close()
     assert all(map(ended, threads_of(streams)))
+
+
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
+    drop, streams, monkeypatch
+):
+    options = {"subgraphs": EgoNets(1), "drop": drop, "shuffle": True}
+    store = edge_counts(12).store
+    loader = GraphLoader(store, 5, **options)
+    found = [[*loader] for _ in range(3)]
+    state = loader.state_dict()
+    assert len(streams) == 4
+    del loader
+    assert all(map(ended, threads_of(streams)))
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
+    plain = GraphLoader(store, 5, **options)
+    for batches in found:
+        for one, other in zip(batches, plain, strict=True):
+            assert torch.equal(one.x, other.x)
+            assert torch.equal(one.subgraphs.root, other.subgraphs.root)
+    assert plain.state_dict() == state
 
 
 def losses_of(folder, **options):
