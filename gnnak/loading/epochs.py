@@ -26,6 +26,9 @@ class Epochs:
     """Returns the number of the current epoch; the first is 0."""
     count: int
     """Number of epochs of the whole run."""
+    seed: Callable[[int], int] = int
+    """Takes the number of an epoch and returns the random seed for the rooted subgraphs
+    of that epoch. By default, the seed is the number of the epoch."""
 
 
 def epoch_seed(seed: int, epoch: int, rank: int = 0) -> int:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gnnak.errors import CheckpointError, OptionError
-from gnnak.loading.assembler import Assembler, Windows
+from gnnak.errors import CheckpointError, OptionError, SizeError
+from gnnak.loading.assembler import Assembler
 from gnnak.loading.demand import Demand
-from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
-from gnnak.loading.loader import Subgraphs
+from gnnak.loading.epoch_windows import EpochWindows
+from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import read_graphs
-from gnnak.sampling.cached_plan import cache_plans
+from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.cached import cache_if_small
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.typing import check_count
 
@@ -91,7 +92,7 @@ class GraphLoader:
         _check_subgraphs(subgraphs, drop)
         fields = read_graphs(graphs)
         fields = fields.to(_device(device) or fields.store.device)
-        source = _source(fields.store, subgraphs, drop)
+        source = find_subgraphs(fields.store, subgraphs, drop)
         sizes = {"nodes": fields.store.counts[0]}
         if source.cached is not None:
             sizes["copies"] = source.cached.counts[2]
@@ -103,13 +104,14 @@ class GraphLoader:
         padder = None
         if self.padded and size is not None:
             padder = Padder(size, fields.store.node_targets, Demand(pad is True))
-        assembler = Assembler(fields, source, size, padder)
+        single = fields.store.device.type != "cuda"
+        assembler = Assembler(fields, source, size, padder, single)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
         self._make = BatchMaker(fields, subgraphs, padder)
-        self._start = partial(_windows, assembler, order, seed)
-        self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
-        weakref.finalize(self, self._prefetcher.close)
+        seeds = partial(epoch_seed, seed, rank=order.rank)
+        self._windows = EpochWindows(assembler, order, seeds, reseed=True)
+        weakref.finalize(self, self._windows.close)
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
 
@@ -142,21 +144,19 @@ class GraphLoader:
             current: Identifies this iteration. Only the latest iteration changes the
                 state of the loader.
         """
-        count = len(self._order.of_epoch(epoch))
-        windows = self._start(epoch, done) if done else self._prefetcher.take(epoch)
-        taken = done
+        batches = self._order.of_epoch(epoch)
         try:
-            for items in windows:
-                taken += len(items)
-                if taken == count and self.device.type == "cuda":
-                    self._prefetcher.prefetch(epoch + 1)
-                for item in items:
+            with closing(self._windows.of_epoch(epoch, len(batches), done)) as windows:
+                for assembled in chain.from_iterable(windows):
                     done += 1
                     if self._current is current:
                         self._done = done
-                    yield self._make(item)
-        finally:
-            windows.close()
+                    yield self._make(assembled)
+        except torch.OutOfMemoryError as error:
+            raise SizeError(
+                f"a batch of {max(map(len, batches))} graphs does not fit into the "
+                f"memory of {self.device}; lower batch_size."
+            ) from error
         if self._current is current:
             self._epoch, self._done, self._current = epoch + 1, 0, None
 
@@ -213,27 +213,6 @@ class GraphLoader:
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
-
-
-def _windows(
-    assembler: Assembler, order: GraphOrder, seed: int, epoch: int, first: int = 0
-) -> Windows:
-    """Return an iterator over the windows of an epoch, from batch `first` on."""
-    of_subgraphs = epoch_seed(seed, epoch, order.rank)
-    return assembler.windows(order.of_epoch(epoch), of_subgraphs, first)
-
-
-def _source(
-    store: Any, extractor: Extractor | None, drop: SubgraphDrop | None
-) -> Subgraphs:
-    """Return where the rooted subgraphs of a batch come from: a cache if possible."""
-    if extractor is None:
-        return Subgraphs()
-    cached = cache_if_small(store, extractor)
-    if cached is None:
-        return Subgraphs(None, extractor, drop)
-    plans = None if drop is None else cache_plans(cached, drop)
-    return Subgraphs(cached, None, drop, plans)
 
 
 def _device(device: torch.device | str | None) -> torch.device | None:

@@ -19,29 +19,41 @@ class Padder:
 
     A last batch of an epoch that is smaller than the others is padded to a shape of
     full batches. A last batch of a single graph is not padded: PyTorch's BatchNorm
-    raises an error for a single row.
+    raises an error for a single row. A last batch with more graphs than the others,
+    into which a few remaining graphs were merged, is not padded either.
 
     Args:
         batch_size: Number of graphs of a full batch.
         node_targets: Whether targets have one row per node instead of per graph.
         demand: Decides which windows (batches assembled together) are padded.
+        both: Whether batches are needed with padding and without. If False, padded
+            batches replace those without padding.
 
     Attributes:
         shapes: The shapes that batches are padded to.
     """
 
-    def __init__(self, batch_size: int, node_targets: bool, demand: Demand) -> None:
+    def __init__(
+        self, batch_size: int, node_targets: bool, demand: Demand, both: bool = True
+    ) -> None:
         self.batch_size, self.node_targets = batch_size, node_targets
-        self.demand, self.shapes = demand, Shapes(distinct=True)
+        self.demand, self.both, self.shapes = demand, both, Shapes(distinct=both)
 
     def pad_if_used(self, window: Window) -> tuple[list[Item], list[Item]]:
-        """Return the padded batches of a window, and views of them without padding.
+        """Return the padded forms of a window's batches, and the batches themselves.
+
+        The batches are views of their padded forms. If `both` is False, the batches
+        themselves are padded, and there are no padded forms.
 
         The lists are empty if padded batches are not used at present, and lack a last
         batch that cannot be padded.
         """
         shapes = self._shapes(window) if self.demand.pads_next() else []
-        return split_both(window, shapes) if shapes else ([], [])
+        if not shapes:
+            return [], []
+        if not self.both:
+            return [], split_padded(window, shapes)
+        return split_both(window, shapes)
 
     def pad_one(
         self,
@@ -73,9 +85,9 @@ class Padder:
         The shape of a last batch that cannot be padded is missing. Until a full batch
         was seen, smaller batches cannot be padded.
         """
-        sizes = window.counts("graphs")
-        full = sizes.count(self.batch_size)
-        until = len(sizes) - (full < len(sizes) and sizes[-1] < 2)
+        sizes, size = window.counts("graphs"), self.batch_size
+        full = sizes.count(size)
+        until = len(sizes) - (not min(2, size) <= sizes[-1] <= size)
         if not until or not (full or self.shapes.largest):
             return []
         return self.shapes.of(window, until, full)

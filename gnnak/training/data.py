@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,11 +14,10 @@ from gnnak.graphs import GraphStore
 from gnnak.graphs.narrow import narrow_store
 from gnnak.loading.epochs import Epochs, epoch_seed
 from gnnak.loading.items import Item
-from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.loader import Loader
 from gnnak.loading.sampler import BatchSampler
-from gnnak.sampling.cached_plan import CachedPlans, cache_plans
+from gnnak.loading.subgraph_source import Subgraphs, find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.training.callbacks.timing import Clock
 from gnnak.training.config.run_config import TrainConfig
@@ -63,8 +63,7 @@ class GraphData(LightningDataModule):
             self.store = in_double(self.store)
         self.parts, self.train, self.clock = parts, train, clock
         self.extractor, self.drop, self.padded = extractor, drop, padded
-        self.cached: CachedSubgraphs | None = None
-        self.plans: CachedPlans | None = None
+        self.subgraphs = Subgraphs()
         self._training: Loader | None = None
 
     def setup(self, stage: str) -> None:
@@ -78,35 +77,28 @@ class GraphData(LightningDataModule):
         device = self.trainer.strategy.root_device
         if self.store.device != device:
             self.store = narrow_store(self.store).to(device)
-        if self.extractor is not None and self.cached is None:
+        if self.extractor is not None and self.subgraphs.cached is None:
             with self.clock.time("data"):
-                self.cached = cache_if_small(self.store, self.extractor)
-                if self.cached is not None and self.drop is not None:
-                    self.plans = cache_plans(self.cached, self.drop)
+                self.subgraphs = find_subgraphs(self.store, self.extractor, self.drop)
 
     def train_dataloader(self) -> Loader:
         """Return the loader of the training batches, which shuffles in every epoch."""
         assert self.trainer is not None
         self._close()
         seed, rank = self.train.seed, self.trainer.global_rank
-        extracts = self.cached is None and self.store.device.type == "cuda"
-        subgraphs = Subgraphs(
-            self.cached,
-            self.extractor if extracts else None,
-            self.drop,
-            self.plans,
-            lambda epoch: epoch_seed(seed, epoch, rank),
-        )
-        inside = self.extractor is not None and self.cached is None and not extracts
+        order, seeds = partial(epoch_seed, seed), partial(epoch_seed, seed, rank=rank)
+        # On a CPU, the network itself extracts subgraphs that are not cached.
+        on_gpu = self.store.device.type == "cuda"
+        inside = self.subgraphs.extractor is not None and not on_gpu
         plain = inside or self.trainer.world_size > 1
         self._training = Loader(
             self.store,
-            self._sampler(self.parts.train, lambda epoch: epoch_seed(seed, epoch)),
+            self._sampler(self.parts.train, order),
             lambda: self.clock.time("data"),
-            subgraphs,
+            Subgraphs() if inside else self.subgraphs,
             single=inside,
             padded=self.padded and not plain,
-            epochs=Epochs(self._epoch, self.train.epochs),
+            epochs=Epochs(self._epoch, self.train.epochs, seeds),
         )
         return self._training
 
@@ -155,15 +147,13 @@ class GraphData(LightningDataModule):
 
     def _evaluation_loader(self, positions: Tensor, size: int | None = None) -> Loader:
         # No clock here: the assembly of evaluation batches counts as evaluation time.
-        single = self.extractor is not None and self.cached is None
+        cached, single = self.subgraphs.cached, self.subgraphs.extractor is not None
         on_gpu = self.store.device.type == "cuda"
         if size is None and on_gpu and not single and not self.parts.batch_statistics:
             # Scores do not depend on the batch size, and few large steps are faster.
             size = self.train.batch_size * EVALUATION_FACTOR
         sampler = self._sampler(positions, size=size)
-        return Loader(
-            self.store, sampler, subgraphs=Subgraphs(self.cached), single=single
-        )
+        return Loader(self.store, sampler, subgraphs=Subgraphs(cached), single=single)
 
     def _sampler(
         self,

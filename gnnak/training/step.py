@@ -70,25 +70,67 @@ def make_step(
     Returns:
         A function that trains on an item and returns the detached loss.
     """
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    narrow = train.precision == "bf16"
+    narrow = torch.bfloat16 if train.precision == "bf16" else None
+
+    def update() -> None:
+        """Clip the gradients and take an optimiser step."""
+        clip_gradients(optimizer, train.clip)
+        take_step(optimizer, device)
 
     def step(item: Item) -> Tensor:
-        # Each captured CUDA graph needs its own gradients, and must not read weights
-        # that autocast has cached while another CUDA graph was captured.
-        optimizer.zero_grad(set_to_none=True)
+        """Train on an item; the caller's autocast, such as Lightning's, is off."""
         with torch.autocast(device.type, enabled=False):
-            with torch.autocast(
-                device.type, torch.bfloat16, enabled=narrow, cache_enabled=False
-            ):
-                loss = loss_of(item)
-            backward(loss)
-            if train.clip is not None:
-                clip_grad_norm_(weights, train.clip)
-            take_step(optimizer, device)
-        return loss.detach()
+            return train_once(lambda: loss_of(item), optimizer, update, device, narrow)
 
     return step
+
+
+def train_once(
+    loss_of: Callable[[], Tensor],
+    optimizer: Optimizer,
+    update: Callable[[], object],
+    device: torch.device,
+    autocast: torch.dtype | None,
+) -> Tensor:
+    """Take one training step: loss, backward pass, update of the weights.
+
+    Args:
+        loss_of: Runs the forward pass and returns the loss.
+        optimizer: The optimiser, whose weights get new gradients.
+        update: Clips the gradients and takes an optimiser step.
+        device: The device of the weights.
+        autocast: Data type of mixed precision in the forward pass; None = as the
+            caller's autocast.
+
+    Returns:
+        The detached loss.
+    """
+    kind = device.type
+    # Each captured CUDA graph needs its own gradients, and must not read weights that
+    # autocast has cached while another CUDA graph was captured.
+    optimizer.zero_grad(set_to_none=True)
+    with torch.autocast(
+        kind,
+        autocast or torch.get_autocast_dtype(kind),
+        enabled=autocast is not None or torch.is_autocast_enabled(kind),
+        cache_enabled=False,
+    ):
+        loss = loss_of()
+    backward(loss)
+    update()
+    return loss.detach()
+
+
+def clip_gradients(optimizer: Optimizer, clip: float | None) -> None:
+    """Scale the gradients so that the norm of all together is at most `clip`.
+
+    Args:
+        optimizer: The optimiser of the weights.
+        clip: The largest norm; None = gradients are not clipped.
+    """
+    if clip is not None:
+        groups = optimizer.param_groups
+        clip_grad_norm_([weight for g in groups for weight in g["params"]], clip)
 
 
 def backward(loss: Tensor) -> None:

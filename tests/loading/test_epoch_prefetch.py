@@ -6,12 +6,13 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from gnnak import EgoNets
-from gnnak.loading import budget, loader
+from gnnak import EgoNets, GraphLoader
+from gnnak.loading import budget, epoch_windows
 from gnnak.loading.epochs import Epochs
-from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.loader import Loader
 from gnnak.loading.prefetch import Prefetcher
 from gnnak.loading.sampler import BatchSampler
+from gnnak.loading.subgraph_source import Subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.training.callbacks import history
@@ -36,7 +37,7 @@ def streams(monkeypatch):
         created.append(FakeStream())
         return Prefetcher(results, created[-1])
 
-    monkeypatch.setattr(loader, "prefetch", in_thread)
+    monkeypatch.setattr(epoch_windows, "prefetch", in_thread)
     return created
 
 
@@ -50,9 +51,7 @@ class Progress:
     def __init__(self, count, drop=None):
         store, self.epoch, self.seeded = edge_counts(12).store, 0, []
         self.sampler = BatchSampler(torch.arange(12), 5, self.order)
-        source = Subgraphs(
-            cache_subgraphs(store, EgoNets(1)), drop=drop, seed=lambda e: e
-        )
+        source = Subgraphs(cache_subgraphs(store, EgoNets(1)), drop=drop)
         epochs = Epochs(lambda: self.epoch, count)
         self.loader = Loader(store, self.sampler, nullcontext, source, epochs=epochs)
 
@@ -93,7 +92,7 @@ def test_loader_yields_the_same_epochs_with_and_without_threads(
     assert progress.seeded == [0, 1, 2, 3]
     assert len(streams) == 4
     assert all(map(ended, threads_of(streams)))
-    monkeypatch.setattr(loader, "prefetch", lambda results, _: results)
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
     plain = Progress(0, drop)
     for epoch, items in enumerate(found):
         for one, other in zip(items, plain.items(epoch), strict=True):
@@ -109,6 +108,27 @@ def test_loader_yields_the_current_epoch_if_another_was_prefetched(streams):
     assert all(map(ended, threads_of(streams)))
 
 
+@pytest.mark.parametrize("drop", [None, SubgraphDrop("random", 2)])
+def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
+    drop, streams, monkeypatch
+):
+    options = {"subgraphs": EgoNets(1), "drop": drop, "shuffle": True}
+    store = edge_counts(12).store
+    loader = GraphLoader(store, 5, **options)
+    found = [[*loader] for _ in range(3)]
+    state = loader.state_dict()
+    assert len(streams) == 4
+    del loader
+    assert all(map(ended, threads_of(streams)))
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
+    plain = GraphLoader(store, 5, **options)
+    for batches in found:
+        for one, other in zip(batches, plain, strict=True):
+            assert torch.equal(one.x, other.x)
+            assert torch.equal(one.subgraphs.root, other.subgraphs.root)
+    assert plain.state_dict() == state
+
+
 def losses_of(folder, **options):
     config = small_config(train__batch_size=5, model__name="gin-ak+-s", **options)
     return run(config, edge_counts(), folder, CPU)["curves"]["train_loss"]
@@ -122,7 +142,7 @@ def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
     found = losses_of(tmp_path / "prefetched", train__epochs=4)
     assert streams
     assert threading.active_count() == threads
-    monkeypatch.setattr(loader, "prefetch", lambda results, _: results)
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
     assert found == losses_of(tmp_path / "plain", train__epochs=4)
 
 

@@ -7,8 +7,9 @@ from gnnak import EgoNets
 from gnnak.loading import budget
 from gnnak.loading.epochs import Epochs
 from gnnak.loading.items import Item
-from gnnak.loading.loader import Loader, Subgraphs
+from gnnak.loading.loader import Loader
 from gnnak.loading.sampler import BatchSampler
+from gnnak.loading.subgraph_source import Subgraphs
 from gnnak.sampling.coverage import is_cover
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.cached import cache_subgraphs
@@ -56,7 +57,7 @@ def test_loader_yields_the_same_batches_for_every_window_size(limit, monkeypatch
 
 
 def test_loader_of_single_batches_has_no_windows(monkeypatch):
-    monkeypatch.delattr("gnnak.loading.loader.make_window")
+    monkeypatch.delattr("gnnak.loading.assembler.make_window")
     sampler = BatchSampler(torch.arange(8), 3)
     assert len(list(Loader(triangles(4).store, sampler, single=True))) == 3
 
@@ -74,7 +75,7 @@ def test_loader_samples_covers_that_depend_only_on_the_seed(strategy):
     cached = cache_subgraphs(store, EgoNets(1))
     sampler = BatchSampler(torch.arange(16), 5)
     drop = SubgraphDrop(strategy, 2)
-    source = Subgraphs(cached, drop=drop, seed=lambda epoch: epoch)
+    source = Subgraphs(cached, drop=drop)
     loader = Loader(
         store, sampler, nullcontext, source, epochs=Epochs(seeds.__next__, 0)
     )
@@ -143,7 +144,7 @@ def test_loader_extracts_subgraphs_that_are_not_cached():
 def test_loader_extracts_for_several_batches_at_once(drop):
     store = triangles(8).store
     extractor, sampler = EgoNets(1), BatchSampler(torch.arange(16), 6)
-    subgraphs = Subgraphs(extractor=extractor, drop=drop, seed=lambda epoch: epoch)
+    subgraphs = Subgraphs(extractor=extractor, drop=drop)
     items = list(Loader(store, sampler, nullcontext, subgraphs))
     assert len(items) == 3
     for item, positions in zip(items, sampler.of_epoch(0), strict=True):

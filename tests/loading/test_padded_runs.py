@@ -56,7 +56,8 @@ def test_nothing_is_padded_if_the_network_extracts(tmp_path, monkeypatch):
         return steps(task, item, index)
 
     monkeypatch.setattr(GraphTask, "training_step", watched)
-    monkeypatch.setattr("gnnak.training.data.cache_if_small", lambda *_: None)
+    source = "gnnak.loading.subgraph_source.cache_if_small"
+    monkeypatch.setattr(source, lambda *_: None)
     monkeypatch.setattr(Machine, "captures", lambda *_: True)
     run(config, triangles(), tmp_path)
     assert seen == [(None, None)] * 2

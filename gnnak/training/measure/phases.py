@@ -9,13 +9,12 @@ from contextlib import contextmanager
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from torch.nn.utils import clip_grad_norm_
 
 from gnnak.loading.items import Item
 from gnnak.training.data import GraphData
 from gnnak.training.measure.stopwatch import synchronised_time
 from gnnak.training.module import GraphTask
-from gnnak.training.step import backward
+from gnnak.training.step import backward, clip_gradients
 
 PHASES = ("data", "forward", "backward", "optimiser")
 """The phases of a training step, in order; `data` is the assembly of the batch."""
@@ -79,8 +78,7 @@ def _take_step(
     with _timed("backward", taken, device):
         backward(loss)
     with _timed("optimiser", taken, device):
-        if task.config.train.clip is not None:
-            clip_grad_norm_(task.network.parameters(), task.config.train.clip)
+        clip_gradients(optimiser, task.config.train.clip)
         optimiser.step()
         optimiser.zero_grad()
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from gnnak.backend import operation
@@ -23,7 +22,7 @@ from gnnak.training.own_loop.calling import call_model
 from gnnak.training.own_loop.changes import ModelWatch, built_weights
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
-from gnnak.training.step import backward
+from gnnak.training.step import clip_gradients, train_once
 from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
@@ -153,25 +152,21 @@ class TrainingStep:
 
     def _step(self, batch: Batch) -> Tensor:
         """Train on one batch, and return the detached loss."""
-        self.optimizer.zero_grad(set_to_none=True)
-        kind = self.device.type
-        with torch.autocast(
-            kind,
-            self.autocast or torch.get_autocast_dtype(kind),
-            enabled=self.autocast is not None or torch.is_autocast_enabled(kind),
-            cache_enabled=False,
-        ):
-            value = self.loss(self._outputs(batch), batch)
-        _check_loss(value)
-        backward(value)
-        self._update()
-        return value.detach()
+
+        def loss_of() -> Tensor:
+            """Return the loss, and check that it is a scalar with a gradient."""
+            return _checked_loss(self.loss(self._outputs(batch), batch))
+
+        def update() -> None:
+            """Update the weights, in the way that `_outputs` has chosen."""
+            self._update()
+
+        given = (self.optimizer, update, self.device, self.autocast)
+        return train_once(loss_of, *given)
 
     def _update_weights(self) -> None:
         """Clip the gradients and take an optimiser step."""
-        if self.clip is not None:
-            groups = self.optimizer.param_groups
-            clip_grad_norm_([p for group in groups for p in group["params"]], self.clip)
+        clip_gradients(self.optimizer, self.clip)
         self.optimizer.step()
 
     def _outputs(self, batch: Batch) -> Any:
@@ -333,8 +328,8 @@ def _close(captured: object) -> None:
         captured.close()
 
 
-def _check_loss(value: object) -> None:
-    """Raise `OptionError` unless the loss is a scalar tensor with a gradient."""
+def _checked_loss(value: object) -> Tensor:
+    """Return the loss; raise `OptionError` if it is no scalar with a gradient."""
     if not isinstance(value, Tensor):
         kind = kind_of(value)
         raise OptionError(f"loss returned {kind}; return a tensor with one number.")
@@ -348,3 +343,4 @@ def _check_loss(value: object) -> None:
             "loss returned a tensor without gradient; compute it from the output, "
             "without detach() or torch.no_grad()."
         )
+    return value
