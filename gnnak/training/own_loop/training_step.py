@@ -19,6 +19,7 @@ from gnnak.loading.padded_form import padded_form
 from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.calling import call_model
+from gnnak.training.own_loop.casting import CastTogether
 from gnnak.training.own_loop.changes import ModelWatch, built_weights
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
@@ -212,7 +213,8 @@ class TrainingStep:
 
         def forward(item: Item) -> Any:
             """Return the outputs of the model for a padded item, with padding rows."""
-            with on_graph(item.batch.real), IgnorePadding(item):
+            together = CastTogether(self.model)
+            with on_graph(item.batch.real), IgnorePadding(item), together:
                 return self.call(self.model, form.build(item))
 
         def plain() -> Any:

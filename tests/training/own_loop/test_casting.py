@@ -1,0 +1,83 @@
+"""Weights of Linears that are cast together, as autocast casts them one by one."""
+
+from copy import deepcopy
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gnnak import EgoNets, GraphLoader, uplift
+from gnnak.training.own_loop.casting import CastTogether
+from tests.training.own_loop.models import Gine, molecules
+
+
+def gradients(model, call):
+    """Return the output of `call(model)`, and the gradients of all weights."""
+    with torch.autocast("cpu", torch.bfloat16):
+        out = call(model)
+    out.float().sum().backward()
+    return out, [weight.grad for weight in model.parameters()]
+
+
+def assert_same(model, call):
+    other = deepcopy(model)
+
+    def together(model):
+        with CastTogether(model):
+            return call(model)
+
+    found, wanted = gradients(model, together), gradients(other, call)
+    assert found[0].dtype == wanted[0].dtype
+    assert torch.equal(found[0], wanted[0])
+    for one, two in zip(found[1], wanted[1], strict=True):
+        assert (one is None) == (two is None)
+        assert one is None or (one.dtype == two.dtype and torch.equal(one, two))
+
+
+def test_values_and_gradients_are_those_of_autocast():
+    mlp = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3, bias=False))
+    x = torch.rand(5, 4)
+    assert_same(mlp, lambda model: model(x))
+
+
+def test_an_uplifted_model_has_the_values_of_autocast():
+    (batch,) = GraphLoader(molecules(6), 6, subgraphs=EgoNets(1))
+    model = uplift(Gine().float(), num_hops=1).train()
+    fields = (batch.x.float(), batch.edge_index, batch.edge_attr.float(), batch.batch)
+    assert_same(model, lambda model: model(*fields))
+
+
+def test_linears_with_an_input_in_float64_are_not_cast():
+    linear = nn.Linear(3, 3).double()
+    linear.bias = None
+    with torch.autocast("cpu", torch.bfloat16), CastTogether(linear):
+        assert linear(torch.rand(2, 3).double()).dtype == torch.float64
+
+
+def test_a_weight_that_is_used_twice_or_not_at_all():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.used(self.used(x))
+
+    x = torch.rand(5, 4)
+    assert_same(Twice(), lambda model: model(x))
+
+
+def test_other_functions_get_the_weights_in_full_precision():
+    linear = nn.Linear(3, 3)
+    seen = []
+    with torch.autocast("cpu", torch.bfloat16), CastTogether(linear):
+        seen = [linear.weight.exp().dtype, linear(torch.rand(2, 3)).dtype]
+        tied = F.linear(input=torch.rand(2, 3), weight=linear.weight)
+    assert seen == [torch.float32, torch.bfloat16]
+    assert tied.dtype == torch.bfloat16
+
+
+def test_without_autocast_nothing_is_cast():
+    linear = nn.Linear(3, 3)
+    with CastTogether(linear):
+        assert linear(torch.rand(2, 3)).dtype == torch.float32
