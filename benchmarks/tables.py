@@ -12,6 +12,7 @@ from statistics import fmean
 from benchmarks import goals
 from benchmarks.drop_tables import drop_long, drop_quality, drop_shares, drop_short
 from benchmarks.family import family_costs
+from benchmarks.family_results import brec_counts, family_results
 from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop_tables import captured, own_loop, published_step
 from benchmarks.paper_tables import agreement_summary, paper_tables
@@ -167,6 +168,8 @@ TABLES: dict[str, Callable[[], str]] = {
     for table in (
         extraction,
         family_costs,
+        family_results,
+        brec_counts,
         bench,
         bench_short,
         cpu,

@@ -1,0 +1,134 @@
+"""Render test errors and BREC counts of subgraph GNNs, beside published ones."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from benchmarks.family import MODELS
+from benchmarks.markdown import RESULTS, markdown
+from gnnak.datasets.brec import GROUPS
+from gnnak.models.factory import parse_name
+from gnnak.training.config.experiment import load_experiment
+from gnnak.training.records.results import Record, read_records
+
+COUNTING = ("triangle", "tailed-triangle", "star", "4-cycle")
+"""The tasks of the counting data set."""
+PUBLISHED: dict[str, dict[str, float]] = {
+    "gin-ak+": {
+        "zinc": 0.080,
+        "triangle": 0.0123,
+        "tailed-triangle": 0.0112,
+        "star": 0.0150,
+        "4-cycle": 0.0126,
+    },
+    "nested-gin": {"zinc": 0.112},
+    "ds-gin": {"zinc": 0.116},
+    "dss-gin": {"zinc": 0.100},
+    "sun-gin": {
+        "zinc": 0.083,
+        "triangle": 0.0079,
+        "tailed-triangle": 0.0080,
+        "star": 0.0064,
+        "4-cycle": 0.0105,
+    },
+    "sswl-gin": {
+        "zinc": 0.082,
+        "triangle": 0.0098,
+        "tailed-triangle": 0.0091,
+        "star": 0.0089,
+        "4-cycle": 0.0107,
+    },
+    "sswl+-gin": {
+        "zinc": 0.070,
+        "triangle": 0.0059,
+        "tailed-triangle": 0.0063,
+        "star": 0.0077,
+        "4-cycle": 0.0075,
+    },
+}
+"""Published test errors (MAE) by model, then by data set or counting task."""
+BREC_NAMES = {
+    "nested": "NGNN",
+    "ds": "DS-GNN",
+    "dss": "DSS-GNN",
+    "sun": "SUN",
+    "sswl+": "SSWL+",
+}
+"""For subgraph GNNs, their names in the published counts of BREC."""
+
+
+def family_results() -> str:
+    """Render test errors on ZINC and counting: ours, and published ones in brackets."""
+    header = ["model", "ZINC", *COUNTING]
+    return markdown(header, error_lines(read_records(RESULTS / "runs.jsonl")))
+
+
+def error_lines(records: Sequence[Record]) -> list[list[str]]:
+    """Return the lines of `family_results`: one per model with a number.
+
+    Args:
+        records: Records of runs. Only runs with the options of `gnnak train` count; the
+            mean over their seeds is shown.
+    """
+    lines = []
+    for model in MODELS:
+        known = PUBLISHED.get(model, {})
+        cells = [
+            _cell(_errors(records, model, name), known.get(name), digits)
+            for name, digits in (("zinc", 3), *((task, 4) for task in COUNTING))
+        ]
+        if any(cells):
+            lines.append([f"`{model}`", *cells])
+    return lines
+
+
+def _errors(records: Sequence[Record], model: str, name: str) -> list[float]:
+    """Return the test error of a model on a data set or counting task for each seed."""
+    config = load_experiment("counting" if name in COUNTING else name).config_for(model)
+    if name in COUNTING:
+        config = replace(config, data=replace(config.data, target=name))
+    cell = config.cell()
+    found = {r["seed"]: r["scores"]["test"] for r in records if r["cell"] == cell}
+    return list(found.values())
+
+
+def _cell(errors: list[float], published: float | None, digits: int) -> str:
+    """Return our mean error and number of seeds, then the published error."""
+    ours = f"{fmean(errors):.{digits}f}" if errors else ""
+    if len(errors) > 1:
+        ours += f", {len(errors)} seeds"
+    beside = "" if published is None else f"({published:.{digits}f})"
+    return f"{ours} {beside}".strip()
+
+
+def brec_counts() -> str:
+    """Render how many pairs of BREC trained networks distinguish, by group."""
+    header = ["model", *GROUPS, "all", "ceiling", "published"]
+    return markdown(header, brec_lines(read_records(RESULTS / "brec.jsonl")))
+
+
+def brec_lines(records: Sequence[Record]) -> list[list[str]]:
+    """Return the lines of `brec_counts`: one for the newest record of each model.
+
+    A count with the factor q is added if it differs from the count as released. With
+    several seeds, the counts of the first seed are shown.
+
+    Args:
+        records: Records of `gnnak brec`.
+    """
+    newest = {record["options"]["model"]: record for record in records}
+    lines = []
+    for model, record in newest.items():
+        counts = next(iter(record["seeds"].values()))
+        cells = []
+        for group in (*GROUPS, "all"):
+            both = counts[group]["released"], counts[group]["corrected"]
+            cells.append(" / ".join(map(str, dict.fromkeys(both))))
+        apart = record["ceiling"]["apart"] if record["ceiling"] else {}
+        ceiling = str(sum(apart.values())) if apart else "-"
+        form = parse_name(model)
+        name = BREC_NAMES.get(form.member or "", "GNN-AK" if model == "gin-ak+" else "")
+        published = record["published"].get(name)
+        shown = "-" if published is None else str(published)
+        lines.append([f"`{model}`", *cells, ceiling, shown])
+    return lines

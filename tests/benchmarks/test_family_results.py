@@ -1,0 +1,47 @@
+from dataclasses import replace
+
+from benchmarks.family_results import brec_lines, error_lines
+from gnnak.datasets.brec import GROUPS
+from gnnak.training.config.experiment import load_experiment
+
+
+def run(model: str, name: str, test: float, seed: int = 0, epochs: int | None = None):
+    config = load_experiment("zinc" if name == "zinc" else "counting").config_for(model)
+    if name != "zinc":
+        config = replace(config, data=replace(config.data, target=name))
+    if epochs is not None:
+        config = replace(config, train=replace(config.train, epochs=epochs))
+    return {"cell": config.cell(), "seed": seed, "scores": {"test": test}}
+
+
+def test_error_lines_show_means_over_seeds_of_runs_with_the_usual_options():
+    records = [
+        run("sswl+-gin", "zinc", 9.0, epochs=2),
+        run("sswl+-gin", "zinc", 0.07),
+        run("sswl+-gin", "zinc", 0.08, seed=1),
+        run("sswl+-gin", "star", 0.00667),
+        run("gin", "zinc", 0.17),
+    ]
+    lines = {line[0]: line[1:] for line in error_lines(records)}
+    assert lines["`gin`"] == ["0.170", "", "", "", ""]
+    assert lines["`sswl+-gin`"] == [
+        *("0.075, 2 seeds (0.070)", "(0.0059)", "(0.0063)"),
+        *("0.0067 (0.0077)", "(0.0075)"),
+    ]
+    assert lines["`ds-gin`"] == ["(0.116)", "", "", "", ""]
+
+
+def test_brec_lines_show_both_tests_only_where_they_differ():
+    same = {"released": 2, "corrected": 2}
+    counts = dict.fromkeys((*GROUPS, "all"), same)
+    counts["cfi"] = {"released": 3, "corrected": 1}
+    record = {
+        "options": {"model": "sun-gin"},
+        "seeds": {"100": counts},
+        "ceiling": {"apart": {"basic": 60, "cfi": 41}},
+        "published": {"SUN": 223},
+    }
+    (line,) = brec_lines([record])
+    assert line == ["`sun-gin`", *"2222", "3 / 1", "2", "2", "2", "101", "223"]
+    (line,) = brec_lines([record | {"options": {"model": "ppgn-ak+"}, "ceiling": None}])
+    assert line[-2:] == ["-", "-"]
