@@ -1,5 +1,7 @@
 """Estimate the memory of a training step on a pair of BREC."""
 
+import torch
+
 from gnnak.graphs.named import Graph
 from gnnak.graphs.ragged import counts_of
 from gnnak.models.factory import parse_name
@@ -11,9 +13,10 @@ PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 20
 """Numbers of states that a layer saves for the backward pass: per node copy and per
 edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
 per pair of nodes of a subgraph. These are rough numbers for the most costly models."""
-LARGE_BYTES = 4 << 30
-"""From this estimated number of bytes on, activations are recomputed in the backward
-pass instead of saved."""
+LARGE_BYTES = {"cuda": 24 << 30, "cpu": 4 << 30}
+"""From this estimated number of bytes on, by device type, activations are recomputed in
+the backward pass instead of saved. On a GPU, the limit is higher: steps that save their
+activations can be captured as CUDA graphs."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
@@ -35,15 +38,25 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
     return 4 * options.channels * options.base_layers * (copies + edges + pairs)
 
 
-def is_large(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> bool:
+def is_large(
+    subgraphs: RootedSubgraphs | None, options: TrialOptions, device: torch.device
+) -> bool:
     """Return whether a step should recompute activations instead of saving them.
 
     That is so if the layers would save `LARGE_BYTES` or more.
+
+    Args:
+        subgraphs: The rooted subgraphs of a batch; None = the network has none.
+        options: The options of the network.
+        device: Where to train.
     """
-    return options.num_layers * layer_bytes(subgraphs, options) >= LARGE_BYTES
+    total = options.num_layers * layer_bytes(subgraphs, options)
+    return total >= LARGE_BYTES[device.type]
 
 
-def step_bytes(graph: Graph, options: TrialOptions, batch_size: int) -> int:
+def step_bytes(
+    graph: Graph, options: TrialOptions, batch_size: int, device: torch.device
+) -> int:
     """Estimate the peak memory in bytes of a training step.
 
     Args:
@@ -51,6 +64,7 @@ def step_bytes(graph: Graph, options: TrialOptions, batch_size: int) -> int:
             about the same size.
         options: The options of the network.
         batch_size: Number of graphs in a batch.
+        device: Where to train.
     """
     subgraphs = None
     if parse_name(options.model).uplifted:
@@ -58,4 +72,4 @@ def step_bytes(graph: Graph, options: TrialOptions, batch_size: int) -> int:
     layer = batch_size * layer_bytes(subgraphs, options)
     total = options.num_layers * layer
     # The states between layers are a small part of what a layer saves.
-    return total if total < LARGE_BYTES else layer + total // PER_NODE_COPY
+    return total if total < LARGE_BYTES[device.type] else layer + total // PER_NODE_COPY

@@ -130,7 +130,7 @@ def run_in_parallel(
         return
     tasks = []
     for place, pair in pairs:
-        size = step_bytes(pair[0], options, BATCH_SIZE)
+        size = step_bytes(pair[0], options, BATCH_SIZE, device)
         # The estimate of the seconds only orders the tasks, so bytes serve as well.
         tasks.append(Task(PairWork.of(place, pair), Estimate(size, size / 1e6)))
     results = _Results(finish)

@@ -110,7 +110,7 @@ def run_trial(
     network = network.to(device)
     alternating = [graph for two in zip(*both, strict=True) for graph in two]
     batches = _batches(alternating, network, device)
-    network.save_memory(recompute=is_large(batches[0].subgraphs, options))
+    network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
     epochs, loss = _train(network, batches, options)
     # Rounding errors in float64 are far smaller than any learned difference.
     network.double().eval()
