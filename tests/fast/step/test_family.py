@@ -1,0 +1,141 @@
+"""What a captured step of a subgraph GNN must not do, and what its encodings are."""
+
+from itertools import chain
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
+from torch.func import functional_call
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.shapes import Shapes
+from gnnak.loading.splitting import split, split_padded
+from gnnak.loading.windows import make_window
+from gnnak.models.members import MEMBERS
+from gnnak.subgraphs.cached import cache_subgraphs
+from gnnak.subgraphs.with_encodings import without_encodings
+from gnnak.training.module import build_network
+from tests.training.small import edge_counts, small_config
+
+READS = {
+    **{f"{name}-gin": None for name in MEMBERS},
+    "ds-gin": ["mark", "distance", "rrwp", "resistance"],
+}
+"""The models, with the option `pairs` if it is not the default."""
+COMPUTES = ("nested-gin", "ds-gin", "id-fast-gin")
+"""Models with encodings that synchronise if the forward pass computes them."""
+
+SLOW = ("khop-gin", "sun-gin")
+
+
+class HostCopies(TorchDispatchMode):
+    """Count the tensors that are made from numbers of the host."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += func is torch.ops.aten.lift_fresh.default
+        return func(*args, **(kwargs or {}))
+
+
+def network_of(model):
+    torch.manual_seed(0)
+    options = {"model__name": model, "model__subgraphs__num_hops": 3}
+    if READS[model] is not None:
+        options["model__family__pairs"] = READS[model]
+    data = edge_counts(8)
+    config = small_config(data__name=data.info.name, **options)
+    return build_network(config, data.info).double().train(), data.store
+
+
+def items_of(network, store, encoded=True):
+    """A batch without and with padding, as a loader assembles them."""
+    extractor = network.extractor
+    if not encoded:
+        extractor = without_encodings(extractor)
+    positions = torch.arange(6)
+    subgraphs = cache_subgraphs(store, extractor)[positions]
+    window = make_window(store[positions], subgraphs, [6])
+    (plain,), (padded,) = (
+        split(window),
+        split_padded(window, Shapes().of(window, 1, 1)),
+    )
+    return plain, padded
+
+
+def run_fake(network, item):
+    """Run both passes on tensors without values; return the host's copies."""
+    with FakeTensorMode() as mode, HostCopies() as copies:
+        state = {
+            name: mode.from_tensor(value).requires_grad_(value.requires_grad)
+            for name, value in chain(
+                network.named_parameters(), network.named_buffers()
+            )
+        }
+        item = like(item, [mode.from_tensor(tensor) for tensor in tensors_of(item)])
+        given = {"subgraphs": item.subgraphs}
+        out = functional_call(network, state, (item.batch,), given)
+        out.sum().backward()
+    assert out.shape[0] == item.shape.graphs
+    return copies.count
+
+
+@pytest.fixture
+def no_checks(monkeypatch):
+    """Leave out the checks of a batch that run on the CPU only."""
+    range_check = "gnnak.nn.features.CategoricalEncoder._check_range"
+    monkeypatch.setattr(range_check, lambda *_: None)
+    monkeypatch.setattr("gnnak.models.network._check_graph", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, marks=pytest.mark.heavy if model in SLOW else ())
+        for model in READS
+    ],
+)
+def test_passes_of_subgraph_gnns_do_not_synchronise(model, no_checks):
+    network, store = network_of(model)
+    _, padded = items_of(network, store)
+    assert run_fake(network, padded) == 0
+    with FakeTensorMode(), HostCopies() as copies:
+        torch.tensor([1])
+    assert copies.count == 1
+
+
+@pytest.mark.parametrize("model", COMPUTES)
+def test_passes_that_compute_encodings_synchronise(model, no_checks):
+    """Without the encodings, so that the test above would notice."""
+    network, store = network_of(model)
+    _, padded = items_of(network, store, encoded=False)
+    unknown = (DataDependentOutputException, DynamicOutputShapeException)
+    with pytest.raises(unknown):
+        run_fake(network, padded)
+
+
+@pytest.mark.parametrize("model", [*COMPUTES, "khop-gin"])
+def test_outputs_do_not_depend_on_where_encodings_are_computed(model):
+    """Before the step, with and without padding, or in the forward pass."""
+    network, store = network_of(model)
+    plain, padded = items_of(network, store)
+    bare, bare_padded = items_of(network, store, encoded=False)
+    weights, count = list(network.parameters()), plain.batch.num_graphs
+
+    def passes(*given, **subgraphs):
+        """The outputs of the real graphs, and the gradients of the weights."""
+        out = network(*given, **subgraphs)[:count]
+        return out, *torch.autograd.grad(out.sin().sum(), weights)
+
+    wanted = passes(plain.batch)
+    assert all(value.isfinite().all() for value in wanted)
+    for item in (plain, padded, bare, bare_padded):
+        found = passes(item.batch, subgraphs=item.subgraphs)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
