@@ -15,7 +15,7 @@ from gnnak.loading.shapes import fits
 from gnnak.loading.splitters import PaddingSplitter, SliceSplitter, Splitter
 from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
-from gnnak.subgraphs.encodings import Encoded, cached_encodings
+from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
@@ -160,13 +160,13 @@ def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dic
 
 
 def _encodings(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, the cached structural encodings, by their cache names."""
-    cached = cached_encodings(whole)
+    """Yield, for each batch, its structural encodings, by their names in the cache."""
+    cached = extracted_encodings(whole)
     if not cached:
         return repeat({})
     parts = [
-        [Encoded(axis, rows) for rows in splitter.rows(all_rows, axis)]
-        for axis, all_rows in cached.values()
+        [each._replace(rows=rows) for rows in splitter.rows(each.rows, each.axis)]
+        for each in cached.values()
     ]
     per_batch = zip(*parts, strict=True)
     return (dict(zip(cached, values, strict=True)) for values in per_batch)

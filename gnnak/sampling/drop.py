@@ -21,7 +21,7 @@ from gnnak.sampling.farthest import farthest_roots
 from gnnak.sampling.plan import Plan, make_plan
 from gnnak.sampling.random_roots import random_roots
 from gnnak.sampling.set_cover import set_cover_roots
-from gnnak.subgraphs.encodings import cached_encodings
+from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_choice, check_count
 
@@ -189,7 +189,7 @@ def sample_subgraphs(
     root = subgraphs.root.index_select(0, roots)
     encodings = {
         key: found if found.axis == "nodes" else found.at(copies)
-        for key, found in cached_encodings(subgraphs).items()
+        for key, found in extracted_encodings(subgraphs).items()
     }
     return SampledSubgraphs(
         root,

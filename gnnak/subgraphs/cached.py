@@ -19,7 +19,7 @@ from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.narrow import narrow
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
-from gnnak.subgraphs.encodings import Encoded, cached_encodings
+from gnnak.subgraphs.encodings import Encoded, extracted_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.with_encodings import WithEncodings
@@ -74,8 +74,8 @@ class CachedSubgraphs:
     """[f]: for each column of `edge_index`, the number of the edge in the original
     graph; numbers start at 0 in each graph."""
     encodings: Mapping[str, Encoded] = field(default_factory=dict, kw_only=True)
-    """The structural encodings of all nodes or node copies of the store, by the names
-    that `cached_encodings` returns; empty unless the extractor is `WithEncodings`."""
+    """The structural encodings of all nodes or node copies of the store, by the names of
+    `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
@@ -192,7 +192,7 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     parts, encodings = zip(*found, strict=True)
     joined = [torch.cat(part, dim=-1) for part in zip(*parts, strict=True)]
     encoded = {
-        name: Encoded(first.axis, torch.cat([part[name].rows for part in encodings]))
+        name: first._replace(rows=torch.cat([part[name].rows for part in encodings]))
         for name, first in encodings[0].items()
     }
     return CachedSubgraphs(store, *joined, encodings=encoded)
@@ -222,7 +222,7 @@ def _extract(
         narrow(subs.edge_index - pointers(copies)[of_edge]),
         narrow(subs.edge - store.edge_ptr[of_edge]),
     )
-    return fields, cached_encodings(subs)
+    return fields, extracted_encodings(subs)
 
 
 def cache_if_small(

@@ -24,10 +24,13 @@ class Encoded(NamedTuple):
     """What the rows stand for: nodes of the graph, or node copies."""
     rows: Tensor
     """The values, [n, ...] or [m, ...], for n nodes or m node copies."""
+    extracted: bool = False
+    """Whether the extractor computed the encoding, and not a model. All batches of a
+    loader then have it, which captured training steps rely on."""
 
     def at(self, rows: Tensor) -> "Encoded":
         """Return the encoding of some nodes or node copies, given by number."""
-        return Encoded(self.axis, self.rows.index_select(0, rows))
+        return self._replace(rows=self.rows.index_select(0, rows))
 
 
 def encode_once(
@@ -37,9 +40,6 @@ def encode_once(
     compute: Callable[[], Tensor],
 ) -> Tensor:
     """Return a structural encoding; compute it at first use, and cache it.
-
-    Unlike other cached values, an encoding stays cached if the loader splits the
-    subgraphs of several batches by batch, pads them, or drops some of them.
 
     Args:
         subgraphs: The rooted subgraphs, which have the cache.
@@ -51,11 +51,23 @@ def encode_once(
     return subgraphs.once(key, lambda: Encoded(axis, compute())).rows
 
 
-def cached_encodings(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
-    """Return the cached structural encodings of rooted subgraphs.
+def mark_extracted(subgraphs: RootedSubgraphs) -> None:
+    """Declare that the extractor has computed all structural encodings so far."""
+    encodings = _cached(subgraphs).items()
+    subgraphs.assume(**{key: each._replace(extracted=True) for key, each in encodings})
 
+
+def extracted_encodings(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
+    """Return the structural encodings that the extractor of the subgraphs computed.
+
+    Whoever splits, pads or samples the subgraphs does the same with these encodings.
     The keys are names in the cache: `RootedSubgraphs.assume` takes the result as
     keyword arguments.
     """
+    return {key: each for key, each in _cached(subgraphs).items() if each.extracted}
+
+
+def _cached(subgraphs: RootedSubgraphs) -> dict[str, Encoded]:
+    """Return all cached structural encodings, by their names in the cache."""
     derived = getattr(subgraphs, "_derived", {})
     return {key: value for key, value in derived.items() if isinstance(value, Encoded)}

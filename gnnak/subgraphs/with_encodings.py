@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import OptionError
+from gnnak.subgraphs.encodings import mark_extracted
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.pairs import closed_walks, rrwp
 from gnnak.subgraphs.resistance import resistance
@@ -110,6 +111,7 @@ class WithEncodings:
         found = extract(self.extractor, edge_index, num_nodes, generator, batch)
         for encoding in self.encodings:
             encoding(found, edge_index, batch)
+        mark_extracted(found)
         return found
 
 

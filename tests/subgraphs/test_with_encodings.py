@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gnnak.errors import OptionError, SubgraphError
 from gnnak.loading.demand import Demand
+from gnnak.loading.flat import tensors_of
 from gnnak.loading.graph_loader import GraphLoader
 from gnnak.loading.loader import Subgraphs
 from gnnak.loading.padded_form import padded_form
@@ -26,7 +27,7 @@ from gnnak.subgraphs import (
 )
 from gnnak.subgraphs.attached import same_extractor
 from gnnak.subgraphs.cached import cache_if_small, cache_subgraphs
-from gnnak.subgraphs.encodings import cached_encodings
+from gnnak.subgraphs.encodings import extracted_encodings
 from tests.graphs.graph_strategies import stores
 from tests.training.small import triangles
 
@@ -47,8 +48,8 @@ def assert_encoded(subgraphs, batch, rows=None):
         rows: The rooted subgraphs without padding; None = `subgraphs`.
     """
     fresh = (rows or subgraphs).unpadded().to("cpu")
-    assert not cached_encodings(fresh)
-    found = cached_encodings(subgraphs)
+    assert not extracted_encodings(fresh)
+    found = extracted_encodings(subgraphs)
     assert len(found) == len(ENCODINGS)
     for encoding, encoded in zip(ENCODINGS, found.values(), strict=True):
         wanted = encoding(fresh, batch.edge_index, batch.batch)
@@ -63,7 +64,7 @@ def assert_encoded(subgraphs, batch, rows=None):
 
 @given(stores(), st.data())
 @settings(max_examples=40, deadline=None)
-def test_cached_encodings_are_those_of_each_batch(store, data):
+def test_extracted_encodings_are_those_of_each_batch(store, data):
     cached = cache_subgraphs(store, ENCODED)
     position = st.integers(0, max(len(store) - 1, 0))
     chosen = data.draw(st.lists(position, max_size=4 if len(store) else 0))
@@ -101,6 +102,17 @@ def test_batches_of_a_graph_loader_have_encodings(at_once, monkeypatch):
         assert_encoded(batch.subgraphs, batch)
         form = padded_form(batch)
         assert_encoded(form.item.subgraphs, batch, batch.subgraphs)
+
+
+def test_padded_forms_have_no_encodings_that_a_model_computed(monkeypatch):
+    """So that all padded batches of a loader have the same tensors."""
+    monkeypatch.setattr(Demand, "pads_next", lambda _: False)
+    loader = GraphLoader(triangles(4).store, 4, subgraphs=EgoNets(2), pad=True)
+    used, other = loader
+    for encoding in ENCODINGS:
+        encoding(used.subgraphs, used.edge_index, used.batch)
+    counts = {len(tensors_of(padded_form(batch).item)) for batch in (used, other)}
+    assert len(counts) == 1
 
 
 def test_cache_counts_the_memory_of_encodings(monkeypatch):
