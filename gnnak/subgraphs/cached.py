@@ -74,8 +74,8 @@ class CachedSubgraphs:
     """[f]: for each column of `edge_index`, the number of the edge in the original
     graph; numbers start at 0 in each graph."""
     encodings: Mapping[str, Encoded] = field(default_factory=dict, kw_only=True)
-    """The structural encodings of all nodes or node copies of the store, by the names of
-    `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
+    """The structural encodings of all nodes or node copies of the store, by the names
+    of `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
