@@ -12,14 +12,22 @@ from torch._subclasses.fake_tensor import (
 from torch.func import functional_call
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from gnnak.fast.step.captured import CapturedStep
 from gnnak.loading.flat import like, tensors_of
+from gnnak.loading.graph_loader import GraphLoader
+from gnnak.loading.padded_form import padded_form
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
 from gnnak.loading.windows import make_window
 from gnnak.models.members import MEMBERS
 from gnnak.subgraphs.cached import cache_subgraphs
 from gnnak.subgraphs.with_encodings import without_encodings
-from gnnak.training.module import build_network
+from gnnak.training.data import in_double
+from gnnak.training.module import GraphTask, build_network
+from gnnak.training.optimizer import make_optimizer, make_ready
+from gnnak.training.step import make_step
+from tests.fast.recorders import make_recorder
+from tests.gpu import needs_gpu
 from tests.training.small import edge_counts, small_config
 
 READS = {
@@ -45,14 +53,22 @@ class HostCopies(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def network_of(model):
-    torch.manual_seed(0)
-    options = {"model__name": model, "model__subgraphs__num_hops": 3}
+def config_of(model, **options):
     if READS[model] is not None:
         options["model__family__pairs"] = READS[model]
+    return small_config(
+        data__name="edges",
+        model__name=model,
+        model__subgraphs__num_hops=3,
+        **options,
+    )
+
+
+def network_of(model):
+    torch.manual_seed(0)
     data = edge_counts(8)
-    config = small_config(data__name=data.info.name, **options)
-    return build_network(config, data.info).double().train(), data.store
+    network = build_network(config_of(model), data.info)
+    return network.double().train(), data.store
 
 
 def items_of(network, store, encoded=True):
@@ -139,3 +155,43 @@ def test_outputs_do_not_depend_on_where_encodings_are_computed(model):
     for item in (plain, padded, bare, bare_padded):
         found = passes(item.batch, subgraphs=item.subgraphs)
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+
+
+def trained(model, captured, device, precision):
+    """The losses of a few epochs on padded batches of a loader."""
+    torch.manual_seed(0)
+    config, data = config_of(model, train__precision=precision), edge_counts(24)
+    task = GraphTask(config, data.info, build_network(config, data.info), capture=True)
+    task, there = task.to(device).train(), torch.device(device)
+    optimizer = make_optimizer(task.network.parameters(), config.train)
+    make_ready(optimizer, there, captured=True)
+    step = make_step(task.loss_of, optimizer, config.train, there)
+    if captured:
+        step = CapturedStep(step, make_recorder(there), optimizer.zero_grad)
+    store = in_double(data.store) if precision == "64" else data.store
+    extractor = task.network.extractor
+    loader = GraphLoader(store, 4, True, device=device, subgraphs=extractor, pad=True)
+    found = [step(padded_form(batch).item) for _ in range(4) for batch in loader]
+    if captured:
+        assert not step.gave_up, step.reason
+        assert any(each.replay is not None for each in step._buffers.values())
+    return torch.stack(found).cpu()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("model", [*COMPUTES, "khop-gin"])
+def test_steps_that_read_buffers_equal_steps_on_each_batch(model):
+    found, wanted = (
+        trained(model, captured, "cpu", "64") for captured in (True, False)
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@needs_gpu
+@pytest.mark.parametrize("precision", ["32", "64"])
+@pytest.mark.parametrize("model", [*COMPUTES, "khop-gin"])
+def test_captured_steps_equal_steps_on_each_batch(model, precision):
+    found, wanted = (
+        trained(model, captured, "cuda", precision) for captured in (True, False)
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
