@@ -9,6 +9,7 @@ from gnnak.errors import SizeError
 from gnnak.graphs import GraphStore
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.free_memory import free_bytes
+from gnnak.subgraphs.with_encodings import without_encodings
 
 SAMPLE = 64
 """Number of graphs whose rooted subgraphs are measured."""
@@ -26,8 +27,9 @@ def sampled_sizes(store: GraphStore, extractor: Extractor) -> SubgraphSizes | No
     count = min(SAMPLE, len(store))
     chosen = torch.linspace(0, len(store) - 1, count).round().long()
     generator = torch.Generator().manual_seed(0)
+    given = (store.subset(chosen), without_encodings(extractor), generator)
     try:
-        parts = list(subgraph_sizes(store.subset(chosen), extractor, generator))
+        parts = list(subgraph_sizes(*given))
     except SizeError:
         return None
     return SubgraphSizes.join(parts)

@@ -16,6 +16,7 @@ from gnnak.loading.splitters import PaddingSplitter, SliceSplitter, Splitter
 from gnnak.loading.trimming import PaddedOnce, TrimmingSplitter
 from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
+from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.groups import Groups
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
@@ -164,8 +165,9 @@ def _records(
     else:
         records = (RootedSubgraphs(*some) for some in fields)
     derived = _derived(whole, splitter) if groups else repeat({})
-    for record, values in zip(records, derived, strict=False):
-        yield record.assume(**window.known, **values)
+    encodings = _encodings(whole, splitter)
+    for record, values, encoded in zip(records, derived, encodings, strict=False):
+        yield record.assume(**window.known, **values, **encoded)
 
 
 def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dict]:
@@ -180,6 +182,19 @@ def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dic
     covered = splitter.rows(whole.covered, "nodes", padding=1)
     for values in zip(held, covered, filling, strict=True):
         yield dict(zip(("held", "covered", "filling"), values, strict=True))
+
+
+def _encodings(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
+    """Yield, for each batch, its structural encodings, by their names in the cache."""
+    cached = extracted_encodings(whole)
+    if not cached:
+        return repeat({})
+    parts = [
+        [each._replace(rows=rows) for rows in splitter.rows(each.rows, each.axis)]
+        for each in cached.values()
+    ]
+    per_batch = zip(*parts, strict=True)
+    return (dict(zip(cached, values, strict=True)) for values in per_batch)
 
 
 def _derived(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:

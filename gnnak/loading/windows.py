@@ -17,6 +17,7 @@ from torch import Tensor
 from gnnak.graphs import GraphBatch
 from gnnak.graphs.real import BATCH_AXES
 from gnnak.sampling.estimate import SampledSubgraphs
+from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 AXES = (*BATCH_AXES, "fillings")
@@ -121,7 +122,8 @@ def make_window(
             graph = batch.batch[filling.node]
             number = torch.searchsorted(ends, graph, right=True)
             filling = filling.at(torch.argsort(number, stable=True))
-            subgraphs = replace(subgraphs, filling=filling)
+            encodings = extracted_encodings(subgraphs)
+            subgraphs = replace(subgraphs, filling=filling).assume(**encodings)
         first["fillings"] = torch.searchsorted(batch.batch[filling.node], ends)
     *flat, max_hop, in_order = torch.cat([*first.values(), deepest, ordered]).tolist()
     rows = len(sizes) + 1

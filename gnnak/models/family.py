@@ -14,6 +14,7 @@ from gnnak.nn.features import Features, make_encoder
 from gnnak.nn.pairs import PairEncoder
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.with_encodings import with_encodings
 
 
 def family_network(
@@ -64,6 +65,7 @@ def family_network(
     )
     reduce = None if node_task else family.reduce or member.reduce
     encoder = make_encoder(node_features, width)
+    extractor = with_encodings(extractor, gnn.encodings)
     return Network(encoder, [gnn], head, reduce, extractor)
 
 

@@ -76,6 +76,14 @@ class Network(nn.Module):
         self.shared = None if extractor is None else SharedSubgraphs(extractor, drop)
         self.recompute = False
 
+    @property
+    def extractor(self) -> Extractor | None:
+        """Extracts the rooted subgraphs; None if no layer needs subgraphs.
+
+        Give it to the loader, as in `GraphLoader(graphs, subgraphs=network.extractor)`.
+        """
+        return None if self.shared is None else self.shared.extractor
+
     def save_memory(
         self, recompute: bool = True, max_copies: int | None = None
     ) -> None:

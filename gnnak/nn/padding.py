@@ -108,6 +108,16 @@ def on_copies(subgraphs: RootedSubgraphs) -> AbstractContextManager[None]:
     return real_rows(RealRows(real.copies, real.edge_copies, real.subgraphs))
 
 
+def on_rows(count: Tensor | None) -> AbstractContextManager[None]:
+    """Return a context in which BatchNorms of node states ignore padding rows.
+
+    Args:
+        count: Number of rows that are not padding, as a 0-dim tensor; None if there is
+            no padding.
+    """
+    return _unpadded() if count is None else real_rows(RealRows(nodes=count))
+
+
 def _unpadded() -> AbstractContextManager[None]:
     """Return a context in which BatchNorms treat no row as padding."""
     padded = current_real_rows() is not ALL_REAL

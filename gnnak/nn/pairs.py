@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from gnnak.errors import OptionError
 from gnnak.nn.copies import lift
 from gnnak.nn.segment import lookup
-from gnnak.subgraphs.pairs import resistance, root_mark, rrwp, short_distance
+from gnnak.subgraphs.pairs import root_mark, short_distance
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.with_encodings import StructuralEncoding
 from gnnak.typing import PAIRS, PairEncoding, check_choice, check_count
 
 
@@ -76,13 +77,12 @@ class PairEncoder(nn.Module):
                 in one graph.
         """
         h = lift(x, subgraphs)
+        structural = {encoding.name: encoding for encoding in self.encodings}
         for name, part in self.parts.items():
-            if name == "rrwp":
-                walks = rrwp(subgraphs, edge_index, batch, self.num_steps)
-                h = h + part(walks.to(x.dtype))
-            elif name == "resistance":
-                distances = resistance(subgraphs, edge_index, batch)
-                h = h + part(distances[:, None].to(x.dtype))
+            if name in structural:
+                rows = structural[name](subgraphs, edge_index, batch)
+                rows = rows if rows.dim() == 2 else rows[:, None]
+                h = h + part(rows.to(x.dtype))
             else:
                 index = self._category(name, subgraphs)
                 h = h + lookup(part.get_parameter("weight"), index)
@@ -95,9 +95,17 @@ class PairEncoder(nn.Module):
         return short_distance(subgraphs, self.max_distance)
 
     @property
-    def synchronises(self) -> bool:
-        """Whether an encoding synchronises on a GPU, to read the sizes of graphs."""
-        return "rrwp" in self.pairs or "resistance" in self.pairs
+    def encodings(self) -> tuple[StructuralEncoding, ...]:
+        """The structural encodings among `pairs`.
+
+        If the subgraphs do not have them (see `WithEncodings`), the forward pass
+        computes them, which synchronises with a GPU.
+        """
+        known = {
+            "rrwp": StructuralEncoding("rrwp", self.num_steps),
+            "resistance": StructuralEncoding("resistance"),
+        }
+        return tuple(known[name] for name in self.pairs if name in known)
 
     def extra_repr(self) -> str:
         """Return the options of the encoder, as text for `repr`."""

@@ -21,6 +21,7 @@ from gnnak.sampling.farthest import farthest_roots
 from gnnak.sampling.plan import Plan, make_plan
 from gnnak.sampling.random_roots import random_roots
 from gnnak.sampling.set_cover import set_cover_roots
+from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_choice, check_count
 
@@ -186,6 +187,10 @@ def sample_subgraphs(
     number, new_copy = before[0][:-1], before[1][:-1]
     ends = subgraphs.edge_index.index_select(1, edges)
     root = subgraphs.root.index_select(0, roots)
+    encodings = {
+        key: found if found.axis == "nodes" else found.at(copies)
+        for key, found in extracted_encodings(subgraphs).items()
+    }
     return SampledSubgraphs(
         root,
         node,
@@ -198,7 +203,7 @@ def sample_subgraphs(
         held=coverage(subgraphs, num_nodes) if plan is None else plan.held,
         covered=covered,
         filling=filling_of(subgraphs, edge_index, sampled, number, root, plan),
-    )
+    ).assume(**encodings)
 
 
 def _indices_of_true(before: list[Tensor]) -> list[Tensor]:

@@ -11,10 +11,12 @@ from gnnak.subgraphs.masked import (
     node_deletions,
 )
 from gnnak.subgraphs.node2vec import random_walks
-from gnnak.subgraphs.pairs import resistance, root_mark, rrwp, short_distance
+from gnnak.subgraphs.pairs import closed_walks, root_mark, rrwp, short_distance
+from gnnak.subgraphs.resistance import resistance
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks, walk_subgraphs
 from gnnak.subgraphs.whole import WholeGraphs, whole_graphs
+from gnnak.subgraphs.with_encodings import StructuralEncoding, WithEncodings
 
 __all__ = [
     "AcrossEdges",
@@ -24,9 +26,12 @@ __all__ = [
     "NodeDeletion",
     "RandomWalks",
     "RootedSubgraphs",
+    "StructuralEncoding",
     "WholeGraphs",
+    "WithEncodings",
     "across_edges",
     "across_whole",
+    "closed_walks",
     "egonets",
     "extract",
     "masked_egonets",

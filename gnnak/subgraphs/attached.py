@@ -13,6 +13,7 @@ from torch import Tensor
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.with_encodings import without_encodings
 
 NAME = "gnnak_subgraphs"
 """The attribute of an `edge_index` tensor that has the attached subgraphs."""
@@ -61,11 +62,15 @@ def attached_to(edge_index: Tensor, num_nodes: int) -> Attached | None:
 
 
 def same_extractor(one: Extractor, other: Extractor) -> bool:
-    """Return whether two extractors find the same subgraphs, limits aside.
+    """Return whether two extractors find the same subgraphs.
+
+    Limits and structural encodings may differ: a model computes the encodings that it
+    does not find.
 
     >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
     True
     """
+    one, other = without_encodings(one), without_encodings(other)
     if isinstance(one, EgoNets) and isinstance(other, EgoNets):
         return one.num_hops == other.num_hops
     return one == other

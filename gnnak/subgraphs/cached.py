@@ -6,7 +6,8 @@ occurs in one rooted subgraph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -18,8 +19,10 @@ from gnnak.graphs.indices import Indices, indices_at
 from gnnak.graphs.narrow import narrow
 from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
 from gnnak.graphs.store import GraphStore
+from gnnak.subgraphs.encodings import Encoded, extracted_encodings
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.with_encodings import WithEncodings
 
 CACHE_BYTES = 2**31
 """Default limit on the memory of the cached subgraphs, in bytes (2 GiB)."""
@@ -29,6 +32,9 @@ memory that the subgraphs of all graphs need."""
 CHUNK = 2**18
 """Approximate number of nodes of a chunk: `cache_subgraphs` calls the extractor on one
 chunk of graphs at a time, to bound the memory."""
+PAIR_CHUNK = 2**21
+"""Approximate number of node pairs of a chunk, if the extractor computes structural
+encodings: these take memory for all pairs of nodes of a graph."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +73,9 @@ class CachedSubgraphs:
     edge: Tensor
     """[f]: for each column of `edge_index`, the number of the edge in the original
     graph; numbers start at 0 in each graph."""
+    encodings: Mapping[str, Encoded] = field(default_factory=dict, kw_only=True)
+    """The structural encodings of all nodes or node copies of the store, by the names
+    of `extracted_encodings`; empty unless the extractor is `WithEncodings`."""
 
     @cached_property
     def copy_ptr(self) -> Tensor:
@@ -98,14 +107,21 @@ class CachedSubgraphs:
         return torch.cat([self.store.counts, copies.cpu()])
 
     @property
-    def num_values(self) -> int:
-        """Total number of entries of all cached tensors."""
-        return sum(tensor.numel() for tensor in self._fields)
+    def most_bytes(self) -> int:
+        """Total memory of all cached tensors, in bytes, if indices are int32.
+
+        The indices of a larger store may need a wider type than those of this one.
+        """
+        return 4 * sum(tensor.numel() for tensor in self._fields) + self._encoded_bytes
 
     @property
     def num_bytes(self) -> int:
         """Total memory of all cached tensors, in bytes."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self._fields)
+        return sum(tensor.nbytes for tensor in self._fields) + self._encoded_bytes
+
+    @property
+    def _encoded_bytes(self) -> int:
+        return sum(found.rows.nbytes for found in self.encodings.values())
 
     @property
     def _fields(self) -> tuple[Tensor, ...]:
@@ -128,7 +144,7 @@ class CachedSubgraphs:
         shift = first_node[of]
         start = self.edge_copy_ptr[graph]
         of_edge, edge_copy = ragged_ranges(start, edge_copies, totals[1])
-        return RootedSubgraphs(
+        found = RootedSubgraphs(
             torch.arange(num_nodes, device=store.device),
             self.node[copy] + shift,
             self.subgraph[copy] + shift,
@@ -137,6 +153,14 @@ class CachedSubgraphs:
             self.edge[edge_copy] + first_edge[of_edge],
             num_nodes,
             num_edges,
+        )
+        if not self.encodings:
+            return found
+        start = store.node_ptr[graph]
+        _, node = ragged_ranges(start, store.num_nodes[graph], num_nodes)
+        rows = {"copies": copy, "nodes": node}
+        return found.assume(
+            **{name: each.at(rows[each.axis]) for name, each in self.encodings.items()}
         )
 
     def __repr__(self) -> str:
@@ -160,17 +184,28 @@ def cache_subgraphs(store: GraphStore, extractor: Extractor) -> CachedSubgraphs:
     >>> cache_subgraphs(parse_graph6("C~"), EgoNets(1))
     CachedSubgraphs(graphs=1, node_copies=16, edge_copies=48, MB=0)
     """
-    cuts = [0, *chunk_cuts(store.num_nodes, CHUNK), len(store)]
-    parts = [_extract(store.subset(slice(*ends)), extractor) for ends in pairwise(cuts)]
+    inner = chunk_cuts(store.num_nodes, CHUNK)
+    if isinstance(extractor, WithEncodings):
+        inner = chunk_cuts(store.num_nodes.square(), PAIR_CHUNK)
+    cuts = [0, *inner, len(store)]
+    found = [_extract(store.subset(slice(*ends)), extractor) for ends in pairwise(cuts)]
+    parts, encodings = zip(*found, strict=True)
     joined = [torch.cat(part, dim=-1) for part in zip(*parts, strict=True)]
-    return CachedSubgraphs(store, *joined)
+    encoded = {
+        name: first._replace(rows=torch.cat([part[name].rows for part in encodings]))
+        for name, first in encodings[0].items()
+    }
+    return CachedSubgraphs(store, *joined, encodings=encoded)
 
 
-def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
+def _extract(
+    store: GraphStore, extractor: Extractor
+) -> tuple[tuple[Tensor, ...], dict[str, Encoded]]:
     """Extract the rooted subgraphs of the graphs of `store`.
 
     Returns:
-        The tensor fields of `CachedSubgraphs`, in the order of their definition.
+        The tensor fields of `CachedSubgraphs`, in the order of their definition, and
+        the structural encodings.
     """
     whole = store.union()
     subs = extract(extractor, whole.edge_index, whole.num_nodes, batch=whole.batch)
@@ -178,7 +213,7 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
     of_edge = of[subs.edge_index[1]]
     copies = counts_of(of, len(store))
     shift = store.node_ptr[of]
-    return (
+    fields = (
         copies,
         counts_of(of_edge, len(store)),
         narrow(subs.node - shift),
@@ -187,6 +222,7 @@ def _extract(store: GraphStore, extractor: Extractor) -> tuple[Tensor, ...]:
         narrow(subs.edge_index - pointers(copies)[of_edge]),
         narrow(subs.edge - store.edge_ptr[of_edge]),
     )
+    return fields, extracted_encodings(subs)
 
 
 def cache_if_small(
@@ -210,9 +246,7 @@ def cache_if_small(
     sampled = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
     try:
         sample = cache_subgraphs(store.subset(sampled), extractor)
-        # Assume 4 bytes (int32) per entry: the numbers of the sampled graphs may fit
-        # into a smaller type than those of the whole store.
-        if 4 * sample.num_values * len(store) / sampled.numel() > limit:
+        if sample.most_bytes * len(store) / sampled.numel() > limit:
             return None
         return cache_subgraphs(store, extractor)
     except SizeError:

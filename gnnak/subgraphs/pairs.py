@@ -8,8 +8,8 @@ them into states (see `gnnak.nn.pairs`).
 import torch
 from torch import Tensor
 
-from gnnak.graphs.components import components
 from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.subgraphs.encodings import encode_once
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.whole import whole_graphs
 
@@ -68,7 +68,7 @@ def rrwp(
         walks = _walks(whole, step, torch.zeros_like(degree), num_steps)
         return walks.index_select(0, _place(subgraphs, whole, batch))
 
-    return subgraphs.once(f"rrwp {num_steps}", compute)
+    return encode_once(subgraphs, f"rrwp {num_steps}", "copies", compute)
 
 
 def closed_walks(
@@ -101,7 +101,7 @@ def closed_walks(
         walks = _walks(whole, step, scale.square(), num_steps)
         return walks.index_select(0, whole.centroid)[:, 1:]
 
-    return subgraphs.once(f"closed walks {num_steps}", compute)
+    return encode_once(subgraphs, f"closed walks {num_steps}", "nodes", compute)
 
 
 def _walks(whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int) -> Tensor:
@@ -135,89 +135,11 @@ def _place(
     first_copy = pointers(sizes)[:-1]
     if batch is None:
         return first_copy.index_select(0, root) + subgraphs.node
-    first_node = _first_nodes(batch)
+    first_node = first_nodes(batch)
     return (first_copy - first_node).index_select(0, root) + subgraphs.node
 
 
-def _first_nodes(batch: Tensor) -> Tensor:
+def first_nodes(batch: Tensor) -> Tensor:
     """Return the first node of the graph that each node is in, [n]."""
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
     return pointers(counts_of(batch, num_graphs)).index_select(0, batch)
-
-
-def resistance(
-    subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None = None
-) -> Tensor:
-    r"""Return the resistance distance of each node copy (a pair of root and node), [m].
-
-    $$R_{uv} = L^+_{uu} + L^+_{vv} - 2 L^+_{uv}$$
-
-    $L^+$ is the pseudoinverse of the Laplacian of the whole graph. Every edge is a
-    conductor: an undirected edge, given in both directions, has conductance 1, and an
-    edge in one direction 1/2. Pairs that no path joins get -1. The result is in float64
-    and cached after first use.
-
-    Args:
-        subgraphs: The rooted subgraphs.
-        edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n], sorted; None = all nodes
-            are in one graph.
-    """
-    return subgraphs.once(
-        "resistance", lambda: _resistance(subgraphs, edge_index, batch)
-    )
-
-
-def _resistance(
-    subgraphs: RootedSubgraphs, edge_index: Tensor, batch: Tensor | None
-) -> Tensor:
-    size = subgraphs.known_num_nodes
-    if not size:
-        return torch.zeros(0, dtype=torch.double, device=edge_index.device)
-    if batch is None:
-        batch = edge_index.new_zeros(size)
-    local = torch.arange(size, device=batch.device) - _first_nodes(batch)
-    component, _ = components(edge_index, size)
-    matrix = _regular_laplacian(edge_index, batch, local, component)
-    inverse = torch.linalg.inv(matrix)
-    root = subgraphs.root.index_select(0, subgraphs.subgraph)
-    node, graph = subgraphs.node, batch[root]
-    own = inverse.diagonal(dim1=1, dim2=2)
-    apart = own[graph, local[root]] + own[graph, local[node]]
-    found = apart - 2 * inverse[graph, local[root], local[node]]
-    found = torch.where(root == node, 0.0, found)
-    return torch.where(component[root] == component[node], found, -1.0)
-
-
-def _regular_laplacian(
-    edge_index: Tensor, batch: Tensor, local: Tensor, component: Tensor
-) -> Tensor:
-    """Return the Laplacian of each graph plus a matrix that makes it invertible.
-
-    The entry of two nodes in the same connected component of k nodes is raised by 1/k.
-    The inverse of the sum gives the same resistances as the pseudoinverse of the
-    Laplacian, but is faster and needs no threshold for small eigenvalues.
-
-    Args:
-        edge_index: Directed edges, [2, e].
-        batch: Index of the graph that each node is in, [n].
-        local: Number of each node within its graph, [n].
-        component: Connected component of each node, [n].
-
-    Returns:
-        One matrix in float64 for each of g graphs, padded by ones on the diagonal to
-        the number of nodes of the largest graph, [g, most, most].
-    """
-    graphs, most = int(batch[-1]) + 1, int(local.max()) + 1
-    matrix = torch.zeros(graphs, most, most, dtype=torch.double, device=batch.device)
-    source, target = edge_index
-    half = matrix.new_full((source.numel(),), 0.5)
-    for one, two in ((source, target), (target, source)):
-        matrix.index_put_((batch[one], local[one], local[two]), half, accumulate=True)
-    matrix = torch.diag_embed(matrix.sum(dim=2)) - matrix
-    of = component.new_full((graphs, most), -1)
-    of[batch, local] = component
-    together = (of[:, :, None] == of[:, None, :]) & (of >= 0)[:, :, None]
-    together = together.double()
-    matrix = matrix + together / together.sum(dim=2, keepdim=True).clamp(min=1)
-    return matrix + torch.diag_embed((of < 0).double())

@@ -190,8 +190,7 @@ class GraphTask(LightningModule):
     @property
     def extractor(self) -> Extractor | None:
         """The extractor of rooted subgraphs; None if the network uses no subgraphs."""
-        shared = self.network.shared
-        return None if shared is None else shared.extractor
+        return self.network.extractor
 
     def train_loss(self) -> float:
         """Return the mean loss of this epoch's batches, averaged over processes.

@@ -1,3 +1,5 @@
+import logging
+
 import pytest
 
 from benchmarks.family import lines, measure
@@ -5,6 +7,7 @@ from gnnak.training.config.experiment import load_experiment
 from gnnak.training.measure.bench import BenchOptions
 from tests.training.small import edge_counts
 
+FAILED = "steps are not captured, which is slower: out of memory"
 RECORD = {
     "accelerator": "cuda",
     "captured": True,
@@ -35,3 +38,15 @@ def test_measure_trains_a_member_with_its_published_options():
     assert record["config"]["model"]["channels"] == 64
     assert record["seconds"]["epoch"] > 0
     assert lines([record])[0][0] == "`sun-gin`"
+
+
+@pytest.mark.parametrize(("message", "captured"), [("steps", True), (FAILED, False)])
+def test_measure_says_if_a_capture_failed(message, captured, monkeypatch):
+    def bench(*_, **__):
+        logging.getLogger("gnnak").warning(message)
+        return {}
+
+    monkeypatch.setattr("benchmarks.family.bench", bench)
+    monkeypatch.setattr("benchmarks.family.is_captured", lambda *_: True)
+    found = measure("sun-gin", edge_counts(), BenchOptions())
+    assert found == {"captured": captured}

@@ -17,7 +17,17 @@ from tests.training.small import edge_counts, small_config, triangles, well_join
         *product(["gin-ak+", "gin-ak+-s", "gin"], [edge_counts, well_joined]),
         *(
             pytest.param(f"{name}-gin", edge_counts, marks=pytest.mark.heavy)
-            for name in ("ds", "dss", "sun", "id", "ego", "sswl+")
+            for name in (
+                "ds",
+                "dss",
+                "sun",
+                "id",
+                "ego",
+                "sswl+",
+                "nested",
+                "id-fast",
+                "khop",
+            )
         ),
     ],
 )

@@ -13,6 +13,7 @@ from gnnak.nn.checks import check_subgraphs
 from gnnak.nn.padding import on_copies
 from gnnak.nn.recompute import recomputed
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.with_encodings import StructuralEncoding
 
 
 class SubgraphGNN(nn.Module):
@@ -27,7 +28,8 @@ class SubgraphGNN(nn.Module):
     Args:
         start: Maps (x, subgraphs, edge_index, batch) to the initial states $h^0$: of
             node copies, [m, c], or of nodes, [n, c], for layers that compute node
-            states. See `gnnak.nn.pairs.PairEncoder`.
+            states. A start that reads structural encodings lists them in an attribute
+            `encodings`. See `gnnak.nn.pairs.PairEncoder`.
         layers: Each maps (h, subgraphs, edge_index, edge_attr) to new states.
         readout: Maps ([h^0, ..., h^L], subgraphs) to node states, [n, out_channels].
         out_channels: Width of the node states after the readout.
@@ -52,6 +54,11 @@ class SubgraphGNN(nn.Module):
         self.readout = readout
         self.out_channels = out_channels
         self.recompute = False
+
+    @property
+    def encodings(self) -> tuple[StructuralEncoding, ...]:
+        """The structural encodings that the network reads; see `WithEncodings`."""
+        return getattr(self.start, "encodings", ())
 
     def forward(
         self,

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 
 from gnnak.nn.family.gnn import SubgraphGNN
 from gnnak.nn.family.on_nodes import GraphLayer, NodeReadout
-from gnnak.subgraphs.pairs import closed_walks
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.with_encodings import StructuralEncoding
 from gnnak.typing import check_count
 
 
@@ -21,14 +21,17 @@ class ClosedWalkEncoder(nn.Module):
     Args:
         channels: Width of the states.
         num_steps: Largest length of a walk, $K$.
-    """
 
-    synchronises = True
-    """The walks are computed on whole graphs, whose nodes are counted."""
+    Attributes:
+        encodings: The weights of closed walks, as the only structural encoding. If the
+            subgraphs do not have it (see `WithEncodings`), the forward pass computes
+            it, which synchronises with a GPU.
+    """
 
     def __init__(self, channels: int, num_steps: int = 10) -> None:
         super().__init__()
-        self.num_steps = check_count("num_steps", num_steps, least=1)
+        check_count("num_steps", num_steps, least=1)
+        self.encodings = (StructuralEncoding("closed-walks", num_steps),)
         self.linear = nn.Linear(num_steps, channels, bias=False)
 
     def forward(
@@ -47,7 +50,8 @@ class ClosedWalkEncoder(nn.Module):
             batch: Index of the graph that each node is in, [n]; None = all nodes are
                 in one graph.
         """
-        walks = closed_walks(subgraphs, edge_index, batch, self.num_steps)
+        (closed_walks,) = self.encodings
+        walks = closed_walks(subgraphs, edge_index, batch)
         return x + self.linear(walks.to(x.dtype))
 
 

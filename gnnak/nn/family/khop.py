@@ -1,55 +1,18 @@
 """k-hop GNN: one sweep of messages from the outermost ring of an egonet to its root."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from gnnak.nn.copies import to_nodes
 from gnnak.nn.family.gnn import SubgraphGNN
 from gnnak.nn.family.on_nodes import NodeReadout, NodeStart
+from gnnak.nn.family.rings import find_rings
 from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
-from gnnak.nn.padding import on_graph
+from gnnak.nn.padding import on_graph, on_rows
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_count
-
-
-class Rings(NamedTuple):
-    """The rings of all egonets: ring r has the nodes at distance r from their root."""
-
-    node: tuple[Tensor, ...]
-    """For each ring, the node of the graph of each of its rows."""
-    edges: dict[tuple[int, int], Tensor]
-    """The edges from one ring to the same or the next inner ring, as rows of source and
-    target ring, [2, edges]; by source and target ring."""
-
-
-def find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    """Divide egonets into rings; cached after first use.
-
-    Args:
-        subgraphs: The egonets.
-        num_hops: The outermost ring.
-    """
-    return subgraphs.once(f"{num_hops} rings", lambda: _find_rings(subgraphs, num_hops))
-
-
-def _find_rings(subgraphs: RootedSubgraphs, num_hops: int) -> Rings:
-    nodes: list[Tensor] = []
-    rank = torch.empty_like(subgraphs.hop)
-    for hop in range(num_hops + 1):
-        ring = (subgraphs.hop == hop).nonzero().flatten()
-        rank[ring] = torch.arange(ring.numel(), device=rank.device)
-        nodes.append(subgraphs.node.index_select(0, ring))
-    hops = subgraphs.hop[subgraphs.edge_index]
-    edges = {}
-    for hop in range(1, num_hops + 1):
-        for target in (hop - 1, hop):
-            kept = (hops[0] == hop) & (hops[1] == target)
-            edges[hop, target] = rank[subgraphs.edge_index[:, kept]]
-    return Rings(tuple(nodes), edges)
 
 
 class KHopLayer(nn.Module):
@@ -73,9 +36,6 @@ class KHopLayer(nn.Module):
         channels: Width of the states.
         num_hops: Radius $k$ of the egonets.
     """
-
-    synchronises = True
-    """The nodes of each ring are counted, which synchronises with a GPU."""
 
     def __init__(self, channels: int, num_hops: int) -> None:
         super().__init__()
@@ -109,6 +69,11 @@ class KHopLayer(nn.Module):
         """
         rings = find_rings(subgraphs, self.num_hops)
 
+        def run(function: nn.Module, values: Tensor, hop: int) -> Tensor:
+            """Apply a function to the rows of a ring."""
+            with on_rows(rings.num_rows[hop]):
+                return function(values)
+
         def states(hop: int) -> Tensor:
             """Return the node states of the nodes of a ring."""
             return x.index_select(0, rings.node[hop])
@@ -120,14 +85,16 @@ class KHopLayer(nn.Module):
             return total.index_add(0, ends[1], values.index_select(0, ends[0]))
 
         last = self.num_hops
-        b = self.from_nodes[last](states(last))
-        b = b + summed(self.outermost(states(last)), last, last)
+        b = run(self.from_nodes[last], states(last), last)
+        b = b + summed(run(self.outermost, states(last), last), last, last)
         for hop in range(last - 1, 0, -1):
-            a = self.from_nodes[hop](states(hop))
-            a = a + summed(self.inwards[hop](b), hop + 1, hop)
-            b = self.keep[hop - 1](a)
-            b = b + summed(self.within_hop[hop - 1](a), hop, hop)
-        a = self.from_nodes[0](states(0)) + summed(self.inwards[0](b), 1, 0)
+            a = run(self.from_nodes[hop], states(hop), hop)
+            a = a + summed(run(self.inwards[hop], b, hop + 1), hop + 1, hop)
+            b = run(self.keep[hop - 1], a, hop)
+            b = b + summed(run(self.within_hop[hop - 1], a, hop), hop, hop)
+        a = run(self.from_nodes[0], states(0), 0)
+        a = a + summed(run(self.inwards[0], b, 1), 1, 0)
+        a = a[: subgraphs.num_subgraphs]  # padded rings have one more row
         a = to_nodes(a, subgraphs, subgraphs.known_num_nodes)
         with on_graph(subgraphs.real):
             return self.norm(a).relu()

@@ -73,9 +73,10 @@ def test_machine_captures_gcn_where_it_is_fused(options, captures, monkeypatch):
         ({"model__name": "sun-gin"}, True),
         ({"model__name": "sswl+-gin"}, True),
         ({"model__name": "sswl+-gin", "model__subgraphs__kind": "egonets"}, False),
-        ({"model__name": "nested-gin"}, False),
-        ({"model__name": "nested-gin", "model__family__pairs": ["distance"]}, True),
-        ({"model__name": "khop-gin"}, False),
+        ({"model__name": "nested-gin"}, True),
+        ({"model__name": "ds-gin", "model__family__pairs": ["mark", "rrwp"]}, True),
+        ({"model__name": "id-fast-gin"}, True),
+        ({"model__name": "khop-gin"}, True),
         ({"model__name": "dss-gat"}, False),
     ],
 )
