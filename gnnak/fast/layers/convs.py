@@ -20,13 +20,7 @@ from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.parts import has_hooks
-from gnnak.fast.layers.rows import (
-    Recompute,
-    Rows,
-    recompute_function,
-    saved_or_recomputed,
-    to_save,
-)
+from gnnak.fast.layers.rows import Rows
 from gnnak.subgraphs.groups import Groups
 
 METHODS = ("propagate", "message", "aggregate", "update", "message_and_aggregate")
@@ -92,10 +86,22 @@ def run_conv(conv: nn.Module, c: Rows, e: Tensor | None, edges: Edges) -> Tensor
 
 def _run_gine(conv: GINEConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
     """Apply a GINE conv in every rooted subgraph; arguments as in `run_conv`."""
+    states = edge_states(conv, e)
+    return conv.nn(_GineSum.apply(c.values, states, conv.eps, edges))
+
+
+def edge_states(conv: GINEConv, e: Tensor | None) -> Tensor:
+    """Return edge states as wide as the node states of a GINE conv.
+
+    The Linear is applied to the edges of the graph, which are fewer than edge copies
+    (edges as they occur in one rooted subgraph).
+
+    Args:
+        conv: The conv; it may have a Linear for edge states.
+        e: States of the edges of the graph, [e, c]; must not be None.
+    """
     assert e is not None
-    # Apply the Linear to the edges of the graph, which are fewer than edge copies.
-    states = e if conv.lin is None else conv.lin(e)
-    return conv.nn(_GineSum.apply(c.values, states, conv.eps, edges, c.recompute))
+    return e if conv.lin is None else conv.lin(e)
 
 
 def _run_gin(conv: GINConv, c: Rows, e: Tensor | None, edges: Edges) -> Tensor:
@@ -141,26 +147,18 @@ class _GineSum(torch.autograd.Function):
     """Autograd function of GINE's sums, $(1 + eps) c_i + sum_j ReLU(c_j + e_{ji})$."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        c: Tensor,
-        e: Tensor,
-        eps: Tensor,
-        edges: Edges,
-        recompute: Recompute | None,
-    ) -> Tensor:
-        ctx.save_for_backward(e, eps, *to_save(c, recompute))
-        ctx.edges, ctx.recompute = edges, recompute_function(recompute)
+    def forward(ctx: Any, c: Tensor, e: Tensor, eps: Tensor, edges: Edges) -> Tensor:
+        ctx.save_for_backward(c, e, eps)
+        ctx.edges = edges
         return kernels_for(c).messages(c, EdgeStates(e), eps, edges)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        e, eps, *saved = ctx.saved_tensors
-        c = saved_or_recomputed(saved, ctx.recompute)
+        c, e, eps = ctx.saved_tensors
         given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
         learned = ctx.needs_input_grad[2]
         grads = kernels_of_backward(c).messages_backward(*given, with_eps=learned)
-        return *grads, None, None
+        return *grads, None
 
 
 class _NeighbourSum(torch.autograd.Function):

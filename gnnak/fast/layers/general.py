@@ -7,13 +7,15 @@ fused for the convs in `convs.RUNNERS`, gates and pools for every base GNN.
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.nn import GINEConv
 
-from gnnak.fast.layers.convs import can_run, run_conv
+from gnnak.fast.layers.convs import can_run, edge_states, run_conv
 from gnnak.fast.layers.gated import GatedPool, gated_pools
 from gnnak.fast.layers.gather import SMALL_TABLE
 from gnnak.fast.layers.hop_tables import gate_tables, hop_tables
 from gnnak.fast.layers.lift import edges_of, lift
+from gnnak.fast.layers.lifted_gine import Copies, lifted_gine_sum
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.uplift import GNNAK
@@ -72,8 +74,15 @@ def fused_embedding(
         table = hop_tables(layer).added if add else layer.hop_table.weight
         assert table is not None
         rows = layer.hop_table.rows(subgraphs)
+    conv: nn.Module = layer.gnn
+    edges = edges_of(subgraphs)
+    if isinstance(conv, GINEConv):
+        copies = Copies(subgraphs.node, rows, subgraphs.by("node"), add, dtype)
+        states = edge_states(conv, e)
+        summed = lifted_gine_sum(x, table, states, conv.eps, copies, edges)
+        return layer.project(conv.nn(summed))
     c = lift(x, table, rows, subgraphs, add, dtype)
-    return layer.project(run_conv(layer.gnn, c, e, edges_of(subgraphs)))
+    return layer.project(run_conv(conv, c, e, edges))
 
 
 def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
