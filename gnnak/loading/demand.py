@@ -19,8 +19,8 @@ class Demand:
     without padding is padded when its padded form is needed, which takes longer than
     padding all batches of a window at once.
 
-    The thread that prefetches windows calls `pads_next`, while the thread that trains
-    calls `begin_epoch` and `use`.
+    The thread that prefetches windows calls `begin_epoch` and `pads_next`, while the
+    thread that trains calls `use`.
 
     Args:
         always: Whether windows are padded even if no padded form is used.

@@ -37,7 +37,8 @@ class EpochWindows:
             subgraphs of that epoch.
         reseed: Whether the random subgraphs of a window depend only on the seed of the
             epoch and on the number of the window's first batch. An epoch can then also
-            start at a later batch. If False, they also depend on the windows before.
+            start at a later batch. If False, they also depend on the earlier windows of
+            the epoch.
     """
 
     def __init__(

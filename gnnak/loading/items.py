@@ -44,7 +44,8 @@ class Item:
     """The rooted subgraphs of the batch; with SubgraphDrop only the sampled ones. None
     if the network extracts subgraphs itself, or needs none."""
     shape: Shape | None = None
-    """The sizes that the batch is padded to; None = the batch is not padded."""
+    """The sizes that the batch is padded to; None = the batch is not padded. Batches
+    that have the same sizes without padding may have a shape, too."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further fields of the batch by name; for example, positions of nodes."""
     sizes: dict[str, int] | None = None

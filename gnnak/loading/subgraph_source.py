@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.loading.budget import (
+    WINDOW_PAIRS,
     estimated_memory_shares,
     memory_shares,
     sampled_fraction,
@@ -18,6 +19,7 @@ from gnnak.subgraphs.cached import CachedSubgraphs, cache_if_small
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.with_encodings import WithEncodings
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,11 @@ def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tens
         return source.of(graphs, positions, generator)
 
     if source.extractor is not None:
-        return estimated_memory_shares(store, subgraphs_of, drop, batch_size)
+        shares = estimated_memory_shares(store, subgraphs_of, drop, batch_size)
+        if isinstance(source.extractor, WithEncodings):
+            # Structural encodings are computed from matrices of all pairs of nodes.
+            shares += store.counts[0].double().square() / WINDOW_PAIRS
+        return shares
     part = 1.0
     if source.cached is not None and drop is not None:
         part = sampled_fraction(store, source.cached, subgraphs_of, batch_size)

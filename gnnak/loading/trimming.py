@@ -2,7 +2,7 @@
 
 A window is several consecutive batches, assembled as one large batch. In a padded
 batch, padding comes after the real rows, so a batch without padding is the beginning of
-every tensor. Such views take neither kernels nor memory.
+every tensor. Creating these views launches no kernel and allocates no memory.
 """
 
 from __future__ import annotations
@@ -29,30 +29,36 @@ class PaddedOnce(PaddingSplitter):
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
         super().__init__(window, shapes)
-        self._found: dict[tuple[int, str], tuple[Tensor, Sequence[Tensor]]] = {}
+        self._found: dict[tuple, tuple[Tensor, Sequence[Tensor]]] = {}
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
         """Return, for each batch, its rows of `value`, followed by padding rows."""
-        split = super().rows
-        return self._once(value, "rows", lambda: split(value, axis, refers_to, padding))
+        split, given = super().rows, (axis, refers_to, padding)
+        return self._once(value, ("rows", *given), lambda: split(value, *given))
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
         """Return, for each batch, its edges, followed by self loops as padding."""
-        split = super().edges
-        return self._once(value, "edges", lambda: split(value, axis, refers_to))
+        split, given = super().edges, (axis, refers_to)
+        return self._once(value, ("edges", *given), lambda: split(value, *given))
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
         """Return, for each batch, its CSR row pointer, padded with empty groups."""
-        split = super().pointers
-        return self._once(value, "pointers", lambda: split(value, keys, rows))
+        split, given = super().pointers, (keys, rows)
+        return self._once(value, ("pointers", *given), lambda: split(value, *given))
 
     def _once(
-        self, value: Tensor, how: str, split: Callable[[], Sequence[Tensor]]
+        self, value: Tensor, how: tuple, split: Callable[[], Sequence[Tensor]]
     ) -> Sequence[Tensor]:
-        """Return the parts of a tensor; call `split` for them at first use."""
-        key = (id(value), how)
+        """Return the parts of a tensor; call `split` for them at first use.
+
+        Args:
+            value: The tensor.
+            how: The name of the method and its other arguments.
+            split: Splits the tensor.
+        """
+        key = (id(value), *how)
         if key not in self._found:
             # The tensor is stored, too, so that no other tensor gets its `id`.
             self._found[key] = (value, split())

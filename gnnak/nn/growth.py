@@ -70,7 +70,8 @@ class GrowthWatch:
         """
         if self._passes >= PASSES or not layer.training or not x.numel():
             return
-        if subgraphs.real is not None:
+        capturing = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        if capturing or subgraphs.real is not None:
             # Steps on padded batches are captured, so they must not synchronise.
             return
         if layer.reduce == "sum" and layer.encodings != ("centroid",):

@@ -107,8 +107,8 @@ class CachedSubgraphs:
         return torch.cat([self.store.counts, copies.cpu()])
 
     @property
-    def most_bytes(self) -> int:
-        """Total memory of all cached tensors, in bytes, if indices are int32.
+    def int32_bytes(self) -> int:
+        """Memory of all cached tensors in bytes, with 4 bytes per index.
 
         The indices of a larger store may need a wider type than those of this one.
         """
@@ -246,7 +246,7 @@ def cache_if_small(
     sampled = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
     try:
         sample = cache_subgraphs(store.subset(sampled), extractor)
-        if sample.most_bytes * len(store) / sampled.numel() > limit:
+        if sample.int32_bytes * len(store) / sampled.numel() > limit:
             return None
         return cache_subgraphs(store, extractor)
     except SizeError:

@@ -90,6 +90,20 @@ class WithEncodings:
     is_checked = True
     """Always True: `extract` has checked the subgraphs when they were extracted."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.extractor, Extractor):
+            raise OptionError(
+                f"extractor is {self.extractor!r}; give an extractor, such as "
+                "gnnak.EgoNets(3)."
+            )
+        object.__setattr__(self, "encodings", tuple(self.encodings))
+        for encoding in self.encodings:
+            if not isinstance(encoding, StructuralEncoding):
+                raise OptionError(
+                    f"encodings has {encoding!r}; give StructuralEncoding objects, "
+                    "such as StructuralEncoding('resistance')."
+                )
+
     @property
     def random(self) -> bool:
         """Whether two calls on the same graph can return different subgraphs."""
@@ -124,4 +138,6 @@ def with_encodings(
 
 def without_encodings(extractor: Extractor) -> Extractor:
     """Return the extractor of the subgraphs alone, without structural encodings."""
-    return extractor.extractor if isinstance(extractor, WithEncodings) else extractor
+    while isinstance(extractor, WithEncodings):
+        extractor = extractor.extractor
+    return extractor

@@ -1,7 +1,9 @@
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 from benchmarks.family_results import brec_lines, error_lines
 from gnnak.datasets.brec import GROUPS
+from gnnak.training.brec.options import trial_options
 from gnnak.training.config.experiment import load_experiment
 
 
@@ -12,6 +14,11 @@ def run(model: str, name: str, test: float, seed: int = 0, epochs: int | None = 
     if epochs is not None:
         config = replace(config, train=replace(config.train, epochs=epochs))
     return {"cell": config.cell(), "seed": seed, "scores": {"test": test}}
+
+
+def options_of(model: str, **changed: int):
+    """The options of a record of BREC, as read from JSON."""
+    return json.loads(json.dumps(asdict(trial_options(model, **changed))))
 
 
 def test_error_lines_show_means_over_seeds_of_runs_with_the_usual_options():
@@ -32,16 +39,30 @@ def test_error_lines_show_means_over_seeds_of_runs_with_the_usual_options():
 
 
 def test_brec_lines_show_both_tests_only_where_they_differ():
-    same = {"released": 2, "corrected": 2}
-    counts = dict.fromkeys((*GROUPS, "all"), same)
+    counts = {name: {"released": 2, "corrected": 2} for name in (*GROUPS, "all")}
     counts["cfi"] = {"released": 3, "corrected": 1}
     record = {
-        "options": {"model": "sun-gin"},
+        "options": options_of("sun-gin"),
         "seeds": {"100": counts},
         "ceiling": {"apart": {"basic": 60, "cfi": 41}},
         "published": {"SUN": 223},
     }
     (line,) = brec_lines([record])
     assert line == ["`sun-gin`", *"2222", "3 / 1", "2", "2", "2", "101", "223"]
-    (line,) = brec_lines([record | {"options": {"model": "ppgn-ak+"}, "ceiling": None}])
+    other = {"options": options_of("ppgn-ak+"), "ceiling": None}
+    (line,) = brec_lines([record | other])
     assert line[-2:] == ["-", "-"]
+
+
+def test_brec_lines_leave_out_other_options_groups_and_seeds():
+    counts = {name: {"released": 2, "corrected": 2} for name in (*GROUPS, "all")}
+    usual = {"ceiling": None, "published": {}, "options": options_of("sun-gin")}
+    usual["seeds"] = {"100": counts}
+    assert len(brec_lines([usual])) == 1
+    part = {"basic": counts["basic"], "all": counts["all"]}
+    for change in (
+        {"options": options_of("sun-gin", num_layers=2)},
+        {"seeds": {"7": counts}},
+        {"seeds": {"100": part}},
+    ):
+        assert brec_lines([usual | change]) == []

@@ -10,6 +10,7 @@ from gnnak.loading.flat import tensors_of
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import GROUPS, SAMPLED_GROUPS, split, split_both
 from gnnak.loading.windows import make_window
+from gnnak.subgraphs.rooted import RootedSubgraphs
 from tests.loading.test_padding import NEAR, molecule_store, window_of
 from tests.loading.test_windows import assert_same_tensors
 
@@ -71,3 +72,16 @@ def test_views_of_further_fields():
     _, views = split_both(window, Shapes().of(window, until=2, full=1))
     for view, item in zip(views, split(window), strict=True):
         assert torch.equal(view.extra["pos"], item.extra["pos"])
+
+
+def test_a_tensor_that_serves_as_several_fields_is_split_for_each():
+    store = molecule_store(1)
+    graphs = store[torch.arange(len(store))]
+    nodes = torch.arange(graphs.num_nodes)
+    none = torch.zeros(2, 0, dtype=torch.long)
+    given = (none, none[0], graphs.num_nodes, graphs.num_edges)
+    alone = RootedSubgraphs(nodes, nodes, nodes, torch.zeros_like(nodes), *given)
+    window = make_window(graphs, alone, [len(store)])
+    padded, views = split_both(window, Shapes().of(window, until=1, full=1))
+    padded[0].subgraphs.check()
+    assert_same_tensors(views[0].subgraphs, split(window)[0].subgraphs)

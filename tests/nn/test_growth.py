@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -7,6 +8,8 @@ from torch import nn
 from torch_geometric.nn import GINConv
 
 import gnnak
+from gnnak.graphs.real import RealCounts
+from gnnak.nn.growth import GrowthWatch
 
 GRAPH = nx.barabasi_albert_graph(60, 4, seed=0)
 EDGES = torch.tensor(list(GRAPH.edges)).t()
@@ -55,3 +58,12 @@ def test_states_that_stay_small_are_not_reported(norm, options, training):
     model = gnnak.uplift(Net(norm), 3, **options).train(training)
     for _ in range(4):
         assert model(states(), EDGES).isfinite().all()
+
+
+def test_padded_batches_are_not_measured():
+    watch, subgraphs = GrowthWatch(), gnnak.EgoNets(1)(torch.zeros(2, 0).long(), 2)
+    layer = gnnak.GNNAK(GINConv(nn.Linear(2, 2)), 2, 2, hop_channels=0)
+    real = RealCounts(torch.tensor([1, 1, 0, 1, 1, 0]))
+    for given, measured in ((subgraphs, 1), (replace(subgraphs, real=real), 1)):
+        watch.see("conv", layer, torch.ones(2, 2), torch.ones(2, 2), given)
+        assert len(watch._sizes) == measured

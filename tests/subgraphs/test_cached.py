@@ -52,9 +52,9 @@ def test_cache_if_small_returns_none_for_random_or_large_subgraphs():
 def test_cache_if_small_assumes_int32_not_the_dtype_of_the_sample():
     store = corner_cases()
     cached = cache_subgraphs(store, EgoNets(2))
-    assert cached.num_bytes < cached.most_bytes
-    assert cache_if_small(store, EgoNets(2), limit=cached.most_bytes) is not None
-    assert cache_if_small(store, EgoNets(2), limit=cached.most_bytes - 1) is None
+    assert cached.num_bytes < cached.int32_bytes
+    assert cache_if_small(store, EgoNets(2), limit=cached.int32_bytes) is not None
+    assert cache_if_small(store, EgoNets(2), limit=cached.int32_bytes - 1) is None
 
 
 def test_cache_if_small_of_an_empty_store_is_none():

@@ -28,6 +28,7 @@ from gnnak.subgraphs import (
 from gnnak.subgraphs.attached import same_extractor
 from gnnak.subgraphs.cached import cache_if_small, cache_subgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
+from gnnak.subgraphs.with_encodings import without_encodings
 from tests.graphs.graph_strategies import stores
 from tests.training.small import triangles
 
@@ -121,9 +122,9 @@ def test_cache_counts_the_memory_of_encodings(monkeypatch):
     copies, nodes = bare.node.numel(), int(store.num_nodes.sum())
     more = 8 * (copies * (5 + 1) + nodes * 3)
     assert cached.num_bytes == bare.num_bytes + more
-    assert cache_if_small(store, ENCODED, cached.most_bytes) is not None
-    assert cache_if_small(store, ENCODED, cached.most_bytes - 1) is None
-    assert cache_if_small(store, EgoNets(2), cached.most_bytes - 1) is not None
+    assert cache_if_small(store, ENCODED, cached.int32_bytes) is not None
+    assert cache_if_small(store, ENCODED, cached.int32_bytes - 1) is None
+    assert cache_if_small(store, EgoNets(2), cached.int32_bytes - 1) is not None
     monkeypatch.setattr("gnnak.subgraphs.cached.PAIR_CHUNK", 30)
     indices = torch.arange(len(store))
     assert_encoded(cache_subgraphs(store, ENCODED)[indices], store[indices])
@@ -163,3 +164,17 @@ def test_with_encodings_checks_the_subgraphs_of_your_own_extractor():
 def test_structural_encoding_with_wrong_options_says_so(given, message):
     with pytest.raises(OptionError, match=message):
         StructuralEncoding(*given)
+
+
+def test_bad_arguments_get_one_sentence():
+    with pytest.raises(OptionError, match="extractor is 3; give an extractor"):
+        WithEncodings(3, ())
+    with pytest.raises(OptionError, match="encodings has 'rrwp'; give"):
+        WithEncodings(EgoNets(1), ("rrwp",))
+
+
+def test_encodings_around_encodings_leave_one_extractor():
+    inner = WithEncodings(EgoNets(1), [StructuralEncoding("resistance")])
+    outer = WithEncodings(inner, (StructuralEncoding("rrwp", 2),))
+    assert without_encodings(outer) == EgoNets(1)
+    assert hash(inner) == hash(WithEncodings(EgoNets(1), inner.encodings))

@@ -30,7 +30,7 @@ class CapturedStep:
     """A training step that is captured as a CUDA graph per batch shape, and replayed.
 
     Each item (a batch) is trained on once: by a call of `step` or by a replay. `step`
-    is called for items without padding, whose shapes hardly ever repeat, and for the
+    is called for items without a shape, whose sizes hardly ever repeat, and for the
     first items of each shape (warm-up). If a capture fails, `step` is called for all
     later items.
 
@@ -76,10 +76,11 @@ class CapturedStep:
             return self.step(item)
         buffers = self._buffers_for(item, item.shape)
         if buffers is None:
-            if self._largest is not None:
-                # This step warms up for the capture with the largest shape, which may
-                # occur only once per epoch.
-                self._largest.warm_up = max(self._largest.warm_up - 1, 0)
+            if self._largest is not None and self._largest.warm_up > 1:
+                # Count this step as a warm-up of the largest shape, which may occur
+                # only once per epoch. The last warm-up is left: the recorder must see a
+                # step that no longer compiles anything.
+                self._largest.warm_up -= 1
             # A step may cache tensors in its item. Give it a copy, since the item may
             # be trained on again, and then be copied into buffers.
             return self.step(like(item, tensors_of(item)))

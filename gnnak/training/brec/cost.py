@@ -13,10 +13,12 @@ PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 20
 """Numbers of states that a layer saves for the backward pass: per node copy and per
 edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
 per pair of nodes of a subgraph. These are rough numbers for the most costly models."""
-LARGE_BYTES = {"cuda": 24 << 30, "cpu": 4 << 30}
-"""From this estimated number of bytes on, by device type, activations are recomputed in
-the backward pass instead of saved. On a GPU, the limit is higher: steps that save their
-activations can be captured as CUDA graphs."""
+LARGE_BYTES = 4 << 30
+"""From this estimated number of bytes on, activations are recomputed in the backward
+pass instead of saved; see `large_bytes`."""
+GPU_SHARE = 1 / 6
+"""On a GPU, activations are saved up to this fraction of its memory: steps that save
+their activations can be captured as CUDA graphs."""
 
 
 def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int:
@@ -38,12 +40,20 @@ def layer_bytes(subgraphs: RootedSubgraphs | None, options: TrialOptions) -> int
     return 4 * options.channels * options.base_layers * (copies + edges + pairs)
 
 
+def large_bytes(device: torch.device) -> int:
+    """Return from which estimated number of bytes on activations are recomputed."""
+    if device.type != "cuda":
+        return LARGE_BYTES
+    total = torch.cuda.get_device_properties(device).total_memory
+    return max(LARGE_BYTES, int(GPU_SHARE * total))
+
+
 def is_large(
     subgraphs: RootedSubgraphs | None, options: TrialOptions, device: torch.device
 ) -> bool:
     """Return whether a step should recompute activations instead of saving them.
 
-    That is so if the layers would save `LARGE_BYTES` or more.
+    That is so if the layers would save `large_bytes` or more.
 
     Args:
         subgraphs: The rooted subgraphs of a batch; None = the network has none.
@@ -51,7 +61,7 @@ def is_large(
         device: Where to train.
     """
     total = options.num_layers * layer_bytes(subgraphs, options)
-    return total >= LARGE_BYTES[device.type]
+    return total >= large_bytes(device)
 
 
 def step_bytes(
@@ -72,4 +82,4 @@ def step_bytes(
     layer = batch_size * layer_bytes(subgraphs, options)
     total = options.num_layers * layer
     # The states between layers are a small part of what a layer saves.
-    return total if total < LARGE_BYTES[device.type] else layer + total // PER_NODE_COPY
+    return total if total < large_bytes(device) else layer + total // PER_NODE_COPY

@@ -13,6 +13,7 @@ from gnnak.loading.splitting import split
 from gnnak.loading.windows import make_window
 from gnnak.models.factory import build_model
 from gnnak.models.network import Network
+from gnnak.nn.family.khop import KHopLayer
 from gnnak.nn.features import Categorical
 from gnnak.subgraphs.extractors import extract
 from gnnak.training.brec.cost import is_large
@@ -103,15 +104,14 @@ def run_trial(
     both = [relabellings(graph, count, generator) for graph in pair]
     chosen = pair[int(torch.randint(2, (), generator=generator))]
     same = relabellings(chosen, 2 * count, generator)
-    with torch.random.fork_rng(devices=[]):
+    alternating = [graph for two in zip(*both, strict=True) for graph in two]
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         sizes = (NO_FEATURES, None, OUT_CHANNELS)
-        network = build_model(options.model, *sizes, options.model_options())
-    network = network.to(device)
-    alternating = [graph for two in zip(*both, strict=True) for graph in two]
-    batches = _batches(alternating, network, device)
-    network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
-    epochs, loss = _train(network, batches, options)
+        network = build_model(options.model, *sizes, options.model_options()).to(device)
+        batches = _batches(alternating, network, device)
+        network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
+        epochs, loss = _train(network, batches, options)
     # Rounding errors in float64 are far smaller than any learned difference.
     network.double().eval()
     recalibrate(network, batches)
@@ -169,7 +169,7 @@ def _train(
     network.train()
     train = TrainConfig(learning_rate=options.lr, weight_decay=WEIGHT_DECAY)
     optimizer = make_optimizer(network.parameters(), train)
-    captured = not network.recompute and can_capture(network, device, train.precision)
+    captured = _is_capturable(network, device)
     make_ready(optimizer, device, captured)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
 
@@ -192,6 +192,19 @@ def _train(
         scheduler.step(mean)
         epochs += 1
     return epochs, mean
+
+
+def _is_capturable(network: Network, device: torch.device) -> bool:
+    """Return whether training steps on batches without padding can be captured.
+
+    SubgraphDrop samples subgraphs in each step, and the k-hop GNN counts the rows of
+    its rings if they have no padding: both synchronise with the device.
+    """
+    if network.recompute or network.drop is not None:
+        return False
+    if any(isinstance(module, KHopLayer) for module in network.modules()):
+        return False
+    return can_capture(network, device, "32")
 
 
 def _embeddings(network: Network, batches: Sequence[Item]) -> Tensor:

@@ -152,7 +152,7 @@ def _is_close(wanted: object, found: object) -> bool:
     if not wanted.is_floating_point():
         return torch.equal(wanted, found)
     tolerance = TOLERANCES.get(wanted.dtype, HALF_TOLERANCE)
-    size = float(wanted.abs().max()) if wanted.numel() else 0.0
+    size = float(wanted.abs().nan_to_num().max()) if wanted.numel() else 0.0
     return torch.allclose(
         found, wanted, rtol=0.0, atol=tolerance * (1 + size), equal_nan=True
     )

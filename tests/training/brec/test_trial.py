@@ -1,13 +1,22 @@
+from types import SimpleNamespace
+
 import networkx as nx
 import pytest
 import torch
 
 from gnnak.errors import OptionError
 from gnnak.graphs.named import four_regular_pair, rook, shrikhande, undirected
+from gnnak.models.factory import build_model
+from gnnak.training.brec.cost import large_bytes
 from gnnak.training.brec.options import TrialOptions, trial_options
 from gnnak.training.brec.relabel import collate, relabellings
 from gnnak.training.brec.run import Progress, run_pairs, summary
-from gnnak.training.brec.trial import TrialResult, run_trial
+from gnnak.training.brec.trial import (
+    NO_FEATURES,
+    TrialResult,
+    _is_capturable,
+    run_trial,
+)
 from tests.gpu import needs_gpu
 
 CPU = torch.device("cpu")
@@ -59,10 +68,12 @@ def test_a_seed_fixes_the_trial():
 
 @needs_gpu
 @pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin"])
-def test_captured_steps_do_not_change_a_trial(model, monkeypatch):
+def test_captured_steps_do_not_change_a_trial(model, monkeypatch, caplog):
     small = trial_options(model, num_layers=2, channels=8, epochs=4)
     pair, device = (rook(), shrikhande()), torch.device("cuda")
-    found = run_trial(pair, small, 100, device)
+    with caplog.at_level("WARNING", "gnnak"):
+        found = run_trial(pair, small, 100, device)
+    assert "not captured" not in caplog.text
     name = "gnnak.training.brec.trial.can_capture"
     monkeypatch.setattr(name, lambda *_: False)
     wanted = run_trial(pair, small, 100, device)
@@ -80,6 +91,35 @@ def test_a_reduced_learning_rate_stays_in_its_tensor():
     schedule.step(1.0)
     assert optimizer.param_groups[0]["lr"].data_ptr() == rate.data_ptr()
     assert float(rate) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [("gin-ak+", True), ("gin-ak+-s", False), ("khop-gin", False), ("gin", True)],
+)
+def test_steps_are_captured_if_they_do_not_synchronise(model, expected, monkeypatch):
+    monkeypatch.setattr("gnnak.training.brec.trial.can_capture", lambda *_: True)
+    options = trial_options(model)
+    network = build_model(model, NO_FEATURES, None, 16, options.model_options())
+    assert _is_capturable(network, CPU) == expected
+    network.save_memory(recompute=True)
+    assert not _is_capturable(network, CPU)
+
+
+def test_a_seed_fixes_sampled_subgraphs():
+    options = trial_options("gin-ak+-s", num_layers=1, channels=4, epochs=1)
+    first, second = (run_trial(four_regular_pair(), options, 3, CPU) for _ in range(2))
+    assert first == second
+
+
+def test_a_small_gpu_saves_fewer_activations(monkeypatch):
+    def memory(total):
+        given = SimpleNamespace(total_memory=total << 30)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: given)
+        return large_bytes(torch.device("cuda", 0))
+
+    assert large_bytes(CPU) == memory(12) == 4 << 30
+    assert memory(144) == 24 << 30
 
 
 def test_run_pairs_resumes_finished_pairs(tmp_path, monkeypatch):
@@ -149,7 +189,7 @@ def test_members_distinguish_what_they_can_and_no_more(model):
 def test_recomputed_activations_do_not_change_a_trial(monkeypatch):
     small = trial_options("sswl+-gin", num_layers=2, channels=4, epochs=2)
     saved = run_trial(four_regular_pair(), small, 100, CPU)
-    monkeypatch.setattr("gnnak.training.brec.cost.LARGE_BYTES", {"cpu": 1})
+    monkeypatch.setattr("gnnak.training.brec.cost.LARGE_BYTES", 1)
     assert run_trial(four_regular_pair(), small, 100, CPU) == saved
 
 

@@ -2,9 +2,11 @@
 
 from copy import deepcopy
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch_geometric.nn import Linear
 
 from gnnak import EgoNets, GraphLoader, uplift
 from gnnak.training.own_loop.casting import CastTogether
@@ -13,6 +15,7 @@ from tests.training.own_loop.models import Gine, molecules
 
 def gradients(model, call):
     """Return the output of `call(model)`, and the gradients of all weights."""
+    model.zero_grad()
     with torch.autocast("cpu", torch.bfloat16):
         out = call(model)
     out.float().sum().backward()
@@ -47,11 +50,50 @@ def test_an_uplifted_model_has_the_values_of_autocast():
     assert_same(model, lambda model: model(*fields))
 
 
-def test_linears_with_an_input_in_float64_are_not_cast():
-    linear = nn.Linear(3, 3).double()
-    linear.bias = None
+def test_frozen_weights_and_linears_of_pyg():
+    mlp = nn.Sequential(Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    mlp[0].requires_grad_(False)
+    x = torch.rand(5, 4)
+    assert_same(mlp, lambda model: model(x))
+    with torch.autocast("cpu", torch.bfloat16), CastTogether(mlp):
+        assert not mlp[0](x).requires_grad
+    mlp[0].requires_grad_(True)
+    assert_same(mlp, lambda model: model(x))
+
+
+def test_a_weight_that_the_forward_pass_changes():
+    class Clamped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.linear.weight.clamp_(-0.1, 0.1)
+            return self.linear(x)
+
+    x = torch.rand(5, 4)
+    assert_same(Clamped(), lambda model: model(x))
+
+
+@pytest.mark.parametrize("inner", [None, torch.float16])
+def test_autocast_that_the_model_changes(inner):
+    linear, x = nn.Linear(4, 4), torch.rand(5, 4)
+
+    def call(model):
+        with torch.autocast("cpu", inner or torch.bfloat16, enabled=inner is not None):
+            return model(x)
+
+    assert_same(linear, call)
+
+
+def test_gradients_of_weights_can_be_differentiated_again():
+    linear, x = nn.Linear(4, 4), torch.rand(5, 4)
     with torch.autocast("cpu", torch.bfloat16), CastTogether(linear):
-        assert linear(torch.rand(2, 3).double()).dtype == torch.float64
+        loss = linear(x).float().square().sum()
+    (grad,) = torch.autograd.grad(loss, linear.weight, create_graph=True)
+    grad.sum().backward()
+    assert linear.weight.grad is not None
 
 
 def test_a_weight_that_is_used_twice_or_not_at_all():
