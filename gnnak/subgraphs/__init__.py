@@ -12,7 +12,7 @@ from gnnak.subgraphs.masked import (
 )
 from gnnak.subgraphs.node2vec import random_walks
 from gnnak.subgraphs.pairs import closed_walks, root_mark, rrwp, short_distance
-from gnnak.subgraphs.resistance import resistance
+from gnnak.subgraphs.resistances import resistance
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.walks import RandomWalks, walk_subgraphs
 from gnnak.subgraphs.whole import WholeGraphs, whole_graphs

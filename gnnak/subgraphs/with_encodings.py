@@ -12,7 +12,7 @@ from gnnak.errors import OptionError
 from gnnak.subgraphs.encodings import mark_extracted
 from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.pairs import closed_walks, rrwp
-from gnnak.subgraphs.resistance import resistance
+from gnnak.subgraphs.resistances import resistance
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import check_choice, check_count
 
