@@ -115,7 +115,7 @@ class Network(nn.Module):
         num_graphs: int | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Predict for a batch of graphs.
+        """Run the network on a batch of graphs, and return its outputs.
 
         Args:
             x: Raw node features, [n, c] or [n]; or a PyG `Data` or `Batch` or a

@@ -43,9 +43,12 @@ def lifted_gine_sum(
     copies: Copies,
     edges: Edges,
 ) -> Tensor:
-    r"""Compute $(1 + \epsilon) c_i + \sum_j \text{ReLU}(c_j + e_{ji})$, [m, w].
+    r"""Sum GINE's messages at each of the m node copies of all rooted subgraphs.
 
-    Here $c_i$ is the state of node copy $i$ (a node as it occurs in one subgraph).
+    A node copy is a node as it occurs in one rooted subgraph. The result, [m, w], for
+    node copy $i$ with state $c_i$ is
+
+    $$(1 + \epsilon) c_i + \sum_{j \to i} \text{ReLU}(c_j + e_{ji})$$
 
     Args:
         x: States of the n nodes, [n, c].

@@ -41,7 +41,7 @@ class Task:
         return replace(self, estimate=replace(self.estimate, seconds=left))
 
     def retry(self, alone: bool = False) -> Task:
-        """Return this task, to be started once more after a try that failed.
+        """Return this task, to be started again after a try that failed.
 
         Args:
             alone: Whether no other run may use the device at the same time.

@@ -17,9 +17,10 @@ from gnnak.fast.kernels.records import GatedSum
 
 
 def gated_sums(values: Tensor, sums: Sequence[GatedSum], rows: Tensor) -> list[Tensor]:
-    """Sum rows `table[rows[i]] * values[i]` by group, for one or two groupings.
+    """Multiply each row of `values` by a row of a table, and sum the products by group.
 
-    One program computes one sum, so no atomic additions are needed.
+    Row i is multiplied by `table[rows[i]]`. This is done for one or two groupings. One
+    program computes one sum, so no atomic additions are needed.
 
     Args:
         values: The rows to multiply and sum, [m, c].

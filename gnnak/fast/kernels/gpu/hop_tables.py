@@ -89,7 +89,10 @@ def hop_tables_backward(
 
 
 def _filled(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return as many tensors as the kernels take: repeat the last of `tensors`."""
+    """Return `tensors`, with the last one repeated up to `MOST_HOP_LINEARS` tensors.
+
+    A kernel has a fixed number of arguments, and ignores the repeated ones.
+    """
     missing = MOST_HOP_LINEARS - len(tensors)
     return [*tensors, *(tensors[-1] for _ in range(missing))]
 
