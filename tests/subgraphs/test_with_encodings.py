@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak.errors import OptionError, SubgraphError
+from gnnak.loading.budget import WINDOW_PAIRS
 from gnnak.loading.demand import Demand
 from gnnak.loading.flat import tensors_of
 from gnnak.loading.graph_loader import GraphLoader
@@ -15,6 +16,7 @@ from gnnak.loading.loader import Subgraphs
 from gnnak.loading.padded_form import padded_form
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_padded
+from gnnak.loading.subgraph_source import window_shares
 from gnnak.loading.windows import make_window
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs import (
@@ -178,3 +180,11 @@ def test_encodings_around_encodings_leave_one_extractor():
     outer = WithEncodings(inner, (StructuralEncoding("rrwp", 2),))
     assert without_encodings(outer) == EgoNets(1)
     assert hash(inner) == hash(WithEncodings(EgoNets(1), inner.encodings))
+
+
+def test_windows_have_room_for_matrices_of_node_pairs():
+    store = triangles().store
+    plain = window_shares(store, Subgraphs(None, EgoNets(2)), 4)
+    encoded = window_shares(store, Subgraphs(None, ENCODED), 4)
+    pairs = store.counts[0].double().square() / WINDOW_PAIRS
+    torch.testing.assert_close(encoded - plain, pairs)

@@ -7,6 +7,7 @@ from gnnak import EgoNets, GraphLoader, TrainingStep, uplift
 from gnnak.loading import graph_loader
 from gnnak.loading.demand import Demand
 from gnnak.training.own_loop import training_step
+from gnnak.training.own_loop.verification import _is_close
 from tests.training.own_loop.models import (
     Gine,
     assert_same_weights,
@@ -130,3 +131,10 @@ def test_a_list_of_batches_may_be_shuffled(loader, monkeypatch, late):
         losses = [step(batches[i]) for epoch in order for i in epoch]
         results.append(torch.stack(losses))
     torch.testing.assert_close(*results)
+
+
+def test_outputs_that_are_nan_in_the_same_places_are_equal():
+    one = torch.tensor([1.0, float("nan")])
+    assert _is_close(one, one.clone())
+    assert not _is_close(one, torch.tensor([float("nan"), 1.0]))
+    assert not _is_close(one, torch.tensor([2.0, float("nan")]))
