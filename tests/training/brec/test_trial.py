@@ -69,14 +69,19 @@ def test_a_seed_fixes_the_trial():
 @needs_gpu
 @pytest.mark.parametrize("model", ["gin-ak+", "sswl+-gin"])
 def test_captured_steps_do_not_change_a_trial(model, monkeypatch, caplog):
+    # Graphs without symmetries: where all nodes are alike, batch norms amplify rounding
+    # errors, and two runs of the same trial differ.
     small = trial_options(model, num_layers=2, channels=8, epochs=4)
-    pair, device = (rook(), shrikhande()), torch.device("cuda")
+    drawn = (nx.gnp_random_graph(10, 0.4, seed=seed) for seed in (1, 2))
+    pair = tuple(undirected(list(graph.edges), 10) for graph in drawn)
+    device = torch.device("cuda")
+    monkeypatch.setattr("gnnak.training.brec.trial.STOP_LOSS", -1.0)
     with caplog.at_level("WARNING", "gnnak"):
-        found = run_trial(pair, small, 100, device)
+        found = run_trial(pair, small, 104, device)
     assert "not captured" not in caplog.text
     name = "gnnak.training.brec.trial.can_capture"
     monkeypatch.setattr(name, lambda *_: False)
-    wanted = run_trial(pair, small, 100, device)
+    wanted = run_trial(pair, small, 104, device)
     assert found.epochs == wanted.epochs
     assert found.loss == pytest.approx(wanted.loss, abs=1e-3)
 
