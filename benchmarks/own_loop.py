@@ -123,6 +123,9 @@ def measure_loop(
     """Measure one loop, and return its record."""
     gc.collect()  # frees the model and the CUDA graphs of the loop before
     if device == "cuda":
+        # PyTorch keeps a cuBLAS workspace of 32 MB for each stream and thread that the
+        # loop before has used.
+        torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
     reset_peak(device)
     torch.manual_seed(0)

@@ -7,6 +7,8 @@ replay would read and write memory that was freed long ago. So this package crea
 streams once per process, one right after the other, and never creates others.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from threading import Lock
 from typing import NamedTuple
@@ -39,6 +41,28 @@ def own_streams(device: torch.device) -> OwnStreams:
     index = torch.cuda.current_device() if device.index is None else device.index
     with _lock:
         return _streams_of(index)
+
+
+@contextmanager
+def on_capture_stream(device: torch.device) -> Iterator[None]:
+    """Context manager: make the capture stream of a GPU the current stream.
+
+    Its work starts after all work of the stream that is current outside, which waits
+    for it at the end. On other devices, this does nothing.
+
+    Args:
+        device: A device.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    outside, stream = torch.cuda.current_stream(device), own_streams(device).capture
+    stream.wait_stream(outside)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outside.wait_stream(stream)
 
 
 @cache

@@ -6,6 +6,7 @@ example, a `GraphBatch`.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -27,10 +28,19 @@ def tensors_of(record: Any) -> list[Tensor]:
     >>> tensors_of(Groups(torch.tensor([0, 2]), order=None))
     [tensor([0, 2])]
     """
+    found: list[Tensor] = []
+    _collect(record, found)
+    return found
+
+
+def _collect(record: Any, found: list[Tensor]) -> None:
+    """Append all tensors of a nested record to a list."""
     if isinstance(record, Tensor):
-        return [record]
-    parts = _parts(record) or ()
-    return [tensor for _, part in parts for tensor in tensors_of(part)]
+        found.append(record)
+        return
+    for _, part in _parts(record) or ():
+        if part is not None:
+            _collect(part, found)
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:
@@ -72,8 +82,17 @@ def _parts(record: Any) -> list[tuple[Any, Any]] | None:
         return sorted(record.items())
     if isinstance(record, tuple):
         return list(enumerate(record))
-    if not is_dataclass(record):
+    names = _field_names(type(record))  # type: ignore[arg-type]
+    if names is None:
         return None
-    parts = [(field.name, getattr(record, field.name)) for field in fields(record)]
+    parts = [(name, getattr(record, name)) for name in names]
     derived = getattr(record, DERIVED, None)
     return parts if derived is None else [*parts, (DERIVED, derived)]
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the fields of a dataclass; None for other types."""
+    if not is_dataclass(kind):
+        return None
+    return tuple(field.name for field in fields(kind))

@@ -72,10 +72,10 @@ class CapturedModel(CapturedStep):
             return update.run()
         if not update.can_replay(passes.replay_update):
             passes.replay_update = update.record()
-        replay = passes.replay_update
-        if replay is None or not update.can_replay(replay):
-            return update.run()
-        replay()
+            if not update.can_replay(passes.replay_update):
+                return update.run()
+        assert passes.replay_update is not None
+        passes.replay_update()
         return None
 
     def warm_up(self, static: Item) -> Any:
@@ -137,8 +137,8 @@ class _Passes:
         differentiable: The tensors at these positions.
         of_outputs: For each of them, the buffer of its gradient, which the captured
             backward pass reads.
-        gradients: For each weight, the gradient that the captured backward pass writes;
-            None if the outputs do not depend on the weight.
+        gradients: For each weight, by its `id`, the gradient that the captured backward
+            pass writes; None if the outputs do not depend on the weight.
         replay_update: Replays clipping and the optimiser step; None before the capture.
     """
 
@@ -157,7 +157,7 @@ class _Passes:
         self.spec: TreeSpec | None = None
         self.differentiable: list[Tensor] = []
         self.positions: set[int] = set()
-        self.gradients: dict[Tensor, Tensor | None] = {}
+        self.gradients: dict[int, Tensor | None] = {}
         self.of_outputs: list[Tensor] = []
         self.replay_update: Callable[[], object] | None = None
         self.replay_forward = recorder.record(self._run_forward)
@@ -186,12 +186,13 @@ class _Passes:
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
         for weight in self.weights:
-            if weight.grad is not None and weight.grad is self.gradients.get(weight):
+            before = weight.grad
+            if before is not None and before is self.gradients.get(id(weight)):
                 # The replay writes the new gradient to the memory of the old one.
-                weight.grad = weight.grad.clone()
+                weight.grad = before.clone()
         self.replay_backward()
         for weight in self.weights:
-            found = self.gradients[weight]
+            found = self.gradients[id(weight)]
             if found is not None:
                 before = weight.grad
                 weight.grad = found if before is None else before + found
@@ -205,7 +206,8 @@ class _Passes:
         Args:
             trained: The weights that the optimiser updates.
         """
-        return all(weight.grad is self.gradients.get(weight) for weight in trained)
+        found = self.gradients
+        return all(weight.grad is found.get(id(weight)) for weight in trained)
 
     def _detach(self) -> None:
         """Free the autograd graph of the outputs, which is not needed any more.
@@ -249,7 +251,7 @@ class _Passes:
             weight.grad = None
         with torch.autograd.set_multithreading_enabled(False):
             torch.autograd.backward(self.differentiable, self.of_outputs)
-        self.gradients = {weight: weight.grad for weight in self.weights}
+        self.gradients = {id(weight): weight.grad for weight in self.weights}
         for weight, gradient in zip(self.weights, before, strict=True):
             weight.grad = gradient
         return self.nothing

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gnnak.loading.prefetch import prefetching_paused
 from gnnak.memory import graph_pools_changing, growth_measured
-from gnnak.streams import own_streams
+from gnnak.streams import on_capture_stream, own_streams
 
 Work = Callable[[], Tensor]
 """A function without arguments that launches GPU work and returns a tensor, such as
@@ -90,17 +90,14 @@ class GraphRecorder:
         This is safe: between replays, the pool contains only gradients that are not
         read again.
         """
-        outside = torch.cuda.current_stream(self.index)
-        self.stream.wait_stream(outside)
         allocation = self._in_pool() if self.graphs else growth_measured(self.device)
         with (
             _capturing,
-            torch.cuda.stream(self.stream),
+            on_capture_stream(self.device),
             synchronisations_recorded() as self.synchronisations,
             allocation as growth,
         ):
             result = work()
-        outside.wait_stream(self.stream)
         if growth is None:
             return result.clone()
         (self.peak_bytes,) = growth

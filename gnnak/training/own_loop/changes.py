@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 
 class ModelWatch:
@@ -64,4 +64,4 @@ def built_weights(model: nn.Module) -> list[nn.Parameter]:
 
 def _built(tensor: Tensor | None) -> Tensor | None:
     """Return a tensor, or None if it has no shape yet."""
-    return None if isinstance(tensor, UninitializedParameter) else tensor
+    return None if tensor is None or is_lazy(tensor) else tensor

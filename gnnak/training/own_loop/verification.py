@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gnnak.nn.recompute import frozen_running_statistics
+from gnnak.streams import on_capture_stream
 
 DROPOUTS = (
     F.dropout,
@@ -50,7 +51,8 @@ def find_difference(
     """Compare the outputs of a model for a batch with and without padding.
 
     Both calls run without dropout and gradients, and change neither the running
-    statistics of BatchNorms nor the state of random number generators.
+    statistics of BatchNorms nor the state of random number generators. They run on the
+    stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
 
     Args:
         model: The model, in training mode.
@@ -69,6 +71,7 @@ def find_difference(
         torch.random.fork_rng(devices),
         frozen_running_statistics(model),
         _NoDropout(),
+        on_capture_stream(weight.device),
     ):
         wanted = plain()
         try:
