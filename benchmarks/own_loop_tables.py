@@ -77,5 +77,4 @@ def _cell(record: Record | None) -> str:
     """Say whether the steps of a model were captured, and if not, why."""
     if record is None:
         return "not run"
-    reason = (record["reason"] or "").partition(" in ")[0]
-    return "yes" if record["captured"] else f"no: {reason}"
+    return "yes" if record["captured"] else f"no: {record['reason'].rstrip('.')}"
