@@ -8,13 +8,15 @@ import torch
 
 triton = pytest.importorskip("triton")
 
-from gnnak.fast.kernels.gpu.sizes import CachedKernel  # noqa: E402
+from gnnak.fast.kernels.gpu.sizes import CachedKernel, _launch  # noqa: E402
 
 
 def _kernel(values, ptr, size, width, flag):
     """Do nothing."""
 
 
+STREAM = 77
+STREAMS = {-1: STREAM}
 VALUES = torch.zeros(64)
 FIRST = (VALUES, VALUES.long(), 5, 8, True)
 SAME = {
@@ -35,13 +37,21 @@ class Version:
 
     Args:
         launches: Receives grid and arguments of each launch.
+        hooked: Receives the same for launches with hooks.
     """
 
-    def __init__(self, launches):
-        self.launches = launches
+    function, packed_metadata = "function", (1, 0)
+
+    def __init__(self, launches, hooked):
+        self.launches, self.hooked = launches, hooked
 
     def __getitem__(self, grid):
-        return lambda *args: self.launches.append((grid, args))
+        return lambda *args: self.hooked.append((grid, args))
+
+    def run(self, *given):
+        grid, fixed, args = given[:3], given[3:9], given[9:]
+        assert fixed == (STREAM, self.function, self.packed_metadata, None, None, None)
+        self.launches.append((grid, args))
 
 
 @pytest.fixture
@@ -51,15 +61,16 @@ def kernel(monkeypatch):
         pytest.skip("the interpreter compiles nothing")
     # Tensors of a CPU have the device -1.
     monkeypatch.setattr(torch.cuda, "current_device", lambda: -1)
-    compiled, launches = [], []
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", STREAMS.get, False)
+    compiled, launches, hooked = [], [], []
 
     def run(self, *args, grid, warmup, **options):
         compiled.append(args)
-        return Version(launches)
+        return Version(launches, hooked)
 
     monkeypatch.setattr(triton.runtime.jit.JITFunction, "run", run)
     kernel = CachedKernel(_kernel, do_not_specialize=["ptr", "size"])
-    kernel.compiled, kernel.launches = compiled, launches
+    kernel.compiled, kernel.launches, kernel.hooked = compiled, launches, hooked
     return kernel
 
 
@@ -69,6 +80,18 @@ def test_a_compiled_version_is_launched_again_for(kernel, name):
     kernel[(7, 2)](*SAME[name], num_warps=1)
     assert len(kernel.compiled) == 1
     assert kernel.launches == [((7, 2, 1), SAME[name])]
+
+
+@pytest.mark.parametrize("kind", ["launch_enter_hook", "launch_exit_hook"])
+def test_launches_call_the_hooks_of_profilers(kernel, kind, monkeypatch):
+    kernel[(3,)](*FIRST, num_warps=1)
+    chain = triton.knobs.HookChain()
+    monkeypatch.setattr(triton.knobs.runtime, kind, chain)
+    kernel[(4,)](*FIRST, num_warps=1)
+    chain.add(print)
+    kernel[(5,)](*FIRST, num_warps=1)
+    assert kernel.launches == [((4, 1, 1), FIRST)]
+    assert kernel.hooked == [((5, 1, 1), FIRST)]
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -99,3 +122,18 @@ def test_a_kernel_is_launched_on_the_device_of_its_tensors(kernel, monkeypatch):
     kernel[(3,)](*FIRST, num_warps=1)
     assert len(kernel.compiled) == 1
     assert current == [0]
+
+
+def test_launches_pass_what_triton_passes_except_hooks(kernel):
+    version = object.__new__(triton.compiler.CompiledKernel)
+    version.module, version.function, version.packed_metadata = 1, 2, (1, 0)
+    version.name, version.src = "kernel", None
+    calls = []
+    version._run = lambda *given: calls.append(given)
+    version[(7, 2, 1)](*FIRST, stream=STREAM)
+    _launch(version, (7, 2, 1), -1, FIRST)
+    theirs, ours = calls
+    assert len(theirs) == len(ours)
+    assert ours[6:9] == (None, None, None)
+    for one, two in zip(theirs[:6] + theirs[9:], ours[:6] + ours[9:], strict=True):
+        assert one is two

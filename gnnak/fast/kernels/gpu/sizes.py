@@ -93,7 +93,7 @@ class CachedKernel(JITFunction):
             version = super().run(*args, grid=grid, warmup=False, **options)
             self._versions[key] = version
         else:
-            version[(*grid, 1, 1)[:3]](*args)
+            _launch(version, (*grid, 1, 1)[:3], device, args)
         return version
 
     def version_key(
@@ -126,3 +126,27 @@ class CachedKernel(JITFunction):
         self._counts = [i for i, is_count in rest if is_count]
         self._others = [i for i, is_count in rest if not is_count]
         self._tensors = [i for i, tensor in enumerate(are_tensors) if tensor]
+
+
+def _launch(
+    version: Any, grid: tuple[int, int, int], device: int, args: tuple[Any, ...]
+) -> None:
+    """Launch a compiled kernel on the current stream of the current device.
+
+    This does what Triton's `version[grid](*args)` does, except that it prepares nothing
+    for hooks if none is set. Profilers set such hooks.
+
+    Args:
+        version: The compiled kernel.
+        grid: Numbers of programs.
+        device: Index of the current device.
+        args: The arguments of the kernel.
+    """
+    runtime = triton.knobs.runtime
+    hooks = (runtime.launch_enter_hook, runtime.launch_exit_hook)
+    if any(hook is not None and getattr(hook, "calls", True) for hook in hooks):
+        version[grid](*args)
+        return
+    stream = torch._C._cuda_getCurrentRawStream(device)
+    given = (version.function, version.packed_metadata, None, None, None)
+    version.run(*grid, stream, *given, *args)
