@@ -52,6 +52,8 @@ def count(
         TimeElapsedColumn(),
     )
     total = len(seeds) * sum(len(pairs) for pairs in groups.values())
+    places = {(s, g, i) for s in seeds for g in groups for i in range(len(groups[g]))}
+    resumed = len(places & progress_file.finished().keys())
     started = perf_counter()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(options.model, total=total)
@@ -67,6 +69,8 @@ def count(
         "seeds": run.summary(found),
         "seconds": six_digits(perf_counter() - started),
         "jobs": jobs,
+        # Pairs with stored results: trained earlier, perhaps on another device.
+        "resumed_pairs": resumed,
     }
     record |= {"ceiling": ceiling, "published": run.PUBLISHED} | environment(device)
     return record | {"notes": _notes(record)}

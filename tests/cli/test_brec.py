@@ -30,7 +30,9 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
     assert record["seeds"]["100"]["regular"]["released"] == 50
     assert record["ceiling"]["apart"] == {"regular": 49}
     again = run(*places, "--group", "regular", "--no-ceiling", "--json")
-    assert json.loads(again.stdout)["ceiling"] is None
+    repeated = json.loads(again.stdout)
+    assert repeated["ceiling"] is None
+    assert (record["resumed_pairs"], repeated["resumed_pairs"]) == (0, 50)
 
 
 @pytest.mark.parametrize(
