@@ -8,6 +8,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, GraphLoader, RootedSubgraphs, SubgraphDrop, uplift
+from gnnak.models import ModelOptions, build_model
+from gnnak.nn.features import Continuous
 from tests.training.own_loop.models import Gine, molecules
 
 EXTRACTOR = EgoNets(2)
@@ -15,6 +17,10 @@ EXTRACTOR = EgoNets(2)
 
 def batches() -> GraphLoader:
     return GraphLoader(molecules(12), 3, subgraphs=EXTRACTOR)
+
+
+def one_graph() -> Data:
+    return next(iter(GraphLoader(molecules(1), 1, subgraphs=EXTRACTOR)))
 
 
 def arguments(batch: Data) -> tuple:
@@ -82,24 +88,61 @@ class Deployed(nn.Module):
         return self.net(*given, subgraphs=subgraphs)
 
 
+def tensors(batch: Data) -> tuple:
+    """Return the tensors of a batch and of its subgraphs, as `Deployed` takes them."""
+    s = batch.subgraphs
+    fields = (s.root, s.node, s.subgraph, s.hop, s.edge_index, s.edge)
+    graph = (batch.x, batch.edge_index, batch.edge_attr, batch.batch, batch.ptr)
+    return (*graph, *fields)
+
+
+def exported(deployed: nn.Module, batch: Data) -> nn.Module:
+    """Export a model with sizes that vary, also for a single graph."""
+    auto = torch.export.Dim.AUTO
+    along = [
+        {1 if t.dim() == 2 and t.size(0) == 2 else 0: auto} for t in tensors(batch)
+    ]
+    shapes = (*along[:5], tuple(along[5:]))
+    with torch.fx.experimental._config.patch(backed_size_oblivious=True):
+        return torch.export.export(
+            deployed, tensors(batch), dynamic_shapes=shapes
+        ).module()
+
+
 @pytest.mark.heavy
 def test_uplifted_model_exports_with_sizes_that_vary():
     net = uplift(Gine(), num_hops=2).double().eval()
-
-    def tensors(batch: Data) -> tuple:
-        s = batch.subgraphs
-        fields = (s.root, s.node, s.subgraph, s.hop, s.edge_index, s.edge)
-        graph = (batch.x, batch.edge_index, batch.edge_attr, batch.batch, batch.ptr)
-        return (*graph, *fields)
-
     first, *rest = batches()
-    auto = torch.export.Dim.AUTO
-    along = [
-        {1 if t.dim() == 2 and t.size(0) == 2 else 0: auto} for t in tensors(first)
-    ]
-    shapes = (*along[:5], tuple(along[5:]))
-    exported = torch.export.export(
-        Deployed(net), tensors(first), dynamic_shapes=shapes
-    ).module()
-    for batch in rest:
-        torch.testing.assert_close(exported(*tensors(batch)), net(*arguments(batch)))
+    program = exported(Deployed(net), first)
+    for batch in (*rest, one_graph()):
+        torch.testing.assert_close(program(*tensors(batch)), net(*arguments(batch)))
+
+
+class DeployedNetwork(Deployed):
+    """A network by name whose arguments are tensors alone."""
+
+    def forward(self, x, edge_index, edge_attr, batch, ptr, *fields):
+        sizes = {"num_nodes": x.size(0), "num_edges": edge_index.size(1)}
+        subgraphs = RootedSubgraphs(*fields, **sizes)
+        given = {"batch": batch, "num_graphs": ptr.numel() - 1, "subgraphs": subgraphs}
+        return self.net(x, edge_index, edge_attr, **given)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["gin-ak+", "dss-gin"])
+def test_network_exports_with_sizes_that_vary(name):
+    first, *rest = batches()
+    features = [Continuous(t.size(1)) for t in (first.x, first.edge_attr)]
+    options = ModelOptions(num_layers=2, channels=8)
+    net = build_model(name, *features, 1, options).double().eval()
+    program = exported(DeployedNetwork(net), first)
+    for batch in (*rest, one_graph()):
+        given = {"batch": batch.batch, "num_graphs": batch.num_graphs}
+        wanted = net(
+            batch.x,
+            batch.edge_index,
+            batch.edge_attr,
+            **given,
+            subgraphs=batch.subgraphs,
+        )
+        torch.testing.assert_close(program(*tensors(batch)), wanted)
