@@ -85,7 +85,7 @@ def brec(
         check_choice("--group", name, BREC_GROUPS)
     check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
-        from gnnak.cli.brec_ceiling import count_ceiling
+        from gnnak.cli.brec_ceiling import ceiling_of, count_ceiling, no_ceiling
         from gnnak.cli.brec_run import count, table
         from gnnak.datasets.brec import load_brec
         from gnnak.models.factory import normal_name
@@ -105,9 +105,12 @@ def brec(
     pairs = load_brec(data_dir)
     pairs = {name: pairs[name] for name in group or pairs}
     check_appendable(results / RESULTS)
-    known = results / "wl_brec.jsonl"
-    bound = count_ceiling(pairs, options, known) if ceiling else None
-    record = count(pairs, options, seed or [100], accelerator, runs, bound, jobs)
+    bound, counted = ceiling_of(options) if ceiling else None, None
+    if bound is not None:
+        counted = count_ceiling(pairs, bound, results / "wl_brec.jsonl")
+    record = count(pairs, options, seed or [100], accelerator, runs, counted, jobs)
+    if ceiling and bound is None:
+        record["notes"].append(no_ceiling(options))
     append_record(results / RESULTS, record)
     if as_json:
         typer.echo(json.dumps(record))
