@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from gnnak.errors import OptionError
 from gnnak.models.options import ModelOptions, SubgraphKind
 from gnnak.nn.family import (
     KHopLayer,
@@ -97,6 +98,11 @@ def _id_fast(parts: Parts) -> SubgraphGNN:
 
 def _khop(parts: Parts) -> SubgraphGNN:
     hops, count = parts.extractor.max_hops, parts.options.num_layers
+    if hops < 1:
+        raise OptionError(
+            f"khop reads the neighbours of the root, but in {parts.extractor} the root "
+            "has none; use egonets of at least 1 hop, or whole graphs."
+        )
     layers = [KHopLayer(parts.width, hops) for _ in range(count)]
     return khop_gnn(layers, parts.width)
 

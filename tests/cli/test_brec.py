@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
+from gnnak.errors import GnnakError
 from gnnak.graphs.named import four_regular_pair
 from gnnak.training.brec.trial import TrialResult
 from gnnak.wl.families import cycle_and_two
@@ -47,14 +48,30 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
     [
         (("--group", "cf"), "--group is 'cf'; use one of: basic"),
         (("--epochs", "0"), "epochs is 0"),
+        (("--num-hops", "-1"), "num_hops is -1"),
+        (("--channels", "0"), "channels is 0"),
+        (("--subgraphs", "walks"), "subgraphs is 'walks'; use one of: egonets"),
         (("--accelerator", "tpu"), "--accelerator is 'tpu'; use one of"),
+        (("--accelerator", "gpu"), "there is no GPU; use auto or cpu"),
+        (("--seed", "-1"), "--seed is -1; give a whole number of at least 0"),
+        (("--seed", "1", "--seed", str(2**63)), "give a whole number below 2^63"),
+        (("--lr", "-0.1"), "lr is -0.1; give a finite number greater than 0"),
+        (("--lr", "nan"), "lr is nan; give a finite number"),
         (("--model", "gim"), "gim"),
+        (("--model", "khop-gin", "--subgraphs", "deletion"), "use egonets of"),
+        (("--runs", __file__), "cannot be written"),
     ],
 )
-def test_brec_answers_wrong_input_with_a_sentence(
-    arguments, sentence, data_dir, tmp_path
+def test_brec_answers_wrong_input_with_a_sentence_before_it_counts_a_ceiling(
+    arguments, sentence, tmp_path, monkeypatch
 ):
-    result = run(*arguments, "--runs", tmp_path, "--results", tmp_path)
+    def never(*_):
+        raise AssertionError("the data was read before all options were checked")
+
+    monkeypatch.setattr("gnnak.datasets.brec.load_brec", never)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result = run("--runs", tmp_path, "--results", tmp_path, *arguments)
+    assert isinstance(result.exception, GnnakError)
     assert sentence in str(result.exception)
 
 

@@ -120,6 +120,8 @@ def test_build_model_answers_wrong_family_options_in_one_sentence():
         FamilyOptions(pairs=("x",))
     with pytest.raises(OptionError, match="khop reads no encodings"):
         small_network("khop-gin", family=FamilyOptions(pairs=("mark",)))
+    with pytest.raises(OptionError, match=r"in NodeDeletion\(\) the root has none"):
+        small_network("khop-gin", subgraphs=NodeDeletion())
     with pytest.raises(OptionError, match=r"after one of khop, ego, .*sswl\+-gin"):
         build_model("swl-gin", ATOMS, BONDS, 1)
     with pytest.raises(OptionError, match=r"did you mean 'sswl.?-gin'"):
