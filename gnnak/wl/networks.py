@@ -4,8 +4,7 @@ The count is compared with that of a Weisfeiler-Leman (WL) test that *bounds* th
 network: the test distinguishes all pairs of graphs that the network can distinguish.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import astuple
+from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -27,10 +26,11 @@ from gnnak.wl.bounds import bound_of, check_bound
 from gnnak.wl.compare import partition
 from gnnak.wl.embedding import pairs_different, push_apart
 from gnnak.wl.families.registry import Groups, family, pairs_apart
-from gnnak.wl.lab import LabResult
+from gnnak.wl.lab import Contender, LabResult
 
 LAB_NETWORKS = ("gin", "gin-ak", "gin-ak+", "ppgn", "ppgn-ak")
-"""The networks that `gnnak wl lab` runs, unless `--no-networks` is given."""
+"""The networks that `gnnak wl lab` runs, unless `--network` or `--no-networks` is
+given."""
 
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
@@ -94,8 +94,8 @@ class PlainEmbedder(nn.Module):
 class _Settings(NamedTuple):
     """Arguments of `run_networks` that are the same for all networks."""
 
-    num_hops: int
-    """Radius of the egonets."""
+    num_hops: int | None
+    """Radius of the egonets; None = the default of each network."""
     steps: int
     """Number of training steps."""
     max_memory: float
@@ -105,7 +105,7 @@ class _Settings(NamedTuple):
 def run_networks(
     families: Iterable[str],
     names: Iterable[str] = LAB_NETWORKS,
-    num_hops: int = 1,
+    num_hops: int | None = None,
     steps: int = 5,
     max_memory: float = 2.0,
 ) -> Iterator[LabResult]:
@@ -119,17 +119,39 @@ def run_networks(
 
     Args:
         families: Names of families, from `FAMILIES`.
-        names: Names of networks, from `BOUNDS`.
-        num_hops: Radius of the egonets.
+        names: Names of networks that have a bound (see `has_bound`), such as
+            "sswl+-gin".
+        num_hops: Radius of the egonets. None = 1, except for networks that were
+            published on whole graphs (SSWL, SSWL+), which use whole graphs.
         steps: Number of training steps.
         max_memory: Memory limit in GiB. A test that is estimated to need more is not
             run; the field `note` of its result says so.
+
+    Raises:
+        OptionError: If a network has no bound, or cannot be built. It is raised at
+            once, not when the first result is computed.
     """
     names, settings = list(names), _Settings(num_hops, steps, max_memory)
+    for name in names:
+        PlainEmbedder(name, _hops(name, num_hops))
+    return _run_all(families, names, settings)
+
+
+def _run_all(
+    families: Iterable[str], names: Sequence[str], settings: _Settings
+) -> Iterator[LabResult]:
+    """Yield the results of `run_networks`."""
     for name in families:
         groups = family(name)
         for network in names:
             yield from _results(name, groups, network, settings)
+
+
+def _hops(name: str, num_hops: int | None) -> int | None:
+    """Return the radius of the egonets of a network; None = whole graphs."""
+    if num_hops is None and parse_name(name).kind == "egonets":
+        return 1
+    return num_hops
 
 
 def _results(
@@ -140,13 +162,15 @@ def _results(
     These are the results of the WL test that bounds the power of the network, of the
     network with random weights, and of the trained network.
     """
-    embedder = PlainEmbedder(network, settings.num_hops)
+    num_hops = _hops(network, settings.num_hops)
+    embedder, chosen = PlainEmbedder(network, num_hops), bound_of(network, num_hops)
+    label = Contender(chosen.test, chosen.options).label
 
     def bound() -> int:
         """Count the pairs that the test that bounds the network distinguishes."""
-        test, options = astuple(bound_of(network, settings.num_hops))
         graphs = [graph for group in groups for graph in group]
-        classes = partition(test, graphs, **options, max_memory=settings.max_memory)
+        limit = settings.max_memory
+        classes = partition(chosen.test, graphs, **chosen.options, max_memory=limit)
         return pairs_apart(groups, classes)[1]
 
     def random() -> int:
@@ -160,15 +184,14 @@ def _results(
 
     total = pairs_apart(groups, [0] * sum(map(len, groups)))[0]
     for run in (bound, random, trained):
-        contender = f"{network}, {run.__name__}"
-        start = perf_counter()
+        contender, test = f"{network}, {run.__name__}", label if run is bound else ""
+        start, apart, note = perf_counter(), None, ""
         try:
             apart = run()
         except GraphError as error:
-            yield LabResult(name, contender, total, None, None, 0.0, str(error))
-            continue
-        seconds = perf_counter() - start
-        yield LabResult(name, contender, total, apart, None, seconds)
+            note = str(error)
+        seconds = 0.0 if apart is None else perf_counter() - start
+        yield LabResult(name, contender, total, apart, None, seconds, note, test)
 
 
 def _training_graphs(groups: Groups) -> list[Graph]:
