@@ -71,14 +71,18 @@ class PlainEmbedder(nn.Module):
         super().__init__()
         check_bound(name)
         kind = kind or ("whole" if num_hops is None else "egonets")
-        nested = parse_name(name).member == "nested"
+        member, family = parse_name(name).member, FamilyOptions()
+        if member is not None:
+            family = FamilyOptions(reduce="sum")
+        if member == "nested":
+            family = FamilyOptions(pairs=("distance",), reduce="sum")
         options = ModelOptions(
             num_layers=num_layers,
             base_layers=base_layers,
             channels=channels,
             subgraphs=SubgraphOptions(kind, 0 if num_hops is None else num_hops),
             encodings=encodings,
-            family=FamilyOptions(("distance",) if nested else None, reduce="sum"),
+            family=family,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -12,6 +12,7 @@ from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
+from gnnak.models.ignored_options import check_family_options
 from gnnak.models.options import ModelOptions
 from gnnak.typing import check_choice, check_count, check_positive, check_seed
 
@@ -140,6 +141,15 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         parse_name(self.model.name)
+
+    def check_family(self) -> None:
+        """Raise `OptionError` if the model ignores an option of `model.family`.
+
+        This is not checked when a config is created, because options are changed one
+        after the other, and so that older records can be read.
+        """
+        name = self.model.name
+        check_family_options(name, parse_name(name).member, self.model.family)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as nested dicts of plain values, for JSON and YAML."""
