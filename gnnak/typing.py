@@ -15,6 +15,7 @@ Docstrings write tensor shapes with these letters:
 """
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
@@ -41,6 +42,9 @@ PAIRS: tuple[PairEncoding, ...] = get_args(PairEncoding)
 """The names of all encodings of a pair of a root and a node."""
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 """The names of all encodings of a node that a GNN-AK layer can compute."""
+
+SEEDS = 2**63
+"""Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
 
 def check_choice(option: str, value: object, known: Iterable[str]) -> None:
@@ -107,6 +111,39 @@ def check_count(option: str, value: object, least: int = 0) -> int:
             f"{option} is {value!r}; give a whole number of at least {least}."
         )
     return value
+
+
+def check_seed(option: str, value: object) -> int:
+    """Return `value` if it is an int from 0 to `SEEDS` - 1, else raise `OptionError`.
+
+    Args:
+        option: Name of the option, for the error message.
+        value: The value to check.
+
+    >>> check_seed("train.seed", 2**63)
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: train.seed is 9223372036854775808; give a whole number \
+below 2^63.
+    """
+    seed = check_count(option, value)
+    if seed >= SEEDS:
+        raise OptionError(f"{option} is {value}; give a whole number below 2^63.")
+    return seed
+
+
+def check_positive(option: str, value: float) -> None:
+    """Raise `OptionError` unless `value` is finite and greater than 0.
+
+    Args:
+        option: Name of the option, for the error message.
+        value: The value to check.
+
+    >>> check_positive("lr", -1.0)
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: lr is -1.0; give a finite number greater than 0.
+    """
+    if not 0 < value < math.inf:
+        raise OptionError(f"{option} is {value}; give a finite number greater than 0.")
 
 
 def check_share(option: str, value: object) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from gnnak.cli.choices import BREC_GROUPS
 from gnnak.cli.options import AcceleratorOption, DataDir, Json, ResultsFolder
 from gnnak.training.processes.stopping import stoppable_at_once
-from gnnak.typing import check_choice
+from gnnak.typing import check_choice, check_seed
 
 EXAMPLES = """
 Examples:
@@ -83,13 +83,15 @@ def brec(
     """
     for name in group or ():
         check_choice("--group", name, BREC_GROUPS)
+    seeds = [check_seed("--seed", number) for number in seed or [100]]
     check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
-        from gnnak.cli.brec_ceiling import count_ceiling
-        from gnnak.cli.brec_run import count, table
+        from gnnak.cli.brec_ceiling import ceiling_of, count_ceiling, no_ceiling
+        from gnnak.cli.brec_run import check_network, choose_device, count, table
         from gnnak.datasets.brec import load_brec
         from gnnak.models.factory import normal_name
         from gnnak.training.brec.options import trial_options
+        from gnnak.training.brec.run import Progress
         from gnnak.training.records.results import append_record, check_appendable
 
     options = trial_options(
@@ -102,12 +104,18 @@ def brec(
         lr=lr,
         epochs=epochs,
     )
+    check_network(options)
+    device, finished = choose_device(accelerator), Progress.of(runs, options)
+    for path in (results / RESULTS, finished.path):
+        check_appendable(path)
     pairs = load_brec(data_dir)
     pairs = {name: pairs[name] for name in group or pairs}
-    check_appendable(results / RESULTS)
-    known = results / "wl_brec.jsonl"
-    bound = count_ceiling(pairs, options, known) if ceiling else None
-    record = count(pairs, options, seed or [100], accelerator, runs, bound, jobs)
+    bound, counted = ceiling_of(options) if ceiling else None, None
+    if bound is not None:
+        counted = count_ceiling(pairs, bound, results / "wl_brec.jsonl")
+    record = count(pairs, options, seeds, device, finished, counted, jobs)
+    if ceiling and bound is None:
+        record["notes"].append(no_ceiling(options))
     append_record(results / RESULTS, record)
     if as_json:
         typer.echo(json.dumps(record))

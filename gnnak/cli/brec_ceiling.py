@@ -13,32 +13,46 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from gnnak.datasets.brec import Pair
 from gnnak.training.brec.options import TrialOptions
 from gnnak.training.records.results import Record, read_records
+from gnnak.wl.bounds import Bound, find_bound
 from gnnak.wl.brec import run_brec
 from gnnak.wl.lab import Contender
-from gnnak.wl.networks import Bound, bound_of, has_bound
 from gnnak.wl.options import read_options
+
+WORDS = {
+    "whole": "whole graphs",
+    "deletion": "graphs without the edges of the root",
+    "masked-egonets": "whole graphs with only the edges of an egonet",
+}
+"""Kinds of rooted subgraphs, other than egonets, in words."""
+
+
+def ceiling_of(options: TrialOptions) -> Bound | None:
+    """Return the WL test that bounds a network; None if no such test is known."""
+    marked = options.pairs is None or len(options.pairs) > 0
+    return find_bound(options.model, options.num_hops, marked, options.subgraphs)
+
+
+def no_ceiling(options: TrialOptions) -> str:
+    """Return a sentence that says that no WL test is known to bound a network."""
+    where = "" if options.subgraphs == "egonets" else f" on {WORDS[options.subgraphs]}"
+    return f"No ceiling: no WL test is known that bounds {options.model}{where}."
 
 
 def count_ceiling(
-    groups: Mapping[str, Sequence[Pair]], options: TrialOptions, records: Path
-) -> Record | None:
+    groups: Mapping[str, Sequence[Pair]], bound: Bound, records: Path
+) -> Record:
     """Count the pairs that the WL test that bounds a network distinguishes.
 
     Args:
         groups: The pairs of each group.
-        options: The options of the network.
+        bound: The test.
         records: File with records of `gnnak wl brec`. Counts of groups that are not in
             this file are computed, which can take minutes.
 
     Returns:
         The test, its count in each group, and the number of pairs that the test was not
-        run on; None if no WL test is known to bound the network.
+        run on.
     """
-    if not has_bound(options.model):
-        return None
-    whole = options.subgraphs != "egonets"
-    marked = options.pairs is None or len(options.pairs) > 0
-    bound = bound_of(options.model, None if whole else options.num_hops, marked)
     counts = {
         group: found
         for group, found in _recorded(bound, records).items()

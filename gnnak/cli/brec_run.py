@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from time import perf_counter
 
 import torch
@@ -18,17 +17,41 @@ from rich.table import Table
 
 from gnnak.datasets.brec import Pair
 from gnnak.errors import OptionError
+from gnnak.models.factory import build_model
 from gnnak.training.brec import run
 from gnnak.training.brec.options import TrialOptions
+from gnnak.training.brec.trial import NO_FEATURES, OUT_CHANNELS
 from gnnak.training.records.results import Record, environment, six_digits
+
+
+def choose_device(accelerator: str) -> torch.device:
+    """Return the device to train on.
+
+    Args:
+        accelerator: `auto`, `cpu` or `gpu`.
+
+    Raises:
+        OptionError: If there is no GPU, but `gpu` was given.
+    """
+    if accelerator == "gpu" and not torch.cuda.is_available():
+        raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
+    gpu = accelerator != "cpu" and torch.cuda.is_available()
+    return torch.device("cuda" if gpu else "cpu")
+
+
+def check_network(options: TrialOptions) -> None:
+    """Build the network once, so that options that do not fit it are refused early."""
+    sizes = (NO_FEATURES, None, OUT_CHANNELS)
+    with torch.random.fork_rng(devices=[]):
+        build_model(options.model, *sizes, options.model_options())
 
 
 def count(
     groups: Mapping[str, Sequence[Pair]],
     options: TrialOptions,
     seeds: Sequence[int],
-    accelerator: str,
-    folder: Path,
+    device: torch.device,
+    progress_file: run.Progress,
     ceiling: Record | None = None,
     jobs: int = 1,
 ) -> Record:
@@ -38,13 +61,11 @@ def count(
         groups: The pairs of each group.
         options: Options of the network and of its training.
         seeds: The seeds.
-        accelerator: `auto`, `cpu` or `gpu`.
-        folder: Where the results of finished pairs are stored.
+        device: Where to train.
+        progress_file: Where the results of finished pairs are stored.
         ceiling: The result of `count_ceiling`; None = there is none.
         jobs: Number of pairs in parallel.
     """
-    device = _device(accelerator)
-    progress_file = run.Progress.of(folder, options)
     columns = (
         TextColumn("{task.description:32}"),
         BarColumn(),
@@ -74,13 +95,6 @@ def count(
     }
     record |= {"ceiling": ceiling, "published": run.PUBLISHED} | environment(device)
     return record | {"notes": _notes(record)}
-
-
-def _device(accelerator: str) -> torch.device:
-    if accelerator == "gpu" and not torch.cuda.is_available():
-        raise OptionError("--accelerator is gpu, but there is no GPU; use auto or cpu.")
-    gpu = accelerator != "cpu" and torch.cuda.is_available()
-    return torch.device("cuda" if gpu else "cpu")
 
 
 def table(record: Record) -> Table:

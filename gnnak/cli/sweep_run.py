@@ -141,7 +141,10 @@ def plan_sweep(
     """
     records = RunRecords.read(*places.all_results)
     combinations, datasets = [], {}
-    for chosen, shared in grid(config, values):
+    planned = grid(config, values)
+    for _, shared in planned:
+        shared.check_family()
+    for chosen, shared in planned:
         if shared.data not in datasets:  # loading a data set can take seconds
             datasets[shared.data] = find_dataset(shared, places)
         dataset = datasets[shared.data]

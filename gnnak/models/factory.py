@@ -11,6 +11,7 @@ from torch import nn
 from gnnak.errors import OptionError
 from gnnak.models.bases import BASES, Base, Degrees
 from gnnak.models.family import family_network
+from gnnak.models.ignored_options import check_family_options
 from gnnak.models.layers import Kernel, OuterLayer
 from gnnak.models.members import MEMBERS, Member
 from gnnak.models.network import Network
@@ -186,6 +187,7 @@ def build_model(
             f"node_features is {node_features!r}; give Categorical or Continuous, and "
             "for graphs without features Categorical((1,)) and x = 0 for every node."
         )
+    check_family_options(name, form.member, options.family)
     if form.member is not None:
         given = (node_features, edge_features, out_channels, options)
         base = BASES[form.base]

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from torch import nn
 
-from gnnak.errors import OptionError
 from gnnak.models.bases import Base, Degrees, base_gnn
 from gnnak.models.members import MEMBERS, Member, Parts
 from gnnak.models.network import Network
@@ -40,11 +39,6 @@ def family_network(
         degrees: See `build_model`.
     """
     member, family, width = MEMBERS[name], options.family, options.channels
-    if family.pairs is not None and not member.takes_pairs:
-        raise OptionError(
-            f"model.family.pairs is {family.pairs}, but {name} reads no "
-            "encodings of (root, node); leave the option out."
-        )
 
     def conv() -> Conv:
         encoder = None

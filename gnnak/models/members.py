@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from gnnak.errors import OptionError
 from gnnak.models.options import ModelOptions, SubgraphKind
 from gnnak.nn.family import (
     KHopLayer,
@@ -97,6 +98,11 @@ def _id_fast(parts: Parts) -> SubgraphGNN:
 
 def _khop(parts: Parts) -> SubgraphGNN:
     hops, count = parts.extractor.max_hops, parts.options.num_layers
+    if hops < 1:
+        raise OptionError(
+            f"khop reads the neighbours of the root, but in {parts.extractor} the root "
+            "has none; use egonets of at least 1 hop, or whole graphs."
+        )
     layers = [KHopLayer(parts.width, hops) for _ in range(count)]
     return khop_gnn(layers, parts.width)
 
@@ -120,7 +126,9 @@ class Member:
     num_hops: int | None = None
     """The radius of the egonets; None = the option `num_hops`."""
     takes_pairs: bool = True
-    """Whether the option `pairs` has an effect."""
+    """Whether the options `pairs`, `max_distance` and `num_steps` have an effect."""
+    takes_order: bool = False
+    """Whether the option `order` has an effect."""
     takes_whole: bool = False
     """Whether the base GNN may be a whole GNN, such as PPGN, which must know which
     nodes are in one graph."""
@@ -137,7 +145,7 @@ MEMBERS: dict[str, Member] = {
     "ds": Member(_ds, ("mark",), takes_whole=True),
     "dss": Member(_dss, ("mark",)),
     "sun": Member(_sun, ("mark",)),
-    "sswl": Member(_sswl, ("distance",), kind="whole"),
-    "sswl+": Member(_sswl_plus, ("distance",), kind="whole"),
+    "sswl": Member(_sswl, ("distance",), kind="whole", takes_order=True),
+    "sswl+": Member(_sswl_plus, ("distance",), kind="whole", takes_order=True),
 }
 """The members of the family, by the first part of their names."""

@@ -79,7 +79,11 @@ class SubgraphOptions:
 
 @dataclass(frozen=True)
 class FamilyOptions:
-    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`."""
+    """Options of the subgraph GNNs other than GNN-AK, such as `sswl+-gin`.
+
+    `build_model` refuses an option that differs from its default if the model ignores
+    the option.
+    """
 
     pairs: tuple[PairEncoding, ...] | None = None
     """The encodings of (root, node) that are added to the input: "mark" (is the node

@@ -193,6 +193,8 @@ def run_experiment(
         process returns all records.
     """
     places = places or Places()
+    for config in configs:
+        config.check_family()
     check_appendable(places.records)
     finished = _finished(places.records, experiment) if resume else {}
     records = []

@@ -88,6 +88,8 @@ class LabResult:
     """Run time in seconds; 0 if the test was not run."""
     note: str = ""
     """Why the test was not run; empty if it was run."""
+    test: str = ""
+    """For the `bound` of a network: the WL test with its options; empty otherwise."""
 
     def as_dict(self) -> dict[str, object]:
         """Return all fields as a dict that can be written as JSON."""

@@ -4,7 +4,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gnnak.cli.program import app
+from gnnak.errors import GnnakError
+from gnnak.graphs.named import four_regular_pair
 from gnnak.training.brec.trial import TrialResult
+from gnnak.wl.families import cycle_and_two
 
 GOOD = TrialResult(1e9, 1e9, 1.0, 0.0, False, 1, 0.1)
 
@@ -13,6 +16,13 @@ GOOD = TrialResult(1e9, 1e9, 1.0, 0.0, False, 1, 0.1)
 def trained(monkeypatch):
     """Replace the training of every pair by a fixed result."""
     monkeypatch.setattr("gnnak.training.brec.run.run_trial", lambda *_: GOOD)
+
+
+@pytest.fixture
+def two_pairs(monkeypatch):
+    """Replace BREC by one group of two small pairs of graphs."""
+    pairs = [four_regular_pair(), tuple(cycle_and_two(6))]
+    monkeypatch.setattr("gnnak.datasets.brec.load_brec", lambda _: {"basic": pairs})
 
 
 def run(*arguments):
@@ -40,12 +50,59 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
     [
         (("--group", "cf"), "--group is 'cf'; use one of: basic"),
         (("--epochs", "0"), "epochs is 0"),
+        (("--num-hops", "-1"), "num_hops is -1"),
+        (("--channels", "0"), "channels is 0"),
+        (("--subgraphs", "walks"), "subgraphs is 'walks'; use one of: egonets"),
         (("--accelerator", "tpu"), "--accelerator is 'tpu'; use one of"),
+        (("--accelerator", "gpu"), "there is no GPU; use auto or cpu"),
+        (("--seed", "-1"), "--seed is -1; give a whole number of at least 0"),
+        (("--seed", "1", "--seed", str(2**63)), "give a whole number below 2^63"),
+        (("--lr", "-0.1"), "lr is -0.1; give a finite number greater than 0"),
+        (("--lr", "nan"), "lr is nan; give a finite number"),
         (("--model", "gim"), "gim"),
+        (("--model", "khop-gin", "--subgraphs", "deletion"), "use egonets of"),
+        (("--runs", __file__), "cannot be written"),
     ],
 )
-def test_brec_answers_wrong_input_with_a_sentence(
-    arguments, sentence, data_dir, tmp_path
+def test_brec_answers_wrong_input_with_a_sentence_before_it_counts_a_ceiling(
+    arguments, sentence, tmp_path, monkeypatch
 ):
-    result = run(*arguments, "--runs", tmp_path, "--results", tmp_path)
+    def never(*_):
+        raise AssertionError("the data was read before all options were checked")
+
+    monkeypatch.setattr("gnnak.datasets.brec.load_brec", never)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result = run("--runs", tmp_path, "--results", tmp_path, *arguments)
+    assert isinstance(result.exception, GnnakError)
     assert sentence in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label"),
+    [
+        (("gin-ak+", "--subgraphs", "whole"), "gswl (num_hops=None)"),
+        (("gin-ak", "--subgraphs", "whole"), "1-wl"),
+        (("gin-ak", "--subgraphs", "deletion"), "pswl (num_hops=None)"),
+        (("gin-ak+", "--subgraphs", "masked-egonets"), "gswl (num_hops=None)"),
+        (("nested-gin", "--subgraphs", "deletion"), "swl (num_hops=None)"),
+    ],
+)
+def test_brec_has_a_ceiling_on_all_kinds_of_subgraphs(
+    arguments, label, two_pairs, tmp_path, trained
+):
+    result = run("--model", *arguments, "--runs", tmp_path, "--results", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert f"Ceiling: exact count of {label}." in result.stdout
+    record = json.loads((tmp_path / "brec.jsonl").read_text())
+    assert record["ceiling"]["apart"] == {"basic": 0 if label == "1-wl" else 2}
+
+
+def test_brec_says_that_there_is_no_ceiling(two_pairs, tmp_path, trained):
+    places = ("--runs", tmp_path, "--results", tmp_path, "--model", "ppgn-ak+")
+    result = run(*places, "--subgraphs", "whole")
+    assert "bounds ppgn-ak+ on whole graphs." in result.stdout
+    record = json.loads((tmp_path / "brec.jsonl").read_text())
+    assert record["ceiling"] is None
+    assert record["notes"][-1].startswith("No ceiling: no WL test is known")
+    asked = run(*places, "--no-ceiling")
+    assert "No ceiling" not in asked.stdout

@@ -14,6 +14,7 @@ from gnnak.datasets.brec import GROUPS
 from gnnak.training.measure.growth import RANGES
 from gnnak.wl import HASHES, TESTS
 from gnnak.wl.families.registry import FAMILIES
+from gnnak.wl.networks import LAB_NETWORKS
 from gnnak.wl.pair_tests import READOUTS
 
 HEAVY = (
@@ -78,5 +79,6 @@ def test_choices_are_the_keys_of_the_registries():
     assert choices.WL_HASHES == HASHES
     assert choices.WL_READOUTS == READOUTS
     assert tuple(FAMILIES) == choices.WL_FAMILIES
+    assert choices.WL_NETWORKS == LAB_NETWORKS
     assert tuple(GROUPS) == choices.BREC_GROUPS
     assert tuple(RANGES) == choices.GROWING

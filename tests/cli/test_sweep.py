@@ -98,6 +98,13 @@ def test_sweep_trains_in_worker_processes(tmp_path, monkeypatch):
         (["zinc", "--over", "model.name="], "give key=value,value"),
         (["zinc", "--over", "train.seed=0,1"], "use --seeds for seeds"),
         (["zinc", "--over", "model.chanels=3"], "did you mean model.channels"),
+        (
+            [
+                *("zinc", "--over", "model.name=sswl-gin,ds-gin"),
+                *("--set", "model.family.order=SV"),
+            ],
+            "order is 'SV', but ds-gin ignores this option; leave it out",
+        ),
         (["zink", "--seeds", "2"], "did you mean 'zinc'"),
     ],
 )

@@ -35,6 +35,10 @@ def write(folder, **changes):
         (["triangles", "--set", "train.epochs=few"], "is 'few'; give a whole number"),
         (["triangles", "--set", "train.epochs"], "--set got 'train.epochs'; give key="),
         (["triangles", "--set", "model.reduce=median"], "give one of sum, mean"),
+        (
+            ["triangles", "--set", "model.family.pairs=[mark]"],
+            "pairs is ('mark',), but gin-ak+ ignores this option; leave it out, or use",
+        ),
         (["triangles", "--set", "data.name=zink"], "did you mean 'zinc'?"),
         (["triangles", "--set", "train.loss=l1"], "triangles is a classification task"),
         (

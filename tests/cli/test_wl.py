@@ -123,6 +123,29 @@ def test_lab_says_why_a_test_or_a_bound_was_not_run():
     assert "srg16, ppgn, bound: 2-fwl needs about" in shown
 
 
+def test_lab_runs_the_named_networks_beside_their_bounds():
+    told = ("lab", "--family", "cycles", "--test", "1-wl", "--network", "SSWL+-gin")
+    rows = json.loads(run(*told, "--network", "gin", "--json").stdout)
+    assert [(row["contender"], row["apart"], row["test"]) for row in rows] == [
+        ("1-wl", 0, ""),
+        ("sswl+-gin, bound", 10, "sswl (num_hops=None)"),
+        ("sswl+-gin, random", 10, ""),
+        ("sswl+-gin, trained", 10, ""),
+        ("gin, bound", 0, "1-wl"),
+        ("gin, random", 0, ""),
+        ("gin, trained", 0, ""),
+    ]
+
+
+def test_lab_names_the_test_that_bounds_a_network(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    told = ("lab", "--family", "four-regular", "--test", "1-wl", "--num-hops", "2")
+    result = run(*told, "--network", "nested-gin")
+    assert "nested-gin, bound: swl (num_hops=2)" in result.stdout
+    assert "nested-gin, random" in result.stdout
+    assert "ppgn" not in result.stdout
+
+
 def test_lab_does_not_call_graphs_too_large_that_are_too_hard(monkeypatch):
     def refuse(*_, **__):
         raise GraphError("two graphs were not decided; use fewer hops.")
@@ -185,6 +208,19 @@ WRONG = {
     "brec option": (
         ["brec", "--test", "1-wl", "--readout", "sv"],
         "--readout means nothing to 1-wl",
+    ),
+    "lab network": (["lab", "--network", "gim"], "unknown model 'gim'; did you mean"),
+    "lab network without a bound": (
+        ["lab", "--network", "gcn-ak+"],
+        "network is 'gcn-ak+'; use one of: gin, gin-ak",
+    ),
+    "lab network that cannot be built": (
+        ["lab", "--network", "khop-gin", "--num-hops", "0"],
+        "use egonets of at least 1 hop",
+    ),
+    "lab network and none": (
+        ["lab", "--network", "gin", "--no-networks"],
+        "--network and --no-networks exclude each other; drop one.",
     ),
     "lab hops": (["lab", "--num-hops", "-1"], "--num-hops is -1"),
 }

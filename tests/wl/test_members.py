@@ -3,16 +3,19 @@
 Every network is in float64, and small enough to run on whole families of graphs.
 """
 
+from functools import cache
+
 import pytest
 import torch
 
 from gnnak.errors import OptionError
 from gnnak.wl import partition
+from gnnak.wl.bounds import MEMBER_BOUNDS, bound_of, has_bound
 from gnnak.wl.embedding import embed
-from gnnak.wl.families import connected_graphs, rook, shrikhande
+from gnnak.wl.families import connected_graphs, cycle_and_two, rook, shrikhande
 from gnnak.wl.families.registry import family
 from gnnak.wl.families.separating import SEPARATIONS
-from gnnak.wl.networks import MEMBER_BOUNDS, PlainEmbedder, bound_of, has_bound
+from gnnak.wl.networks import PlainEmbedder
 from tests.wl.test_networks import assert_never_above_bound
 
 MEMBERS = [f"{member}-gin" for member in MEMBER_BOUNDS]
@@ -63,22 +66,33 @@ LARGE = 50
 """Pairs of graphs with more nodes need wider networks."""
 
 
-def assert_as_powerful_as_its_class(name, first, second):
-    """Assert that a member distinguishes a pair exactly if its WL test does.
+@cache
+def distinguished(pair, test, num_hops):
+    """Return whether a test distinguishes two graphs, with marked roots."""
+    return partition(test, pair(), num_hops=num_hops) == [0, 1]
+
+
+def separates(network, pair):
+    """Return whether a network gives two graphs different embeddings.
 
     Batch norms use the statistics of the batch, since they magnify small differences.
     Rounding errors are magnified, too: a relabelled copy of a graph measures them.
     """
+    first, second = pair
     order = torch.randperm(first[1], generator=torch.Generator().manual_seed(0))
-    many = [first, second, (order[first[0]], first[1])]
-    bound = bound_of(name, None)
-    classes = partition(bound.test, many, **bound.options)
-    width = 32 if first[1] > LARGE else 8
-    network = PlainEmbedder(name, None, num_layers=8, channels=width).train()
     with torch.no_grad():
-        rows = embed(network, many)
+        rows = embed(network.train(), [first, second, (order[first[0]], first[1])])
     apart, rounding = (rows[1:] - rows[0]).abs().amax(dim=1).tolist()
-    assert (apart > 1000 * rounding) == (classes[0] != classes[1])
+    return apart > 1000 * rounding
+
+
+def assert_as_powerful_as_its_class(name, pair):
+    """Assert that a member distinguishes a pair exactly if its WL test does."""
+    width = 32 if pair()[0][1] > LARGE else 8
+    network = PlainEmbedder(name, None, num_layers=8, channels=width)
+    bound = bound_of(name, None)
+    wanted = distinguished(pair, bound.test, bound.options["num_hops"])
+    assert separates(network, pair()) == wanted
 
 
 @pytest.mark.heavy
@@ -92,11 +106,62 @@ def assert_as_powerful_as_its_class(name, first, second):
     ],
 )
 def test_members_are_as_powerful_as_their_class_on_separating_pairs(name, pair):
-    assert_as_powerful_as_its_class(name, *pair())
+    assert_as_powerful_as_its_class(name, pair)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["ds-gin", "dss-gin", "sun-gin"])
 @pytest.mark.parametrize("row", [2, 3])
 def test_dss_and_sun_are_between_ds_and_sswl(name, row):
-    assert_as_powerful_as_its_class(name, *SEPARATIONS[row].pair())
+    assert_as_powerful_as_its_class(name, SEPARATIONS[row].pair)
+
+
+EXACT = {
+    "GNN-AK, marked root": (
+        {"name": "gin-ak+", "encodings": ("centroid", "subgraph"), "num_hops": None},
+        ("pswl", None),
+    ),
+    "GNN-AK, root deleted": (
+        {"name": "gin-ak", "kind": "deletion"},
+        ("pswl", None),
+    ),
+    "GNN-AK with context": ({"name": "gin-ak+", "num_hops": None}, ("gswl", None)),
+    "3-hop GNN": ({"name": "khop-gin", "num_hops": 3}, ("pswl", 3)),
+    "Ego-GNN": ({"name": "ego-gin", "num_hops": 1}, ("gswl", 1)),
+}
+"""Networks that distinguish exactly those separating pairs that a test distinguishes,
+each with the name of the test and its radius (None = whole graphs)."""
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("case", EXACT)
+def test_networks_distinguish_the_separating_pairs_of_their_class(case, pair):
+    chosen, (test, num_hops) = EXACT[case]
+    network = PlainEmbedder(**chosen, channels=8)
+    assert separates(network, pair()) == distinguished(pair, test, num_hops)
+
+
+@pytest.mark.parametrize(
+    ("test", "rows"), [("pswl", [0, 1, 0, 0]), ("gswl", [1, 1, 1, 0])]
+)
+def test_the_classes_of_gnn_ak_differ_on_the_first_separating_pairs(test, rows):
+    """PSWL is the class of GNN-AK with a marked root, GSWL that with context."""
+    found = [distinguished(row.pair, test, None) for row in SEPARATIONS[:4]]
+    assert found == rows
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    "chosen",
+    [{"name": "id-fast-gin"}, {"name": "gin-ak", "num_hops": None}],
+    ids=["ID-GNN-Fast", "GNN-AK, unmarked root"],
+)
+def test_networks_that_do_not_mark_roots_distinguish_no_separating_pair(chosen, pair):
+    """The bound of ID-GNN-Fast is not tight: PSWL(VS) distinguishes the second pair."""
+    assert not separates(PlainEmbedder(**chosen, channels=8), pair())
+
+
+def test_id_gnn_fast_distinguishes_more_than_1_wl():
+    pair = tuple(cycle_and_two(6))
+    assert partition("1-wl", pair) == [0, 0]
+    assert separates(PlainEmbedder("id-fast-gin"), pair)

@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gnnak.cli.choices import WL_FAMILIES
+from gnnak.cli.choices import WL_FAMILIES, WL_NETWORKS
 from gnnak.cli.options import Json
 from gnnak.cli.wl.options import Memory, Tests
+from gnnak.errors import OptionError
 from gnnak.training.processes.stopping import stoppable_at_once
 from gnnak.typing import check_choice, check_count
 
@@ -32,6 +33,8 @@ Examples:
     gnnak wl lab --family csl --family srg25 --no-networks
 
     gnnak wl lab --family cfi-petersen --test 2-fwl --json
+
+    gnnak wl lab --family cycles --test 1-wl --network sswl+-gin --network gin-ak+
 """
 
 
@@ -42,9 +45,20 @@ def lab(
     ] = None,
     test: Tests = None,
     networks: Annotated[bool, typer.Option(help="Run networks as well.")] = True,
+    network: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Network to run, such as gin-ak+ or sswl+-gin; may be repeated.",
+            show_default=", ".join(WL_NETWORKS),
+        ),
+    ] = None,
     num_hops: Annotated[
-        int, typer.Option(help="Radius of the egonets, for networks.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="Radius of the egonets, for networks.",
+            show_default="1; whole graphs for sswl and sswl+",
+        ),
+    ] = None,
     max_memory: Memory = 2.0,
     as_json: Json = False,
 ) -> None:
@@ -52,15 +66,20 @@ def lab(
 
     The table shows, for each family and each test or network, the number of
     non-isomorphic pairs, how many of these pairs are distinguished, the rounds until
-    the colouring was stable, and the time. Each network is followed by a WL test that
-    is at least as powerful.
+    the colouring was stable, and the time. Each network has three rows: the WL test
+    that bounds the network (no network distinguishes more pairs than its bound), the
+    network with random weights, and the network after a few training steps.
     """
     for name in family or ():
         check_choice("--family", name, WL_FAMILIES)
-    check_count("--num-hops", num_hops)
+    if num_hops is not None:
+        check_count("--num-hops", num_hops)
+    if network and not networks:
+        raise OptionError("--network and --no-networks exclude each other; drop one.")
     with stoppable_at_once():
+        from gnnak.models.factory import normal_name
         from gnnak.wl.lab import LAB_CONTENDERS, LAB_FAMILIES, run_lab
-        from gnnak.wl.networks import LAB_NETWORKS, run_networks
+        from gnnak.wl.networks import run_networks
         from gnnak.wl.options import check_test
 
     for name in test or ():
@@ -70,9 +89,10 @@ def lab(
     results = run_lab(families, contenders, max_memory)
     of_tests = total = len(families) * len(contenders)
     if networks:
-        ran = run_networks(families, num_hops=num_hops, max_memory=max_memory)
+        names = [normal_name(name) for name in network or WL_NETWORKS]
+        ran = run_networks(families, names, num_hops, max_memory=max_memory)
         results = chain(results, ran)
-        total += len(families) * len(LAB_NETWORKS) * 3
+        total += len(families) * len(names) * 3
     found = _collect(results, total)
     if as_json:
         typer.echo(json.dumps([row.as_dict() for row in found]))
@@ -122,5 +142,6 @@ def _table(title: str, kind: str, rows: list[LabResult]) -> Table:
         apart = "not run" if row.apart is None else f"{row.apart:,}"
         rounds = "" if row.rounds is None else str(row.rounds)
         cells = (f"{row.pairs:,}", apart, rounds, f"{row.seconds:.2f}")
-        table.add_row(first, row.contender, *cells)
+        shown_name = f"{row.contender}: {row.test}" if row.test else row.contender
+        table.add_row(first, shown_name, *cells)
     return table

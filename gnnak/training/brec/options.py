@@ -12,7 +12,13 @@ from gnnak.models.options import (
     SubgraphKind,
     SubgraphOptions,
 )
-from gnnak.typing import PairEncoding, Reduce, check_choice, check_count
+from gnnak.typing import (
+    PairEncoding,
+    Reduce,
+    check_choice,
+    check_count,
+    check_positive,
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class TrialOptions:
             check_count(name, getattr(self, name), least=1)
         check_count("num_hops", self.num_hops)
         check_count("relabellings", self.relabellings, least=2)
+        check_positive("lr", self.lr)
         kinds = [kind for kind in get_args(SubgraphKind) if kind != "walks"]
         check_choice("subgraphs", self.subgraphs, kinds)
         self.model_options()

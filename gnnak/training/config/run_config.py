@@ -12,8 +12,9 @@ from gnnak.datasets.own.options import OwnData
 from gnnak.datasets.record import Protocol
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
+from gnnak.models.ignored_options import check_family_options
 from gnnak.models.options import ModelOptions
-from gnnak.typing import check_choice, check_count
+from gnnak.typing import check_choice, check_count, check_positive, check_seed
 
 Loss = Literal["l1", "mse", "cross-entropy", "weighted-cross-entropy", "bce"]
 Precision = Literal["32", "64", "bf16", "16"]
@@ -31,8 +32,6 @@ ADDED = (
 )
 """Options that were added after records of runs had been written. An option of these
 that has its default value is left out of hashes, so that older records keep theirs."""
-SEEDS = 2**63
-"""Seeds must be less than this number, to fit into a signed 64-bit integer."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_choice("data.protocol", self.protocol, get_args(Protocol))
-        _check_seed("data.seed", self.seed)
+        check_seed("data.seed", self.seed)
         if self.fold is not None:
             check_count("data.fold", self.fold)
 
@@ -106,17 +105,17 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "step", "patience"):
             check_count(f"train.{name}", getattr(self, name), least=1)
-        _check_seed("train.seed", self.seed)
+        check_seed("train.seed", self.seed)
         if self.early_stop is not None:
             check_count("train.early_stop", self.early_stop, least=1)
         if self.loss is not None:
             check_choice("train.loss", self.loss, get_args(Loss))
         check_choice("train.precision", self.precision, get_args(Precision))
         check_choice("train.schedule", self.schedule, get_args(RateSchedule))
-        _check_positive("train.learning_rate", self.learning_rate)
+        check_positive("train.learning_rate", self.learning_rate)
         for name in ("clip", "stop_rate"):
             if getattr(self, name) is not None:
-                _check_positive(f"train.{name}", getattr(self, name))
+                check_positive(f"train.{name}", getattr(self, name))
         if not 0 <= self.weight_decay < math.inf:
             raise OptionError(
                 f"train.weight_decay is {self.weight_decay}; give 0 or more, finite."
@@ -142,6 +141,15 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         parse_name(self.model.name)
+
+    def check_family(self) -> None:
+        """Raise `OptionError` if the model ignores an option of `model.family`.
+
+        This is not checked when a config is created, because options are changed one
+        after the other, and so that older records can be read.
+        """
+        name = self.model.name
+        check_family_options(name, parse_name(name).member, self.model.family)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as nested dicts of plain values, for JSON and YAML."""
@@ -191,13 +199,3 @@ def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], s
     for part in path:
         options = options[part]
     return options, name
-
-
-def _check_seed(name: str, value: int) -> None:
-    if check_count(name, value) >= SEEDS:
-        raise OptionError(f"{name} is {value}; give a whole number below 2^63.")
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise OptionError(f"{name} is {value}; give a finite number greater than 0.")

@@ -1,4 +1,6 @@
+import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +8,8 @@ from gnnak import EgoNets, RandomWalks
 from gnnak.errors import OptionError
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig, TrainConfig
+
+RECORDS = Path(__file__).parents[3] / "results" / "runs.jsonl"
 
 
 def test_hash_depends_on_every_option():
@@ -37,6 +41,25 @@ def test_hash_of_recorded_configs_has_not_changed():
     assert change(RunConfig(), {"model.subgraphs": whole}).hash() == "c10f537242f1"
     pairs = change(RunConfig(), {"model.family.pairs": ["rrwp"]})
     assert pairs.hash() != "c10f537242f1"
+
+
+def test_configs_with_ignored_options_can_be_read_but_not_run():
+    """Options are changed one by one, and older records are read all the same."""
+    both = {"model.family.order": "SV", "model.name": "sswl-gin"}
+    config = change(RunConfig(), both)
+    config.check_family()
+    ignored = change(config, {"model.name": "ds-gin"})
+    assert change(RunConfig(), ignored.to_dict()) == ignored
+    with pytest.raises(OptionError, match="order is 'SV', but ds-gin ignores"):
+        ignored.check_family()
+
+
+def test_recorded_configs_have_no_ignored_options():
+    lines = RECORDS.read_text().splitlines()
+    configs = [change(RunConfig(), json.loads(line)["config"]) for line in lines]
+    assert configs
+    for config in configs:
+        config.check_family()
 
 
 def test_hash_names_the_subgraphs_that_the_model_was_published_with():

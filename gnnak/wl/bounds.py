@@ -1,0 +1,173 @@
+"""Weisfeiler-Leman (WL) tests that bound networks.
+
+A test bounds a network if the test distinguishes all pairs of graphs that the network
+can distinguish.
+"""
+
+from dataclasses import dataclass
+
+from gnnak.errors import OptionError
+from gnnak.models.factory import parse_name
+from gnnak.models.options import SubgraphKind
+from gnnak.typing import check_choice
+from gnnak.wl.options import known_options, read_options
+
+_CENTROID: dict[str, object] = {"centroid": True}
+_PLUS: dict[str, object] = {"d2c": True, "centroid": True, "context": True}
+
+BOUNDS: dict[str, tuple[str, dict[str, object]]] = {
+    "gin": ("1-wl", {}),
+    "gin-ak": ("subgraph-1-wl*", _CENTROID),
+    "gin-ak+": ("subgraph-1-wl*", _PLUS),
+    "ppgn": ("2-fwl", {}),
+    "ppgn-ak": ("subgraph-1-wl", {"hash": "2-fwl", **_CENTROID}),
+    "ppgn-ak+": ("subgraph-1-wl", {"hash": "2-fwl", **_PLUS}),
+}
+"""Maps each network, on egonets, to a WL test, with options, that bounds the network.
+Other subgraph GNNs are in `MEMBER_BOUNDS`."""
+
+WHOLE_BOUNDS: dict[str, str] = {"gin-ak": "1-wl", "gin-ak+": "gswl", "ppgn-ak": "2-fwl"}
+"""Maps GNN-AK and GNN-AK+ on whole graphs to a WL test that bounds the network. GNN-AK
+does not know the root: all subgraphs of a graph are equal, and the network is bounded
+by the test of its base GNN. GNN-AK+ knows the root by its distance, 0."""
+
+EDGES_REMOVED_BOUNDS: dict[str, str] = {"gin-ak": "pswl", "gin-ak+": "gswl"}
+"""Maps GNN-AK and GNN-AK+ on whole graphs without some edges (node deletion, masked
+egonets) to a WL test on whole graphs that bounds the network. The test marks the root
+also for GNN-AK, because the missing edges tell where the root is; in turn, stable
+colours of a graph with a marked root tell which edges are missing."""
+
+MEMBER_BOUNDS: dict[str, str] = {
+    "khop": "pswl",
+    "ego": "gswl",
+    "id": "swl",
+    "id-fast": "pswl",
+    "nested": "swl",
+    "ds": "swl",
+    "dss": "gswl",
+    "sun": "gswl",
+    "sswl": "sswl",
+    "sswl+": "sswl",
+}
+"""Maps the first part of the name of a subgraph GNN, such as "dss" of "dss-gin", to a
+WL test that bounds the GNN with every base GNN that is bounded by 1-WL. Zhang et al.
+(2023) prove these bounds, except those of k-hop GNN, Ego-GNN and ID-GNN-Fast, which we
+argue for ourselves. A k-hop GNN of one layer is bounded by "swl", too. The bound of
+Nested GNN is valid only without the encoding "resistance"."""
+
+_READS_MARK = ("nested", "ds", "dss", "sun", "sswl", "sswl+")
+"""The members of `MEMBER_BOUNDS` that know the root only by encodings in their
+input."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A Weisfeiler-Leman (WL) test that is at least as powerful as a network.
+
+    The test distinguishes all pairs of graphs that the network can distinguish.
+    """
+
+    test: str
+    """Name of the WL test, one of `TESTS`."""
+    options: dict[str, object]
+    """Maps names of fields of `Options` to values; other fields have their default."""
+
+
+def has_bound(name: str) -> bool:
+    """Return whether a WL test is known that bounds the network `name` on egonets."""
+    form = parse_name(name)
+    return name in BOUNDS or (form.member is not None and not form.has_node_pairs)
+
+
+def check_bound(name: str) -> None:
+    """Raise `OptionError` if `has_bound(name)` is False."""
+    if not has_bound(name):
+        members = (f"{member}-gin" for member in MEMBER_BOUNDS)
+        check_choice("network", name, (*BOUNDS, *members))
+
+
+def bound_of(
+    name: str,
+    num_hops: int | None = 1,
+    marked: bool = True,
+    kind: SubgraphKind | None = None,
+) -> Bound:
+    """Return a WL test that distinguishes all pairs of graphs that a network can.
+
+    Args:
+        name: Name of the network: one of `BOUNDS`, or a subgraph GNN of
+            `MEMBER_BOUNDS` with any base GNN but PPGN.
+        num_hops: Radius of the egonets, for networks with rooted subgraphs; None =
+            whole graphs.
+        marked: Whether the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root
+            from other nodes, by an encoding of (root, node).
+        kind: Kind of the rooted subgraphs; see `SubgraphOptions`. None = "egonets" or,
+            if `num_hops` is None, "whole".
+
+    Raises:
+        OptionError: If no such test is known.
+
+    >>> bound_of("gin-ak", num_hops=2)
+    Bound(test='subgraph-1-wl*', options={'centroid': True, 'num_hops': 2})
+    >>> bound_of("gin-ak+", num_hops=None)
+    Bound(test='gswl', options={'num_hops': None})
+    """
+    check_bound(name)
+    found = find_bound(name, num_hops, marked, kind)
+    if found is None:
+        raise OptionError(
+            f"no WL test is known that bounds {name} on subgraphs of the kind "
+            f"{kind or 'whole'!r}; use egonets."
+        )
+    return found
+
+
+def find_bound(
+    name: str,
+    num_hops: int | None = 1,
+    marked: bool = True,
+    kind: SubgraphKind | None = None,
+) -> Bound | None:
+    """Return the result of `bound_of`, or None if no WL test is known.
+
+    >>> find_bound("ppgn-ak+", num_hops=None) is None
+    True
+    """
+    kind = kind or ("whole" if num_hops is None else "egonets")
+    if kind == "walks" or not has_bound(name):
+        return None
+    num_hops = num_hops if kind == "egonets" else None
+    member = parse_name(name).member
+    if member is not None:
+        return _member_bound(member, num_hops, marked, kind)
+    test, options = BOUNDS[name]
+    if "num_hops" not in known_options(test):
+        return Bound(test, options)
+    if kind != "egonets":
+        bounds = WHOLE_BOUNDS if kind == "whole" else EDGES_REMOVED_BOUNDS
+        return _on_whole_graphs(bounds[name]) if name in bounds else None
+    options = {**options, "num_hops": num_hops}
+    read_options(test, **options)
+    return Bound(test, options)
+
+
+def _on_whole_graphs(test: str) -> Bound:
+    return Bound(test, {"num_hops": None} if "num_hops" in known_options(test) else {})
+
+
+def _member_bound(
+    member: str, num_hops: int | None, marked: bool, kind: SubgraphKind
+) -> Bound:
+    """Return the bound of a subgraph GNN of `MEMBER_BOUNDS`."""
+    if member == "id-fast":
+        num_hops = None
+    elif member == "ego" and kind == "egonets":
+        num_hops = 1
+    options: dict[str, object] = {"num_hops": num_hops}
+    unmarked = not marked and member in _READS_MARK
+    if kind == "whole" and member == "ego":
+        unmarked = True
+    if unmarked and kind in ("egonets", "whole"):
+        # In other kinds of subgraphs, the missing edges tell where the root is.
+        options["root_mark"] = False
+    return Bound(MEMBER_BOUNDS[member], options)
