@@ -20,7 +20,7 @@ from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
 from gnnak.training.own_loop.calling import call_model
 from gnnak.training.own_loop.casting import CastTogether
-from gnnak.training.own_loop.changes import ModelWatch, built_weights
+from gnnak.training.own_loop.changes import ModelWatch, built_weights, is_unbuilt
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
@@ -74,9 +74,10 @@ class TrainingStep:
     On a GPU, all of these lines except the loss are captured as CUDA graphs and
     replayed, for batches of a `GraphLoader`. The model is then run on the padded form
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
-    `loss` gets real rows only. On the first padded batch, the model's outputs with and
-    without padding are compared. If they differ, or if the model cannot be captured,
-    one line is logged that says why and where, and steps run without a capture.
+    `loss` gets real rows only. On the first padded batch, the model's outputs and
+    buffers with and without padding are compared. If they differ, or if the model
+    cannot be captured, one line is logged that says why and where, and steps run
+    without a capture.
 
     Args:
         model: Any PyTorch module, for example a PyG model, uplifted or not. It is
@@ -122,6 +123,7 @@ class TrainingStep:
         self._logged: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
         self._update: Callable[[], object] = self._update_weights
+        self._is_called = False
 
     @property
     def device(self) -> torch.device:
@@ -231,6 +233,10 @@ class TrainingStep:
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
             self.reason = "the model is compiled by torch.compile"
+        elif is_unbuilt(self.model) and not self._is_called:
+            # The first call builds weights and buffers, so steps are captured later.
+            self._is_called = True
+            return False
         elif not any(weight.requires_grad for weight in self._weights):
             self.reason = "all weights of the model are frozen"
         else:
