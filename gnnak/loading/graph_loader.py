@@ -23,6 +23,7 @@ from gnnak.loading.sources import read_graphs
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.identity import describe
 from gnnak.typing import check_count
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class GraphLoader:
             "batch_size": str(self._order.batch_size),
             "shuffle": self.shuffle,
             "seed": self.seed,
-            "subgraphs": repr(self.subgraphs),
+            "subgraphs": describe(self.subgraphs),
             "drop": repr(self.drop),
         }
 
