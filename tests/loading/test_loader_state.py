@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch_geometric.data import Data
 from torch_geometric.nn import GIN
 
@@ -49,3 +50,42 @@ def test_state_of_a_loader_with_an_extractor_of_the_user_has_no_addresses():
     GraphLoader(RINGS, 4, subgraphs=Stars()).load_state_dict(state)
     with pytest.raises(CheckpointError, match=r"subgraphs=Stars\(max_hops=1\), but"):
         GraphLoader(RINGS, 4, subgraphs=Stars(2)).load_state_dict(state)
+
+
+OTHER = {
+    "graphs": (RINGS[:3], "graphs=4, but this one has graphs=3"),
+    "nodes": ([ring(n) for n in (4, 5, 6, 8)], "nodes=22, .* the same graphs"),
+    "edges": ([*RINGS[:3], Data(torch.rand(7, 2), RINGS[0].edge_index)], "edges=44"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_state_of_a_loader_of_other_graphs_is_refused(name):
+    graphs, message = OTHER[name]
+    state = GraphLoader(RINGS, 2).state_dict()
+    GraphLoader(RINGS, 2).load_state_dict(state)
+    with pytest.raises(CheckpointError, match=message):
+        GraphLoader(graphs, 2).load_state_dict(state)
+
+
+def test_state_of_a_loader_in_other_processes_is_refused(monkeypatch):
+    state = GraphLoader(RINGS, 2).state_dict()
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    with pytest.raises(
+        CheckpointError, match="processes=1, but this run has processes=2"
+    ):
+        GraphLoader(RINGS, 2).load_state_dict(state)
+
+
+def test_state_of_an_older_version_can_be_loaded():
+    loader = GraphLoader(RINGS, 1)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    for name in ("nodes", "edges", "processes"):
+        del state[name]
+    other = GraphLoader(RINGS, 1)
+    other.load_state_dict(state)
+    assert [batch.num_nodes for batch in other] == [5, 6, 7]
