@@ -31,6 +31,14 @@ class Attached:
     version: int
     """How often the tensor had been written to when the subgraphs were attached."""
 
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this object as None: copies of the tensor have no subgraphs.
+
+        The version counter of a copied tensor does not tell whether the tensor was
+        written to before.
+        """
+        return type(None), ()
+
 
 def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) -> None:
     """Attach rooted subgraphs to the `edge_index` that they belong to.
