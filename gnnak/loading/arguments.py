@@ -26,6 +26,11 @@ def check_subgraphs(extractor: object, drop: object) -> None:
     Raises `OptionError` if one of them has the wrong type, or if `drop` is given
     without `subgraphs`.
     """
+    if isinstance(extractor, type):
+        name = extractor.__name__
+        raise OptionError(
+            f"subgraphs is the class {name}; give an object, such as {name}(...)."
+        )
     if extractor is not None and not isinstance(extractor, Extractor):
         raise OptionError(
             f"subgraphs is {extractor!r}; give an extractor, such as gnnak.EgoNets(3)."

@@ -184,6 +184,7 @@ class GraphLoader:
         Raises:
             CheckpointError: If that loader was built with other arguments or graphs, or
                 in another number of processes.
+            OptionError: If `state` is no dict.
         """
         check_state(state, self._built())
         self._epoch = check_count("epoch", state.get("epoch"))

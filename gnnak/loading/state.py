@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gnnak.errors import CheckpointError
+from gnnak.errors import CheckpointError, OptionError
+from gnnak.wording import kind_of
 
 ADDED = ("nodes", "edges", "processes")
 """Entries that states of older versions do not have."""
@@ -22,7 +23,12 @@ def check_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
 
     Raises:
         CheckpointError: If the loaders were built with other arguments.
+        OptionError: If the state is no dict.
     """
+    if not isinstance(state, Mapping):
+        raise OptionError(
+            f"the state is {kind_of(state)}; give the state_dict() of a GraphLoader."
+        )
     for name, value in mine.items():
         if name in ADDED and name not in state:
             continue

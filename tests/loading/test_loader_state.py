@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GIN
 
 from gnnak import EgoNets, GraphLoader, uplift
-from gnnak.errors import CheckpointError
+from gnnak.errors import CheckpointError, OptionError
 
 
 class Stars:
@@ -89,3 +89,8 @@ def test_state_of_an_older_version_can_be_loaded():
     other = GraphLoader(RINGS, 1)
     other.load_state_dict(state)
     assert [batch.num_nodes for batch in other] == [5, 6, 7]
+
+
+def test_a_state_that_is_no_dict_is_refused():
+    with pytest.raises(OptionError, match="the state is None; give the state_dict"):
+        GraphLoader(RINGS).load_state_dict(None)
