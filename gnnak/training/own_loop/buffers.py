@@ -14,11 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-TOLERANCES = {torch.double: (1e-9, 1e-13), torch.float: (2e-3, 1e-5)}
+TOLERANCES = {
+    torch.double: (1e-9, 1e-12),
+    torch.float: (2e-3, 1e-5),
+    torch.half: (5e-2, 4e-3),
+    torch.bfloat16: (5e-2, 2e-2),
+}
 """Largest allowed difference of a buffer after two calls, by dtype: relative to the
 largest change by the first call, plus relative to the largest value."""
-HALF_TOLERANCES = (2e-2, 1e-3)
-"""The same for all other floating dtypes and for calls with autocast."""
+AUTOCAST_TOLERANCES = (2e-2, 1e-3)
+"""The same at least, if the calls run with autocast."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +108,14 @@ class SavedBuffers:
         return next(((place.module, place.name) for place in found), None)
 
     def first_difference(
-        self, wanted: list[Tensor | None], found: list[Tensor | None], half: bool
+        self, wanted: list[Tensor | None], found: list[Tensor | None], autocast: bool
     ) -> tuple[nn.Module, str] | None:
         """Return the first module with a buffer that differs after two calls.
 
         Args:
             wanted: The new values after the first call, as returned by `call`.
             found: The new values after the second call.
-            half: Whether the calls computed in half precision.
+            autocast: Whether the calls run with autocast.
 
         Returns:
             The module and the name of its buffer; None if there is no difference but
@@ -120,7 +125,7 @@ class SavedBuffers:
             if place.copy is None or (one is None and other is None):
                 continue
             after = [place.copy if each is None else each for each in (one, other)]
-            if not _are_close(place.copy, after[0], after[1], half):
+            if not _are_close(place.copy, after[0], after[1], autocast):
                 return place.module, place.name
         return None
 
@@ -137,7 +142,7 @@ def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
     return tensor.detach(), tensor.detach().to("cpu", copy=True)
 
 
-def _are_close(before: Tensor, wanted: Tensor, found: Tensor, half: bool) -> bool:
+def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:
     """Return whether two values of a buffer are equal but for rounding.
 
     The difference is compared with the change by the first call: a running mean changes
@@ -147,14 +152,17 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, half: bool) -> boo
         before: The values before both calls.
         wanted: The values after the first call.
         found: The values after the second call.
-        half: Whether the calls computed in half precision.
+        autocast: Whether the calls run with autocast.
     """
     if not wanted.is_floating_point():
         return torch.equal(wanted, found)
     change, size = (
-        float(each.abs().nan_to_num().max()) if each.numel() else 0.0
+        float(each.abs().nan_to_num(0.0, 0.0).max()) if each.numel() else 0.0
         for each in (wanted - before, wanted)
     )
-    limits = HALF_TOLERANCES if half else TOLERANCES.get(wanted.dtype, HALF_TOLERANCES)
-    allowed = limits[0] * change + limits[1] * size
+    of_change, of_size = TOLERANCES.get(wanted.dtype, TOLERANCES[torch.bfloat16])
+    if autocast:
+        of_change = max(of_change, AUTOCAST_TOLERANCES[0])
+        of_size = max(of_size, AUTOCAST_TOLERANCES[1])
+    allowed = of_change * change + of_size * size
     return torch.allclose(found, wanted, rtol=0.0, atol=allowed, equal_nan=True)

@@ -99,8 +99,9 @@ def _difference(
     if not _are_same(wanted, found):
         module = _first_difference(model, buffers, plain, padded)
         return f"padding changes the output of {_described(module)}"
-    half = torch.is_autocast_enabled(next(iter(model.parameters())).device.type)
-    changed = buffers.first_difference(after_plain, after_padded, half)
+    device = next(iter(model.parameters())).device
+    autocast = torch.is_autocast_enabled(device.type)
+    changed = buffers.first_difference(after_plain, after_padded, autocast)
     if changed is None:
         return None
     module, name = changed

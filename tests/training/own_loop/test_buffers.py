@@ -203,3 +203,28 @@ def test_a_model_that_fails_leaves_its_buffers_alone():
     with pytest.raises(ValueError, match="no output"):
         step(next(iter(GraphLoader(molecules(3), 3, pad=True))))
     assert float(model.inside.calls) == 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.double, torch.float, torch.bfloat16])
+def test_buffers_are_compared_relative_to_their_change(dtype):
+    norm = nn.BatchNorm1d(2, dtype=dtype)
+    norm.running_mean.fill_(100.0)
+    norm.register_buffer("least", torch.tensor(float("inf"), dtype=dtype))
+    saved = SavedBuffers(norm)
+    rows = torch.full((4, 2), 300.0, dtype=dtype)
+
+    def run(mean: float, least: float = 1.0):
+        def change():
+            norm.running_mean.lerp_(rows.mean(0) * mean, 0.1)
+            norm.least.fill_(least)
+
+        return saved.call(change)[1]
+
+    off = 1.2 if dtype == torch.bfloat16 else 1.01
+    one = run(1.0)
+    assert saved.first_difference(one, run(1.0), False) is None
+    assert saved.first_difference(one, run(off), False) == (norm, "running_mean")
+    assert saved.first_difference(one, run(1.0, 2.0), True) == (norm, "least")
+    saved.restore()
+    assert norm.least.item() == float("inf")
+    assert norm.running_mean.tolist() == [100.0, 100.0]
