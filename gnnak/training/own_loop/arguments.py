@@ -38,7 +38,10 @@ def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
-    """Check that an optimiser trains the model or the loss, and needs no closure."""
+    """Check that an optimiser trains the model or the loss, and needs no closure.
+
+    If the model is frozen, the optimiser may train anything.
+    """
     name = type(optimizer).__name__
     parameters = inspect.signature(optimizer.step).parameters
     closure = parameters.get("closure")
@@ -51,10 +54,11 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
     if isinstance(loss, nn.Module):
         known |= {id(weight) for weight in loss.parameters()}
     given = [weight for group in optimizer.param_groups for weight in group["params"]]
-    if not any(id(weight) in known for weight in given):
+    frozen = not any(weight.requires_grad for weight in model.parameters())
+    if not frozen and not any(id(weight) in known for weight in given):
         raise OptionError(
             f"{name} trains no weight of the model {type(model).__name__}; build it "
-            "with the parameters() of this very model."
+            "with the parameters() of this very model, or freeze the model."
         )
 
 
