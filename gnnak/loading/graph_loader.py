@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gnnak.errors import CheckpointError, OptionError, SizeError
+from gnnak.errors import SizeError
+from gnnak.loading.arguments import check_subgraphs, usable_device
 from gnnak.loading.assembler import Assembler
 from gnnak.loading.demand import Demand
 from gnnak.loading.epoch_windows import EpochWindows
@@ -20,9 +21,11 @@ from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import read_graphs
+from gnnak.loading.state import check_state
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.identity import describe
 from gnnak.typing import check_count
 
 if TYPE_CHECKING:
@@ -46,7 +49,8 @@ class GraphLoader:
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, a
             `gnnak.graphs.GraphStore`, or the name of a data set or of a part of it,
-            such as "zinc" or "zinc/train".
+            such as "zinc" or "zinc/train". The `transform` of a PyG data set is applied
+            once, when the graphs are read, and not anew in each epoch.
         batch_size: Number of graphs per batch; or a `Budget`, which limits the number
             of nodes or node copies (a node as it occurs in one rooted subgraph) of a
             batch.
@@ -89,9 +93,9 @@ class GraphLoader:
         pad: bool | None = None,
     ) -> None:
         check_count("seed", seed)
-        _check_subgraphs(subgraphs, drop)
+        check_subgraphs(subgraphs, drop)
         fields = read_graphs(graphs)
-        fields = fields.to(_device(device) or fields.store.device)
+        fields = fields.to(usable_device(device) or fields.store.device)
         source = find_subgraphs(fields.store, subgraphs, drop)
         sizes = {"nodes": fields.store.counts[0]}
         if source.cached is not None:
@@ -108,6 +112,7 @@ class GraphLoader:
         assembler = Assembler(fields, source, size, padder, single)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
+        self._totals = fields.store.counts.sum(dim=1).tolist()
         self._make = BatchMaker(fields, subgraphs, padder)
         seeds = partial(epoch_seed, seed, rank=order.rank)
         self._windows = EpochWindows(assembler, order, seeds, reseed=True)
@@ -177,14 +182,11 @@ class GraphLoader:
                 arguments.
 
         Raises:
-            CheckpointError: If that loader was built with other arguments.
+            CheckpointError: If that loader was built with other arguments or graphs, or
+                in another number of processes.
+            OptionError: If `state` is no dict.
         """
-        for name, mine in self._built().items():
-            if state.get(name) != mine:
-                raise CheckpointError(
-                    f"the state is that of a loader with {name}={state.get(name)}, but "
-                    f"this one has {name}={mine}; build both with the same arguments."
-                )
+        check_state(state, self._built())
         self._epoch = check_count("epoch", state.get("epoch"))
         self._done = check_count("batch", state.get("batch"))
         self._resumed, self._current = True, None
@@ -193,10 +195,13 @@ class GraphLoader:
         """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
+            "nodes": self._totals[0],
+            "edges": self._totals[1],
+            "processes": self._order.processes,
             "batch_size": str(self._order.batch_size),
             "shuffle": self.shuffle,
             "seed": self.seed,
-            "subgraphs": repr(self.subgraphs),
+            "subgraphs": describe(self.subgraphs),
             "drop": repr(self.drop),
         }
 
@@ -213,38 +218,3 @@ class GraphLoader:
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
-
-
-def _device(device: torch.device | str | None) -> torch.device | None:
-    """Return a device as a `torch.device`; raise `OptionError` if it cannot be used."""
-    if device is None:
-        return None
-    try:
-        return torch.zeros(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
-        reason = (str(error).splitlines() or [""])[0].rstrip(".")
-        raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
-
-
-def _check_subgraphs(extractor: object, drop: object) -> None:
-    """Check the arguments `subgraphs` and `drop` of a loader.
-
-    Raises `OptionError` if one of them has the wrong type, or if `drop` is given
-    without `subgraphs`.
-    """
-    if extractor is not None and not isinstance(extractor, Extractor):
-        raise OptionError(
-            f"subgraphs is {extractor!r}; give an extractor, such as gnnak.EgoNets(3)."
-        )
-    if drop is None:
-        return
-    if not isinstance(drop, SubgraphDrop):
-        raise OptionError(
-            f"drop is {drop!r}; give a SubgraphDrop, such as "
-            "gnnak.SubgraphDrop('random', min_coverage=3)."
-        )
-    if extractor is None:
-        raise OptionError(
-            "drop samples rooted subgraphs, but there are none; give subgraphs too, "
-            "such as subgraphs=gnnak.EgoNets(3)."
-        )

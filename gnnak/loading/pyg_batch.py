@@ -141,6 +141,10 @@ class _Lazy(Mapping):
     def __init__(self, names: list[str], compute: Callable[[str], Any]) -> None:
         self.names, self.compute = names, compute
 
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this mapping as a dict."""
+        return dict, (dict(self),)
+
     def __getitem__(self, name: str) -> Any:
         if name not in self.names:
             raise KeyError(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from gnnak.datasets.record import Dataset
@@ -21,7 +22,8 @@ def read_graphs(graphs: object) -> FieldStore:
         graphs: A list of PyG `Data`, a PyG data set, a `GraphStore`, a `Dataset` of
             gnnak, or the name of a data set, such as "zinc". With a part after the
             name, such as "zinc/train", only the graphs of that part are used; the parts
-            are "train", "validation" and "test".
+            are "train", "validation" and "test". The `transform` of a PyG data set is
+            applied once, with a warning.
 
     Raises:
         GraphError: If a graph is malformed, or if there are no graphs.
@@ -39,10 +41,21 @@ def read_graphs(graphs: object) -> FieldStore:
                 f"graphs is {kind_of(graphs)}; give a list of PyG Data, a PyG "
                 "data set, a GraphStore or the name of a data set."
             )
+        _warn_of_transform(graphs)
         return read_fields(graphs)
     if not len(graphs):
         raise GraphError("there are no graphs; give at least one.")
     return FieldStore(graphs, has_counts=graphs.x is None)
+
+
+def _warn_of_transform(graphs: object) -> None:
+    """Warn that the transform of a PyG data set is not applied anew in each epoch."""
+    if getattr(graphs, "transform", None) is not None:
+        logging.getLogger("gnnak").warning(
+            "the transform of %s is applied once, when GraphLoader reads the graphs, "
+            "and not anew in each epoch; if it is random, use PyG's DataLoader",
+            type(graphs).__name__,
+        )
 
 
 def _named(name: str) -> GraphStore:

@@ -20,6 +20,7 @@ from gnnak.sampling.replay import (
 )
 from gnnak.subgraphs.attached import attached_to, same_extractor
 from gnnak.subgraphs.extractors import Extractor, extract
+from gnnak.subgraphs.identity import describe
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 
@@ -187,10 +188,10 @@ class SharedSubgraphs:
         if not same and not self._warned:
             self._warned = True
             logging.getLogger("gnnak").warning(
-                "the batch has the subgraphs of %r, but the model needs those of %r "
+                "the batch has the subgraphs of %s, but the model needs those of %s "
                 "and extracts them in each forward pass, which is slow",
-                extractor,
-                self.extractor,
+                describe(extractor),
+                describe(self.extractor),
             )
         return same
 

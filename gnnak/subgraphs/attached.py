@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.identity import are_equal
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.with_encodings import without_encodings
 
@@ -29,6 +30,14 @@ class Attached:
     """What extracted the subgraphs."""
     version: int
     """How often the tensor had been written to when the subgraphs were attached."""
+
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this object as None: copies of the tensor have no subgraphs.
+
+        The version counter of a copied tensor does not tell whether the tensor was
+        written to before.
+        """
+        return type(None), ()
 
 
 def attach(edge_index: Tensor, subgraphs: RootedSubgraphs, source: Extractor) -> None:
@@ -65,7 +74,7 @@ def same_extractor(one: Extractor, other: Extractor) -> bool:
     """Return whether two extractors find the same subgraphs.
 
     Limits and structural encodings may differ: a model computes the encodings that it
-    does not find.
+    does not find. Extractors without `__eq__` are compared by class and attributes.
 
     >>> same_extractor(EgoNets(2), EgoNets(2, copy_limit=1000))
     True
@@ -73,4 +82,4 @@ def same_extractor(one: Extractor, other: Extractor) -> bool:
     one, other = without_encodings(one), without_encodings(other)
     if isinstance(one, EgoNets) and isinstance(other, EgoNets):
         return one.num_hops == other.num_hops
-    return one == other
+    return are_equal(one, other)

@@ -429,6 +429,7 @@ def test_graph_loader_names_what_is_wrong_with_graphs(graphs, error, wanted):
     [
         ({"batch_size": 0}, "batch_size is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"subgraphs": EgoNets}, r"subgraphs is the class EgoNets; give an object"),
         ({"subgraphs": 3}, "subgraphs is 3; give an extractor"),
         ({"drop": SubgraphDrop()}, "give subgraphs too"),
         ({"drop": 3, "subgraphs": EgoNets(1)}, "drop is 3"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -23,7 +25,8 @@ class ModelWatch:
         self.model = model
         self._modules: list[nn.Module] = []
         # For each weight and buffer, the dict of its module that has it, and its key.
-        self._places: list[tuple[dict[str, Any], str]] = []
+        self._weights: list[tuple[dict[str, Any], str]] = []
+        self._buffers: list[tuple[dict[str, Any], str]] = []
         self._state: tuple | None = None
 
     def has_changed(self, quick: bool) -> bool:
@@ -32,29 +35,35 @@ class ModelWatch:
         Args:
             quick: Whether to compare only the modules that were listed in an earlier
                 call. Listing all modules takes long, so it is done only before a
-                capture.
+                capture. Then, addresses of buffers do not matter: some modules replace
+                a buffer in each call.
         """
         if quick and self._present_state() == self._state:
             return False
         self._modules = list(self.model.modules())
-        self._places = [
-            (tensors, name)
-            for module in self._modules
-            for tensors in (module._parameters, module._buffers)
-            for name in tensors
-        ]
+        self._weights = _places(each._parameters for each in self._modules)
+        self._buffers = _places(each._buffers for each in self._modules)
         before, self._state = self._state, self._present_state()
-        return self._state != before
+        if before is None or quick:
+            return self._state != before
+        return self._state[1:] != before[1:]
 
     def _present_state(self) -> tuple:
         """Return the state of the listed modules, to be compared with a later state."""
-        found = [_built(tensors.get(name)) for tensors, name in self._places]
-        kind = next((t.device.type for t in found if t is not None), "cpu")
+        weights = [_built(tensors.get(name)) for tensors, name in self._weights]
+        buffers = [_built(tensors.get(name)) for tensors, name in self._buffers]
+        kind = next((t.device.type for t in weights if t is not None), "cpu")
         return (
-            [None if t is None else (t.data_ptr(), t.requires_grad) for t in found],
+            [None if t is None else t.data_ptr() for t in buffers],
+            [None if t is None else (t.data_ptr(), t.requires_grad) for t in weights],
             [module.training for module in self._modules],
             torch.is_autocast_enabled(kind),
         )
+
+
+def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
+    """Return all pairs of a dict and one of its keys."""
+    return [(tensors, name) for tensors in parts for name in tensors]
 
 
 def built_weights(model: nn.Module) -> list[nn.Parameter]:
@@ -62,6 +71,13 @@ def built_weights(model: nn.Module) -> list[nn.Parameter]:
     return [each for each in model.parameters() if _built(each) is not None]
 
 
+def is_unbuilt(model: nn.Module) -> bool:
+    """Return whether the first call of a model will build weights or buffers."""
+    return any(map(is_lazy, chain(model.parameters(), model.buffers())))
+
+
 def _built(tensor: Tensor | None) -> Tensor | None:
-    """Return a tensor, or None if it has no shape yet."""
-    return None if tensor is None or is_lazy(tensor) else tensor
+    """Return a tensor, or None if it has no shape yet, or no address (sparse)."""
+    if tensor is None or is_lazy(tensor) or tensor.layout != torch.strided:
+        return None
+    return tensor

@@ -11,20 +11,23 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from gnnak.backend import operation
-from gnnak.errors import OptionError, SizeError
+from gnnak.errors import SizeError
 from gnnak.loading.flat import like, tensors_of
 from gnnak.loading.forms import TOO_SMALL, PaddedForm
 from gnnak.loading.items import Item
 from gnnak.loading.padded_form import padded_form
-from gnnak.nn.calling.signature import check_module
 from gnnak.nn.padding import on_graph
+from gnnak.training.own_loop.arguments import (
+    check_choices,
+    check_options,
+    checked_loss,
+)
 from gnnak.training.own_loop.calling import call_model
 from gnnak.training.own_loop.casting import CastTogether
-from gnnak.training.own_loop.changes import ModelWatch, built_weights
+from gnnak.training.own_loop.changes import ModelWatch, built_weights, is_unbuilt
 from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
-from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -74,9 +77,10 @@ class TrainingStep:
     On a GPU, all of these lines except the loss are captured as CUDA graphs and
     replayed, for batches of a `GraphLoader`. The model is then run on the padded form
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
-    `loss` gets real rows only. On the first padded batch, the model's outputs with and
-    without padding are compared. If they differ, or if the model cannot be captured,
-    one line is logged that says why and where, and steps run without a capture.
+    `loss` gets real rows only. On the first padded batch, the model's outputs and
+    buffers with and without padding are compared. If they differ, or if the model
+    cannot be captured, one line is logged that says why and where, and steps run
+    without a capture.
 
     Args:
         model: Any PyTorch module, for example a PyG model, uplifted or not. It is
@@ -112,7 +116,8 @@ class TrainingStep:
         autocast: torch.dtype | None = None,
         capture: bool = True,
     ) -> None:
-        _check_options(model, loss, optimizer, clip)
+        check_options(model, loss, optimizer)
+        check_choices(clip, call, autocast)
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.clip, self.call, self.autocast = clip, call or call_model, autocast
         self.capture = capture
@@ -122,6 +127,7 @@ class TrainingStep:
         self._logged: set[str] = set()
         self._captured: dict[tuple, Callable[[Item], Any]] = {}
         self._update: Callable[[], object] = self._update_weights
+        self._is_called = False
 
     @property
     def device(self) -> torch.device:
@@ -156,7 +162,7 @@ class TrainingStep:
 
         def loss_of() -> Tensor:
             """Return the loss, and check that it is a scalar with a gradient."""
-            return _checked_loss(self.loss(self._outputs(batch), batch))
+            return checked_loss(self.loss(self._outputs(batch), batch))
 
         def update() -> None:
             """Update the weights, in the way that `_outputs` has chosen."""
@@ -231,6 +237,10 @@ class TrainingStep:
             self.reason = "several processes train the model (DistributedDataParallel)"
         elif hasattr(self.model, "_orig_mod"):
             self.reason = "the model is compiled by torch.compile"
+        elif is_unbuilt(self.model) and not self._is_called:
+            # The first call builds weights and buffers, so steps are captured later.
+            self._is_called = True
+            return False
         elif not any(weight.requires_grad for weight in self._weights):
             self.reason = "all weights of the model are frozen"
         else:
@@ -305,44 +315,7 @@ class TrainingStep:
         return f"TrainingStep({', '.join(parts)})"
 
 
-def _check_options(
-    model: nn.Module, loss: object, optimizer: object, clip: float | None
-) -> None:
-    """Raise `OptionError` if an argument of `TrainingStep` has a wrong type."""
-    check_module("the model", model)
-    if not any(True for _ in model.parameters()):
-        name = type(model).__name__
-        raise OptionError(f"{name} has no weights to train; give a model with weights.")
-    if not callable(loss):
-        raise OptionError(f"loss is {loss!r}; give a function loss(output, batch).")
-    if not isinstance(optimizer, Optimizer):
-        raise OptionError(
-            f"optimizer is {optimizer!r}; give an optimiser of torch.optim, such as "
-            "torch.optim.Adam(model.parameters())."
-        )
-    if clip is not None and not clip > 0:
-        raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
-
-
 def _close(captured: object) -> None:
     """Free the memory of a model if it is captured."""
     if hasattr(captured, "close"):
         captured.close()
-
-
-def _checked_loss(value: object) -> Tensor:
-    """Return the loss; raise `OptionError` if it is no scalar with a gradient."""
-    if not isinstance(value, Tensor):
-        kind = kind_of(value)
-        raise OptionError(f"loss returned {kind}; return a tensor with one number.")
-    if value.numel() != 1:
-        raise OptionError(
-            f"loss returned a tensor of shape {list(value.shape)}; return one number, "
-            "for example its mean."
-        )
-    if not value.requires_grad:
-        raise OptionError(
-            "loss returned a tensor without gradient; compute it from the output, "
-            "without detach() or torch.no_grad()."
-        )
-    return value

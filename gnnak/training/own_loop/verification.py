@@ -1,4 +1,4 @@
-"""Find out whether padding changes the outputs of a model, and where."""
+"""Find out whether padding changes outputs or buffers of a model, and where."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from gnnak.nn.recompute import frozen_running_statistics
 from gnnak.streams import on_capture_stream
+from gnnak.training.own_loop.buffers import SavedBuffers
 
 DROPOUTS = (
     F.dropout,
@@ -48,11 +48,12 @@ class _NoDropout(TorchFunctionMode):
 def find_difference(
     model: nn.Module, plain: Callable[[], Any], padded: Callable[[], Any]
 ) -> str | None:
-    """Compare the outputs of a model for a batch with and without padding.
+    """Compare a model's outputs and buffers for a batch with and without padding.
 
-    Both calls run without dropout and gradients, and change neither the running
-    statistics of BatchNorms nor the state of random number generators. They run on the
-    stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
+    Both calls run without dropout and gradients, and start with the same buffers. At
+    the end, the buffers and the state of random number generators are restored. The
+    calls run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for
+    each stream.
 
     Args:
         model: The model, in training mode.
@@ -61,42 +62,68 @@ def find_difference(
             rows.
 
     Returns:
-        A text that says what differs, or which error the call with padding raised; None
-        if the outputs are the same but for rounding.
+        A text that says what differs, which buffer is replaced, or which error the call
+        with padding raised; None if outputs and buffers are the same but for rounding.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices),
-        frozen_running_statistics(model),
         _NoDropout(),
         on_capture_stream(weight.device),
     ):
-        wanted = plain()
+        buffers = SavedBuffers(model)
         try:
-            found = padded()
-        except Exception as error:
-            return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        if _are_same(wanted, found):
-            return None
-        return _first_difference(model, plain, padded)
+            return _difference(model, buffers, plain, padded)
+        finally:
+            buffers.restore()
+
+
+def _difference(
+    model: nn.Module,
+    buffers: SavedBuffers,
+    plain: Callable[[], Any],
+    padded: Callable[[], Any],
+) -> str | None:
+    """Say what differs between two calls of a model; see `find_difference`."""
+    wanted, after_plain = buffers.call(plain)
+    replaced = buffers.replaced()
+    if replaced is not None:
+        module, name = replaced
+        return f"{_described(module)} replaces its buffer {name!r} in each call"
+    try:
+        found, after_padded = buffers.call(padded)
+    except Exception as error:
+        return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    if not _are_same(wanted, found):
+        module = _first_difference(model, buffers, plain, padded)
+        return f"padding changes the output of {_described(module)}"
+    device = next(iter(model.parameters())).device
+    autocast = torch.is_autocast_enabled(device.type)
+    changed = buffers.first_difference(after_plain, after_padded, autocast)
+    if changed is None:
+        return None
+    module, name = changed
+    return f"padding changes the buffer {name!r} of {_described(module)}"
 
 
 def _first_difference(
-    model: nn.Module, plain: Callable[[], Any], padded: Callable[[], Any]
-) -> str:
-    """Name the first module without submodules whose output padding changes."""
+    model: nn.Module,
+    buffers: SavedBuffers,
+    plain: Callable[[], Any],
+    padded: Callable[[], Any],
+) -> nn.Module:
+    """Return the first module without submodules whose output padding changes."""
     with _outputs_of_modules(model) as wanted:
-        plain()
+        buffers.call(plain)
     with _outputs_of_modules(model) as found:
-        padded()
+        buffers.call(padded)
     for (module, one), (_, other) in zip(wanted, found, strict=False):
         rows = other.narrow(0, 0, one.size(0)) if _longer(other, one) else other
         if not _are_same(one, rows):
-            kind = type(module)
-            return f"padding changes the output of {kind.__name__}{_place(kind)}"
-    return f"padding changes the output of {type(model).__name__}{_place(type(model))}"
+            return module
+    return model
 
 
 def _longer(one: Tensor, other: Tensor) -> bool:
@@ -104,13 +131,14 @@ def _longer(one: Tensor, other: Tensor) -> bool:
     return bool(one.dim() and other.dim()) and one.size(0) > other.size(0)
 
 
-def _place(kind: type) -> str:
-    """Return the file and line of a class, as text."""
+def _described(module: nn.Module) -> str:
+    """Return the name of a module's class, with file and line if they are known."""
+    kind = type(module)
     try:
         file, line = inspect.getsourcefile(kind), inspect.getsourcelines(kind)[1]
     except (OSError, TypeError):
-        return ""
-    return f" ({Path(file or '').name}, line {line})"
+        return kind.__name__
+    return f"{kind.__name__} ({Path(file or '').name}, line {line})"
 
 
 @contextmanager

@@ -275,7 +275,8 @@ class Lazy(nn.Module):
 def test_weights_that_the_first_call_builds_are_captured_and_told(padded, caplog):
     model = uplift(Lazy().double(), num_hops=1)
     loader = GraphLoader(molecules(24), 3, pad=True, subgraphs=EgoNets(1))
-    _, step = by_step(model, loader)
+    with pytest.warns(UserWarning, match="an optimizer that was built before"):
+        _, step = by_step(model, loader)
     assert "in its first call, which the optimizer does not train" in caplog.text
     if padded:
         (captured,) = step._captured.values()
@@ -323,6 +324,7 @@ def test_training_step_runs_the_models_of_pyg_by_name(padded):
         (lambda out, batch: out, r"loss returned a tensor of shape \[3\]"),
         (lambda out, batch: 1.0, "loss returned a float"),
         (lambda out, batch: out.detach().sum(), "without gradient"),
+        (lambda out, batch: out.sum() * 1j, "a complex number; return a real"),
     ],
 )
 def test_training_step_names_a_wrong_loss(loss, wanted):
@@ -359,6 +361,13 @@ def test_training_step_names_a_batch_that_is_too_large():
         ({"loss": 3}, "loss is 3"),
         ({"optimizer": None}, "optimizer is None"),
         ({"clip": -1.0}, "clip is -1.0"),
+        ({"clip": "1"}, "clip is '1'; give a number"),
+        ({"clip": True}, "clip is True; give a number"),
+        ({"call": 3}, "call is 3; give a function"),
+        ({"autocast": "bf16"}, "autocast is 'bf16'; give torch.bfloat16"),
+        ({"autocast": torch.int32}, "autocast is torch.int32; give torch.bfloat16"),
+        ({"optimizer": torch.optim.SGD(Gine().parameters())}, "SGD trains no weight"),
+        ({"optimizer": torch.optim.LBFGS(Gine().parameters())}, "through a closure"),
     ],
 )
 def test_training_step_names_a_wrong_option(change, wanted):
@@ -367,3 +376,28 @@ def test_training_step_names_a_wrong_option(change, wanted):
     options["optimizer"] = torch.optim.SGD(model.parameters(), 0.1)
     with pytest.raises(OptionError, match=wanted):
         TrainingStep(**(options | change))
+
+
+def test_training_step_returns_a_loss_of_shape_1_without_dimensions(padded):
+    model = Gine().double()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    step = TrainingStep(model, lambda out, batch: mae(out, batch)[None], optimizer)
+    value = step(next(iter(GraphLoader(molecules(3), 3, pad=padded))))
+    assert value.shape == ()
+    assert not value.requires_grad
+
+
+def test_training_step_may_train_the_weights_of_the_loss_alone():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones((), dtype=torch.double))
+
+        def forward(self, out, batch):
+            return mae(self.scale * out, batch)
+
+    loss = Scaled()
+    optimizer = torch.optim.SGD(loss.parameters(), 0.1)
+    step = TrainingStep(Gine().double().requires_grad_(False), loss, optimizer)
+    step(next(iter(GraphLoader(molecules(3), 3))))
+    assert loss.scale.item() != 1.0

@@ -1,5 +1,6 @@
 """Captured steps on a GPU, compared with steps that are not captured."""
 
+import re
 from copy import deepcopy
 
 import pytest
@@ -10,6 +11,7 @@ from torch_geometric import nn as pyg
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from tests.gpu import needs_gpu
 from tests.training.own_loop.models import Gine, mae, molecules, twins
+from tests.training.own_loop.test_buffers import CAPTURED, NOT_CAPTURED
 
 SUBGRAPHS = {
     "none": {},
@@ -53,6 +55,32 @@ def test_captured_steps_equal_uncaptured_ones(options, nodes):
     assert step.reason is None
     assert replayed(step)
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", ["batch_norm", "counter", "spectral_norm"])
+def test_buffers_of_captured_steps_equal_those_of_uncaptured_ones(name):
+    one, other = twins(CAPTURED[name]())
+    found, step = losses(one, True, molecules(136))
+    wanted, _ = losses(other, False, molecules(136))
+    assert step.reason is None
+    assert replayed(step)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    for mine, theirs in zip(one.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", NOT_CAPTURED)
+def test_buffers_that_padding_changes_equal_those_of_uncaptured_steps(name):
+    make, reason = NOT_CAPTURED[name]
+    one, other = twins(make())
+    found, step = losses(one, True, molecules(136))
+    wanted, _ = losses(other, False, molecules(136))
+    assert re.search(reason, step.reason)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    for mine, theirs in zip(one.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)
 
 
 @needs_gpu

@@ -1,0 +1,96 @@
+"""What the state of a `GraphLoader` identifies, and when extractors are equal."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch_geometric.data import Data
+from torch_geometric.nn import GIN
+
+from gnnak import EgoNets, GraphLoader, uplift
+from gnnak.errors import CheckpointError, OptionError
+
+
+class Stars:
+    """A user's extractor, without `__eq__` and `__repr__`."""
+
+    random = False
+
+    def __init__(self, max_hops: int = 1) -> None:
+        self.max_hops = max_hops
+
+    def __call__(self, edge_index, num_nodes, generator=None):
+        return EgoNets(self.max_hops)(edge_index, num_nodes)
+
+
+def ring(num_nodes: int) -> Data:
+    nodes = torch.arange(num_nodes)
+    edges = torch.stack([nodes, nodes.roll(1)])
+    return Data(torch.rand(num_nodes, 2), torch.cat([edges, edges.flip(0)], dim=1))
+
+
+RINGS = [ring(number) for number in (4, 5, 6, 7)]
+
+
+def test_equal_extractors_of_the_user_are_not_called_again(monkeypatch, caplog):
+    model = uplift(GIN(2, 4, 1), Stars()).eval()
+    batch = next(iter(GraphLoader(RINGS, 4, subgraphs=Stars())))
+    other = next(iter(GraphLoader(RINGS, 4, subgraphs=Stars(2))))
+    wanted = model(batch.x, batch.edge_index.clone())
+    with monkeypatch.context() as patch:
+        patch.setattr(Stars, "__call__", lambda *_: pytest.fail("extracted again"))
+        assert torch.equal(model(batch.x, batch.edge_index), wanted)
+    assert not caplog.records
+    assert torch.equal(model(other.x, other.edge_index), wanted)
+    assert "has the subgraphs of Stars(max_hops=2), but" in caplog.text
+
+
+def test_state_of_a_loader_with_an_extractor_of_the_user_has_no_addresses():
+    state = GraphLoader(RINGS, 4, subgraphs=Stars()).state_dict()
+    assert state["subgraphs"] == "Stars(max_hops=1)"
+    GraphLoader(RINGS, 4, subgraphs=Stars()).load_state_dict(state)
+    with pytest.raises(CheckpointError, match=r"subgraphs=Stars\(max_hops=1\), but"):
+        GraphLoader(RINGS, 4, subgraphs=Stars(2)).load_state_dict(state)
+
+
+OTHER = {
+    "graphs": (RINGS[:3], "graphs=4, but this one has graphs=3"),
+    "nodes": ([ring(n) for n in (4, 5, 6, 8)], "nodes=22, .* the same graphs"),
+    "edges": ([*RINGS[:3], Data(torch.rand(7, 2), RINGS[0].edge_index)], "edges=44"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_state_of_a_loader_of_other_graphs_is_refused(name):
+    graphs, message = OTHER[name]
+    state = GraphLoader(RINGS, 2).state_dict()
+    GraphLoader(RINGS, 2).load_state_dict(state)
+    with pytest.raises(CheckpointError, match=message):
+        GraphLoader(graphs, 2).load_state_dict(state)
+
+
+def test_state_of_a_loader_in_other_processes_is_refused(monkeypatch):
+    state = GraphLoader(RINGS, 2).state_dict()
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    with pytest.raises(
+        CheckpointError, match="processes=1, but this run has processes=2"
+    ):
+        GraphLoader(RINGS, 2).load_state_dict(state)
+
+
+def test_state_of_an_older_version_can_be_loaded():
+    loader = GraphLoader(RINGS, 1)
+    batches = iter(loader)
+    next(batches)
+    state = loader.state_dict()
+    for name in ("nodes", "edges", "processes"):
+        del state[name]
+    other = GraphLoader(RINGS, 1)
+    other.load_state_dict(state)
+    assert [batch.num_nodes for batch in other] == [5, 6, 7]
+
+
+def test_a_state_that_is_no_dict_is_refused():
+    with pytest.raises(OptionError, match="the state is None; give the state_dict"):
+        GraphLoader(RINGS).load_state_dict(None)
