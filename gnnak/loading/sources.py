@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from torch.utils.data import Subset
+
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphStore
@@ -19,7 +21,8 @@ def read_graphs(graphs: object) -> FieldStore:
     """Convert graphs to flat tensors, with all their fields.
 
     Args:
-        graphs: A list of PyG `Data`, a PyG data set, a `GraphStore`, a `Dataset` of
+        graphs: A list of PyG `Data`, a PyG data set, a `Subset` of one, as
+            `torch.utils.data.random_split` returns, a `GraphStore`, a `Dataset` of
             gnnak, or the name of a data set, such as "zinc". With a part after the
             name, such as "zinc/train", only the graphs of that part are used; the parts
             are "train", "validation" and "test". The `transform` of a PyG data set is
@@ -36,12 +39,14 @@ def read_graphs(graphs: object) -> FieldStore:
     if isinstance(graphs, FieldStore):
         return graphs
     if not isinstance(graphs, GraphStore):
+        _warn_of_transform(graphs)
+        if isinstance(graphs, Subset):
+            graphs = [graphs[index] for index in range(len(graphs))]
         if not isinstance(graphs, Iterable):
             raise GraphError(
                 f"graphs is {kind_of(graphs)}; give a list of PyG Data, a PyG "
                 "data set, a GraphStore or the name of a data set."
             )
-        _warn_of_transform(graphs)
         return read_fields(graphs)
     if not len(graphs):
         raise GraphError("there are no graphs; give at least one.")
@@ -50,6 +55,8 @@ def read_graphs(graphs: object) -> FieldStore:
 
 def _warn_of_transform(graphs: object) -> None:
     """Warn that the transform of a PyG data set is not applied anew in each epoch."""
+    while isinstance(graphs, Subset):
+        graphs = graphs.dataset
     if getattr(graphs, "transform", None) is not None:
         logging.getLogger("gnnak").warning(
             "the transform of %s is applied once, when GraphLoader reads the graphs, "
