@@ -49,8 +49,8 @@ class GraphLoader:
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set or a `Subset`
             of one, a `gnnak.graphs.GraphStore`, or the name of a data set or of a part
-            of it, such as "zinc" or "zinc/train". The `transform` of a PyG data set is applied
-            once, when the graphs are read, and not anew in each epoch.
+            of it, such as "zinc" or "zinc/train". The `transform` of a PyG data set is
+            applied once, when the graphs are read, and not anew in each epoch.
         batch_size: Number of graphs per batch; or a `Budget`, which limits the number
             of nodes or node copies (a node as it occurs in one rooted subgraph) of a
             batch.
