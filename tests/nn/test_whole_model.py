@@ -223,10 +223,13 @@ def test_uplifted_model_pickles_whole(tmp_path):
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-def test_uplifted_model_compiled_equals_eager():
+@pytest.mark.parametrize(
+    "backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+)
+def test_uplifted_model_compiled_equals_eager(backend):
     net = uplift(pyg.GIN(4, 4, 1)).double().eval()
     data = small_graphs(4)["star"]
-    compiled = torch.compile(net)
+    compiled = torch.compile(net, backend=backend)
     torch.testing.assert_close(
         compiled(data.x, data.edge_index), net(data.x, data.edge_index)
     )

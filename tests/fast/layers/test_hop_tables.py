@@ -83,7 +83,7 @@ def test_tables_equal_those_in_plain_pytorch(fused_operations, name):
     net = uplift(copy.deepcopy(model).double(), num_hops=2, **options)
     if change is not None:
         change(net)
-    x, edge_index = torch.randn(9, 6).double(), torch.randint(9, (2, 30))
+    x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
     found = gradients(net, x, edge_index, True)
     for one, other in zip(found, gradients(net, x, edge_index, False), strict=True):
         if one is None or other is None:
@@ -202,7 +202,7 @@ class Repeating(Stack):
 
 def test_a_model_may_change_its_weights_within_a_call(fused_operations):
     net = uplift(Repeating(6, 6, 6).double(), num_hops=1)
-    x, edge_index = torch.randn(9, 6).double(), torch.randint(9, (2, 30))
+    x, edge_index = torch.randn(5, 6).double(), torch.randint(5, (2, 9))
     found = gradients(net, x, edge_index, True)
     torch.testing.assert_close(found, gradients(net, x, edge_index, False))
 
