@@ -132,7 +132,7 @@ class CapturedStep:
         return self.recorder.record(self._repeatable(static))
 
     def _repeatable(self, static: Item) -> Callable[[], Tensor]:
-        """Return a function without arguments that runs the step on a static item.
+        """Return a function without arguments: the step on a batch in static buffers.
 
         The function is meant to be captured. Each call rebuilds the item from its
         tensors, so that values which the step caches in the item are recomputed.
