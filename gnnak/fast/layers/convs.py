@@ -21,6 +21,7 @@ from gnnak.fast.kernels.records import Edges, EdgeStates
 from gnnak.fast.layers.gcn import fits_gcn, run_gcn
 from gnnak.fast.layers.parts import has_hooks
 from gnnak.fast.layers.rows import Rows
+from gnnak.nn.base.gcn import GCN
 from gnnak.subgraphs.groups import Groups
 
 METHODS = ("propagate", "message", "aggregate", "update", "message_and_aggregate")
@@ -43,7 +44,7 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
         return has_states and state_width == width and conv.aggr == "add"
     if e is not None:
         return False
-    if type(conv) is GCNConv:
+    if isinstance(conv, GCNConv):
         return fits_gcn(conv, None)
     if type(conv) is SAGEConv:
         means = isinstance(conv.aggr_module, MeanAggregation)
@@ -128,6 +129,7 @@ RUNNERS: dict[type, Callable[[Any, Rows, Tensor | None, Edges], Tensor]] = {
     GINEConv: _run_gine,
     GINConv: _run_gin,
     GCNConv: _run_gcn,
+    GCN: _run_gcn,
     SAGEConv: _run_sage,
 }
 """For each type of conv, the function that applies it in every rooted subgraph."""

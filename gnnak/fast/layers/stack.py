@@ -19,6 +19,7 @@ from gnnak.fast.layers.parts import is_fusable
 from gnnak.fast.layers.pna import fits_pna, run_pna
 from gnnak.fast.layers.pool import norm_add_linear
 from gnnak.fast.layers.rows import Rows
+from gnnak.nn.base.gcn import GCN
 from gnnak.nn.base.pna import PNAStarConv
 from gnnak.nn.base.stack import Stack
 from gnnak.nn.norm import BatchNorm
@@ -51,10 +52,12 @@ class FusedConv(NamedTuple):
 CONVS: dict[type[nn.Module], FusedConv] = {
     GINEConv: FusedConv(fits_gine, run_gine, reads_affine=True),
     GCNConv: FusedConv(fits_gcn, run_gcn),
+    GCN: FusedConv(fits_gcn, run_gcn),
     PNAStarConv: FusedConv(fits_pna, run_pna),
 }
 """The fused implementation for each class of convs that has one. Subclasses of these
-classes are not fused, because they may compute something else."""
+classes are not fused, because they may compute something else; `GCN` computes the
+same as `GCNConv`."""
 
 
 def stack_reads_affine(gnn: nn.Module) -> bool:

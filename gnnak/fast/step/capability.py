@@ -8,21 +8,20 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv
 
 from gnnak.fast.layers.layer import is_always_fused
-from gnnak.nn.base.ppgn import PPGN
 from gnnak.nn.uplift import GNNAK
 from gnnak.optional import has_triton
 
-SYNCHRONISING_CONVS = (GCNConv, GATConv, PPGN)
-"""Base GNNs whose forward pass in plain PyTorch synchronises with the device: the host
-waits for the number of self loops, or of nodes per graph."""
+SYNCHRONISING_CONVS = (GCNConv, GATConv)
+"""PyG convs whose forward pass synchronises with the device: the host waits for the
+number of self loops."""
 
 
 def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module | None:
     """Return the first module of a network whose forward pass synchronises.
 
     A module that synchronises cannot be captured as a CUDA graph. Modules declare this
-    by an attribute `synchronises` that is True; `SYNCHRONISING_CONVS` lists base GNNs
-    without this attribute. A GNN-AK layer that is always fused never calls the convs
+    by an attribute `synchronises`; `SYNCHRONISING_CONVS` lists convs of PyG, which do
+    not have this attribute. A GNN-AK layer that is always fused never calls the convs
     inside it, so these convs are not checked.
 
     Args:
@@ -32,9 +31,8 @@ def find_synchronising(network: nn.Module, precision: str = "32") -> nn.Module |
     Returns:
         The module; None if no module synchronises.
     """
-    if isinstance(network, SYNCHRONISING_CONVS):
-        return network
-    if getattr(network, "synchronises", False):
+    known = isinstance(network, SYNCHRONISING_CONVS)
+    if getattr(network, "synchronises", known):
         return network
     fused = precision == "32" and has_triton()
     if isinstance(network, GNNAK) and fused and is_always_fused(network):

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import (
     GATConv,
-    GCNConv,
     GINEConv,
     MessagePassing,
     PNAConv,
@@ -16,6 +15,7 @@ from torch_geometric.nn import (
 )
 
 from gnnak.errors import OptionError
+from gnnak.nn.base.gcn import GCN
 from gnnak.nn.mlp import mlp
 
 
@@ -33,7 +33,7 @@ def gcn(channels: int) -> MessagePassing:
 
     The conv does not read edge states.
     """
-    return GCNConv(channels, channels)
+    return GCN(channels)
 
 
 def sage(channels: int) -> MessagePassing:

@@ -34,6 +34,9 @@ class PPGN(nn.Module):
         num_layers: Number of blocks.
     """
 
+    synchronises = True
+    """The host waits for the number of nodes of each graph."""
+
     def __init__(self, channels: int, num_layers: int = 2) -> None:
         super().__init__()
         self.in_channels = self.out_channels = check_count("channels", channels, 1)

@@ -8,6 +8,8 @@ from gnnak.training.module import build_network
 from gnnak.training.processes.machine import Machine
 from tests.training.small import small_config, triangles
 
+PYG_GCN = "torch_geometric.nn:GCNConv"
+
 
 @pytest.mark.parametrize(
     ("options", "precision", "captures"),
@@ -41,13 +43,22 @@ def is_captured_by(machine, config):
         return machine.captures(network, config.train.precision)
 
 
+@pytest.mark.parametrize("precision", ["32", "bf16", "64"])
+@pytest.mark.parametrize("name", ["gcn", "gcn-ak", "gcn-ak+", "gcn-ak+-s", "dss-gcn"])
+def test_machine_captures_gcn_by_name(name, precision, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    config = small_config(model__name=name, train__precision=precision)
+    assert is_captured_by(Machine(), config)
+
+
 @pytest.mark.parametrize(
     ("options", "captures"),
     [
         ({}, True),
-        ({"model__name": "gcn-ak-s"}, True),
+        ({"model__name": f"{PYG_GCN}-ak-s"}, True),
         ({"model__encodings": ("centroid", "context")}, True),
-        ({"model__name": "gcn"}, False),
+        ({"model__name": PYG_GCN}, False),
         ({"model__plain_conv": True}, False),
         ({"model__encodings": ("context",)}, False),
         ({"model__mlp_layers": 0}, False),
@@ -56,11 +67,11 @@ def is_captured_by(machine, config):
         ({"train__precision": "bf16"}, False),
     ],
 )
-def test_machine_captures_gcn_where_it_is_fused(options, captures, monkeypatch):
+def test_machine_captures_gcn_of_pyg_where_it_is_fused(options, captures, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: True)
-    config = small_config(**({"model__name": "gcn-ak+"} | options))
+    config = small_config(**({"model__name": f"{PYG_GCN}-ak+"} | options))
     assert is_captured_by(Machine(), config) is captures
     monkeypatch.setattr("gnnak.fast.step.capability.has_triton", lambda: False)
     assert not is_captured_by(Machine(), config)
