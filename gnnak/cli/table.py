@@ -192,7 +192,8 @@ def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
         return
     rows = [(name, astuple(count)) for name, count in counts]
     totals = [sum(values) for values in zip(*(r for _, r in rows), strict=True)]
-    grid = Table("table", "cells", "run", "better", "within", "worse", box=None)
+    header = ("table", "cells", "run", "better", "within", "worse", "explained")
+    grid = Table(*header, box=None)
     for name, values in [*rows, ("all", totals)]:
         grid.add_row(name, *map(str, values))
     Console().print(grid)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
+from gnnak.report.reasons import reason_of, remarks_on
 from gnnak.report.statistics import dataset_sizes, read_statistics, statistic
 from gnnak.report.verdict import SIGNS, Counts, Verdict, compare, count
 from gnnak.training.records.results import Record
@@ -51,6 +52,11 @@ class Filled:
     def sign(self) -> str:
         """The sign of the verdict; empty if there is no verdict."""
         return SIGNS[self.verdict] if self.verdict else ""
+
+    @property
+    def reason(self) -> str | None:
+        """Why our number is worse than the paper's; None if not worse or not known."""
+        return None if self.summary is None else reason_of(self.cell, self.summary)
 
     @property
     def text(self) -> str:
@@ -101,7 +107,9 @@ class FilledTable:
     def counts(self) -> Counts:
         """How many cells were run, and how they compare with the paper's."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
-        return count((bool(cell.ours), cell.verdict) for cell in cells)
+        explained = sum(cell.reason is not None for cell in cells)
+        found = count((bool(cell.ours), cell.verdict) for cell in cells)
+        return replace(found, explained=explained)
 
     @property
     def header(self) -> list[str]:
@@ -115,11 +123,17 @@ class FilledTable:
 
     @property
     def remarks(self) -> list[str]:
-        """The lines to print below the table: footnotes, legend, then general notes."""
+        """The lines to print below the table.
+
+        These are the footnotes, the legend, why some of our numbers are worse than the
+        paper's, and general notes.
+        """
         signed = [f"{mark} {note}." for mark, note in self.footnotes]
         has_times = any(cell.expected for row in self.rows for cell in row)
         times = [NOT_RUN.format(self.device)] if has_times else []
-        return [*signed, LEGEND, *times, *self.table.notes]
+        cells = [cell for row in self.rows for cell in row]
+        worse = remarks_on((c.cell, c.summary) for c in cells if c.summary is not None)
+        return [*signed, LEGEND, *times, *worse, *self.table.notes]
 
 
 def fill_table(

@@ -94,6 +94,8 @@ class Counts:
     """Cells in which our number agrees with the paper's."""
     worse: int = 0
     """Cells in which our number is worse than the paper's."""
+    explained: int = 0
+    """Worse cells for which the reason is known, see `reason_of`."""
 
     @property
     def share(self) -> float | None:
@@ -109,7 +111,7 @@ def count(cells: Iterable[tuple[bool, Verdict | None]]) -> Counts:
         cells: For each cell whether it was run, and its verdict.
 
     >>> count([(True, "within"), (True, "worse"), (False, None)])
-    Counts(cells=3, run=2, better=0, within=1, worse=1)
+    Counts(cells=3, run=2, better=0, within=1, worse=1, explained=0)
     """
     pairs = list(cells)
     verdicts = [verdict for _, verdict in pairs]

@@ -36,6 +36,8 @@ class Summary:
     lower_is_better: bool = True
     """Whether a smaller mean is better: always for times and memory, and for scores
     that are errors."""
+    values: tuple[float, ...] = ()
+    """The number of each run, sorted by seed and fold."""
 
 
 def summarise(
@@ -83,6 +85,7 @@ def summarise(
         len(values),
         "; ".join(note for note in notes if note),
         measure != "score" or bool(chosen[0]["lower_is_better"]),
+        tuple(values),
     )
 
 

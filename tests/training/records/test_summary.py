@@ -12,12 +12,18 @@ FOLDS = RunConfig(data=DataConfig("mutag", protocol="published"))
 def test_summarise_is_mean_and_sample_deviation_of_the_test_scores():
     records = [run_record(ZINC, seed, test=0.1 + 0.1 * seed) for seed in range(3)]
     found = summarise(records, seeds=3, epochs=310)
-    assert found == Summary(pytest.approx(0.2), pytest.approx(0.1), 3, "")
+    assert found == Summary(
+        pytest.approx(0.2),
+        pytest.approx(0.1),
+        3,
+        "",
+        values=pytest.approx((0.1, 0.2, 0.3)),
+    )
 
 
 def test_summarise_uses_the_last_record_of_each_seed():
     records = [run_record(ZINC, 0, test=9.0), run_record(ZINC, 0, test=0.3)]
-    assert summarise(records) == Summary(0.3, None, 1, "")
+    assert summarise(records) == Summary(0.3, None, 1, "", values=(0.3,))
 
 
 def fold_record(fold, curve):
@@ -33,7 +39,12 @@ def test_summarise_reads_published_folds_at_the_best_mean_epoch():
     records = [fold_record(0, [0.9, 0.6, 0.4]), fold_record(1, [0.2, 0.7, 0.8])]
     found = summarise(records, seeds=1, folds=2)
     assert found == Summary(
-        pytest.approx(0.65), pytest.approx(0.05 * 2**0.5), 2, "", lower_is_better=False
+        pytest.approx(0.65),
+        pytest.approx(0.05 * 2**0.5),
+        2,
+        "",
+        lower_is_better=False,
+        values=(0.6, 0.7),
     )
 
 
