@@ -4,6 +4,9 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
+from gnnak.graphs.adjacency import incoming
+from gnnak.graphs.ragged import counts_of
+from gnnak.subgraphs import EgoNets
 from gnnak.wl.options import Options
 from gnnak.wl.pair_tests import PAIR_TESTS
 from gnnak.wl.subgraph import REFINEMENTS
@@ -16,11 +19,15 @@ _NUMBERS_PER_ITEM = 14
 """A WL test needs at most this many int64 values in memory for each node and edge (or
 for each tuple of nodes) that a round processes; this number was measured."""
 
+MOST_COUNTED = 1 << 22
+"""Largest number of nodes of all egonets together that `estimated_bytes` counts."""
+
 
 def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
     """Estimate the peak memory of the WL test `test` on some graphs, in bytes.
 
-    The estimate is an upper bound: the size of an egonet is bounded by the number of
+    The estimate is an upper bound. The sizes of egonets are counted; only if there are
+    very many nodes in all egonets, the size of an egonet is bounded by the number of
     walks of up to `num_hops` steps from its root, and by the size of the graph.
     """
     edges = torch.bincount(union.graph[union.edge_index[1]], minlength=union.num_graphs)
@@ -28,7 +35,7 @@ def estimated_bytes(test: str, union: GraphUnion, options: Options) -> int:
         return _bytes(test, union.sizes.double(), edges.double())
     size = union.sizes[union.graph].double()
     if options.num_hops is not None:
-        size = _ball_bound(union, options.num_hops)
+        size = _ball_sizes(union, options.num_hops)
     degree = torch.bincount(union.edge_index[1], minlength=union.num_nodes).double()
     top = float(degree.max()) if degree.numel() else 0.0
     if test in PAIR_TESTS:
@@ -47,6 +54,15 @@ def _bytes(test: str, size: Tensor, edges: Tensor) -> int:
     elif test != "1-wl":
         items = size ** int(test[0]) * int(test[0])
     return int(items.sum()) * 8 * _NUMBERS_PER_ITEM
+
+
+def _ball_sizes(union: GraphUnion, num_hops: int) -> Tensor:
+    """Return for each node the number of nodes of its egonet, or an upper bound."""
+    bound = _ball_bound(union, num_hops)
+    if float(bound.sum()) > MOST_COUNTED:
+        return bound
+    balls = EgoNets(num_hops).without_edges(incoming(union.edge_index, union.num_nodes))
+    return counts_of(balls.subgraph, union.num_nodes).double()
 
 
 def _ball_bound(union: GraphUnion, num_hops: int) -> Tensor:

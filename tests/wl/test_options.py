@@ -66,6 +66,19 @@ def test_the_estimate_grows_with_the_power_of_the_test():
         assert grown == 2**power * estimated_bytes(test, small, options)
 
 
+def test_the_estimate_counts_egonets_and_bounds_them_by_walks_if_there_are_many(
+    monkeypatch,
+):
+    # In the complete bipartite graph, walks of two steps reach three nodes in six ways.
+    union = read_union([nx.complete_bipartite_graph(3, 3), nx.path_graph(6)])
+    options = read_options("subgraph-1-wl", hash="2-fwl", num_hops=2)
+    counted = estimated_bytes("subgraph-1-wl", union, options)
+    sizes = [6] * 6 + [3, 4, 5, 5, 4, 3]
+    assert counted == 8 * 14 * sum(size**3 for size in sizes)
+    monkeypatch.setattr("gnnak.wl.memory.MOST_COUNTED", 0)
+    assert estimated_bytes("subgraph-1-wl", union, options) >= counted
+
+
 def test_all_errors_are_gnnak_errors():
     with pytest.raises(GnnakError):
         distinguishes("2-fwl", "?!", "Bw")
