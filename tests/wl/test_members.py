@@ -54,6 +54,7 @@ def test_bound_of_a_member_depends_on_its_subgraphs_and_its_root_mark():
     assert bound_of("id-gin", 3, marked=False).options == {"num_hops": 3}
     assert bound_of("ego-gin", 3).options == {"num_hops": 1}
     assert not has_bound("ds-ppgn")
+    assert not has_bound("ds-torch_geometric.nn:SAGEConv")
     with pytest.raises(OptionError, match=r"network is 'ds-ppgn'; use one of: gin, "):
         bound_of("ds-ppgn")
 
