@@ -173,8 +173,9 @@ def build_model(
             `ppgn`), or your own class as `package.module:Class` (import the module
             before), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
             these, the suffix `-s` means training with SubgraphDrop. Or a base GNN, also
-            your own, after the name of another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
-            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as `sswl+-gin`.
+            your own, after the name of another subgraph GNN: `khop-`, `ego-`, `id-`,
+            `id-fast-`, `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as
+            `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
         edge_features: The same for the edge features; None = there are none, and all

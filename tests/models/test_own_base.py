@@ -49,7 +49,7 @@ def test_subgraph_gnns_take_a_class_of_the_user(member, conv):
 
 
 def test_khop_takes_no_class_of_the_user():
-    with pytest.raises(OptionError, match="khop cannot use the base GNN .*: gin"):
+    with pytest.raises(OptionError, match=r"khop cannot use the base GNN .*: gin"):
         parse_name("khop-torch_geometric.nn:SAGEConv")
 
 
