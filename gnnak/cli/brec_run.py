@@ -18,7 +18,8 @@ from rich.table import Table
 from gnnak.cli.brec_ceiling import ceiling_range
 from gnnak.datasets.brec import Pair
 from gnnak.errors import OptionError
-from gnnak.models.factory import build_model
+from gnnak.models.factory import build_model, parse_name
+from gnnak.models.own_base import is_own_name
 from gnnak.training.brec import run
 from gnnak.training.brec.options import TrialOptions
 from gnnak.training.brec.trial import NO_FEATURES, OUT_CHANNELS
@@ -45,6 +46,16 @@ def check_network(options: TrialOptions) -> None:
     sizes = (NO_FEATURES, None, OUT_CHANNELS)
     with torch.random.fork_rng(devices=[]):
         build_model(options.model, *sizes, options.model_options())
+
+
+def check_jobs(options: TrialOptions, jobs: int) -> None:
+    """Refuse parallel jobs with a class of the user, which workers do not import."""
+    base = parse_name(options.model).base
+    if jobs > 1 and is_own_name(base):
+        raise OptionError(
+            f"--jobs is {jobs}, but processes do not import your class {base}; use "
+            "--jobs 1."
+        )
 
 
 def count(

@@ -10,6 +10,7 @@ from gnnak.training.brec.trial import TrialResult
 from gnnak.wl.brec import BrecCount
 from gnnak.wl.families import cycle_and_two
 
+SAGE = "torch_geometric.nn:SAGEConv"
 GOOD = TrialResult(1e9, 1e9, 1.0, 0.0, False, 1, 0.1)
 
 
@@ -63,6 +64,8 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
         (("--model", "gim"), "gim"),
         (("--model", "khop-gin", "--subgraphs", "deletion"), "use egonets of"),
         (("--runs", __file__), "cannot be written"),
+        (("--model", "ds-no_such_module:Conv"), "no_such_module cannot be imported"),
+        (("--model", f"ds-{SAGE}", "--jobs", "2"), "use --jobs 1"),
     ],
 )
 def test_brec_answers_wrong_input_with_a_sentence_before_it_counts_a_ceiling(
