@@ -45,7 +45,8 @@ def check_network(options: TrialOptions) -> None:
     """Build the network once, so that options that do not fit it are refused early."""
     sizes = (NO_FEATURES, None, OUT_CHANNELS)
     with torch.random.fork_rng(devices=[]):
-        build_model(options.model, *sizes, options.model_options())
+        given = (*sizes, options.model_options())
+        build_model(options.model, *given, degrees=(0, 1))  # for the base GNN PNA
 
 
 def check_jobs(options: TrialOptions, jobs: int) -> None:

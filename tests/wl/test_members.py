@@ -59,6 +59,12 @@ def test_bound_of_a_member_depends_on_its_subgraphs_and_its_root_mark():
         bound_of("ds-ppgn")
 
 
+@pytest.mark.parametrize("base", ["gcn", "sage", "gat", "gatedgcn", "pna", "pna*"])
+def test_members_with_other_base_gnns_never_exceed_their_bound(base):
+    assert_never_above_bound(f"dss-{base}", 1, small_graphs(4))
+    assert separates(PlainEmbedder(f"dss-{base}"), tuple(cycle_and_two(6)))
+
+
 PAIRS = [
     *(pytest.param(row.pair, id=row.edges) for row in SEPARATIONS),
     pytest.param(lambda: (rook(), shrikhande()), id="rook and Shrikhande"),
