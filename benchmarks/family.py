@@ -70,7 +70,8 @@ def lines(records: Sequence[Record]) -> list[list[str]]:
 def _line(record: Record) -> list[str]:
     options, peak = record["config"]["model"], record["peak_memory_mb"]
     form, chosen = parse_name(options["name"]), options["subgraphs"]
-    kind = (chosen["kind"] or form.kind) if form.uplifted else "none"
+    has_subgraphs = form.uplifted and form.member != "id-fast"
+    kind = (chosen["kind"] or form.kind) if has_subgraphs else "none"
     where = record["device"]
     if record["accelerator"] == "cuda":
         where += ", captured" if record["captured"] else ", not captured"

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from benchmarks.family import MODELS
 from benchmarks.markdown import RESULTS, markdown
+from gnnak.cli.brec_ceiling import ceiling_range
 from gnnak.datasets.brec import GROUPS
 from gnnak.models.factory import parse_name
 from gnnak.training.brec.options import trial_options
@@ -135,8 +136,9 @@ def brec_lines(records: Sequence[Record]) -> list[list[str]]:
         for group in (*GROUPS, "all"):
             both = counts[group]["released"], counts[group]["corrected"]
             cells.append(" / ".join(map(str, dict.fromkeys(both))))
-        apart = record["ceiling"]["apart"] if record["ceiling"] else {}
-        ceiling = str(sum(apart.values())) if apart else "-"
+        bound, ceiling = record["ceiling"], "-"
+        if bound:
+            ceiling = ceiling_range(sum(bound["apart"].values()), bound["not_run"])
         form = parse_name(model)
         name = BREC_NAMES.get(form.member or "", "GNN-AK" if model == "gin-ak+" else "")
         published = record["published"].get(name)

@@ -17,7 +17,7 @@ BLOCKS = {
     "ppgn-sr25": (3, 3),
 }
 """Numbers of columns of the parts into which wide tables are split, by table."""
-NARROW = {"simulation": (2, 2, 4, 2, 3), "real-world": (2, 3)}
+NARROW = {"simulation": (2, 2, 2, 2, 2, 3), "real-world": (2, 3)}
 """The same for the README, whose tables are at most 100 characters wide."""
 
 

@@ -87,15 +87,21 @@ def brec(
     check_choice("--accelerator", accelerator, ("auto", "cpu", "gpu"))
     with stoppable_at_once():
         from gnnak.cli.brec_ceiling import ceiling_of, count_ceiling, no_ceiling
-        from gnnak.cli.brec_run import check_network, choose_device, count, table
+        from gnnak.cli.brec_run import (
+            check_jobs,
+            check_network,
+            choose_device,
+            count,
+            table,
+        )
+        from gnnak.cli.train_run import find_model
         from gnnak.datasets.brec import load_brec
-        from gnnak.models.factory import normal_name
         from gnnak.training.brec.options import trial_options
         from gnnak.training.brec.run import Progress
         from gnnak.training.records.results import append_record, check_appendable
 
     options = trial_options(
-        normal_name(model),
+        find_model(model),
         subgraphs=subgraphs,
         num_hops=num_hops,
         num_layers=num_layers,
@@ -105,6 +111,7 @@ def brec(
         epochs=epochs,
     )
     check_network(options)
+    check_jobs(options, jobs)
     device, finished = choose_device(accelerator), Progress.of(runs, options)
     for path in (results / RESULTS, finished.path):
         check_appendable(path)

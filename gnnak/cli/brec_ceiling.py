@@ -51,7 +51,7 @@ def count_ceiling(
 
     Returns:
         The test, its count in each group, and the number of pairs that the test was not
-        run on.
+        run on, in each group and in all.
     """
     counts = {
         group: found
@@ -70,7 +70,21 @@ def count_ceiling(
         "test": contender.label,
         "apart": {group: counts[group][0] for group in groups},
         "not_run": sum(counts[group][1] for group in groups),
+        "not_run_by_group": {group: counts[group][1] for group in groups},
     }
+
+
+def ceiling_range(apart: int, not_run: int) -> str:
+    """Return a ceiling as text; a range if the test was not run on some pairs.
+
+    Args:
+        apart: Number of pairs that the test distinguishes.
+        not_run: Number of pairs that the test was not run on.
+
+    >>> ceiling_range(17, 0), ceiling_range(0, 20)
+    ('17', '0 to 20')
+    """
+    return f"{apart} to {apart + not_run}" if not_run else str(apart)
 
 
 def _recorded(bound: Bound, path: Path) -> dict[str, tuple[int, int]]:

@@ -15,9 +15,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from gnnak.cli.brec_ceiling import ceiling_range
 from gnnak.datasets.brec import Pair
 from gnnak.errors import OptionError
-from gnnak.models.factory import build_model
+from gnnak.models.factory import build_model, parse_name
+from gnnak.models.own_base import is_own_name
 from gnnak.training.brec import run
 from gnnak.training.brec.options import TrialOptions
 from gnnak.training.brec.trial import NO_FEATURES, OUT_CHANNELS
@@ -43,7 +45,18 @@ def check_network(options: TrialOptions) -> None:
     """Build the network once, so that options that do not fit it are refused early."""
     sizes = (NO_FEATURES, None, OUT_CHANNELS)
     with torch.random.fork_rng(devices=[]):
-        build_model(options.model, *sizes, options.model_options())
+        given = (*sizes, options.model_options())
+        build_model(options.model, *given, degrees=(0, 1))  # for the base GNN PNA
+
+
+def check_jobs(options: TrialOptions, jobs: int) -> None:
+    """Refuse parallel jobs with a class of the user, which workers do not import."""
+    base = parse_name(options.model).base
+    if jobs > 1 and is_own_name(base):
+        raise OptionError(
+            f"--jobs is {jobs}, but processes do not import your class {base}; use "
+            "--jobs 1."
+        )
 
 
 def count(
@@ -113,12 +126,33 @@ def table(record: Record) -> Table:
         for by_group in record["seeds"].values():
             cells += [str(by_group[name][test]) for test in ("released", "corrected")]
         if ceiling is not None:
-            apart = ceiling["apart"]
-            cells.append(str(sum(apart.values()) if name == "all" else apart[name]))
+            cells.append(ceiling_range(*_limit(ceiling, name)))
         if name == "all":
             built.add_section()
         built.add_row(*cells)
     return built
+
+
+def _limit(ceiling: Record, group: str) -> tuple[int, int]:
+    """Return the ceiling of a group, or of "all", and the number of pairs not run."""
+    apart, not_run = ceiling["apart"], ceiling["not_run_by_group"]
+    if group == "all":
+        return sum(apart.values()), sum(not_run.values())
+    return apart[group], not_run[group]
+
+
+def _above(record: Record) -> list[str]:
+    """Name the counts that are above the ceiling of their group."""
+    return [
+        f"{count} of {name} (seed {seed}, {words})"
+        for seed, by_group in record["seeds"].items()
+        for name, found in by_group.items()
+        for words, count in (
+            ("as released", found["released"]),
+            ("with the factor q", found["corrected"]),
+        )
+        if count > sum(_limit(record["ceiling"], name))
+    ]
 
 
 def _notes(record: Record) -> list[str]:
@@ -139,6 +173,12 @@ def _notes(record: Record) -> list[str]:
             lines.append(
                 f"The ceiling lacks {bound['not_run']} pairs, whose graphs are too "
                 "large for this test."
+            )
+        above = _above(record)
+        if above:
+            lines.append(
+                f"Above the ceiling, so by chance or rounding errors: "
+                f"{', '.join(above)}."
             )
     counts = ", ".join(f"{name} {count}" for name, count in record["published"].items())
     lines.append(f"Published, of 400 pairs: {counts}.")

@@ -6,7 +6,7 @@ import torch
 
 from gnnak.errors import OptionError
 from gnnak.sampling.drop import SubgraphDrop
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import check_extractor
 
 
 def usable_device(device: torch.device | str | None) -> torch.device | None:
@@ -26,15 +26,8 @@ def check_subgraphs(extractor: object, drop: object) -> None:
     Raises `OptionError` if one of them has the wrong type, or if `drop` is given
     without `subgraphs`.
     """
-    if isinstance(extractor, type):
-        name = extractor.__name__
-        raise OptionError(
-            f"subgraphs is the class {name}; give an object, such as {name}(...)."
-        )
-    if extractor is not None and not isinstance(extractor, Extractor):
-        raise OptionError(
-            f"subgraphs is {extractor!r}; give an extractor, such as gnnak.EgoNets(3)."
-        )
+    if extractor is not None:
+        check_extractor("subgraphs", extractor)
     if drop is None:
         return
     if not isinstance(drop, SubgraphDrop):

@@ -91,7 +91,17 @@ def _fits(member: Member, base: str) -> bool:
     """Return whether a member of the family can use a base GNN."""
     if member.only is not None:
         return base in member.only
-    return member.takes_whole or not BASES[base].has_depth
+    return member.takes_whole or base not in BASES or not BASES[base].has_depth
+
+
+def _check_fits(name: str, member: str, base: str) -> None:
+    """Raise `OptionError` if a member of the family cannot use a base GNN."""
+    if not _fits(MEMBERS[member], base):
+        usable = [known for known in BASES if _fits(MEMBERS[member], known)]
+        raise OptionError(
+            f"the model is {name!r}, but {member} cannot use the base GNN {base}; use "
+            f"{member} with one of: {', '.join(usable)}."
+        )
 
 
 def parse_name(name: str) -> ModelForm:
@@ -108,16 +118,17 @@ def parse_name(name: str) -> ModelForm:
         if name.endswith(suffix) and (base in BASES or is_own_name(base)):
             sampled, distances = suffix.endswith("-s"), suffix.startswith("-ak+")
             return ModelForm(base, bool(suffix), distances, sampled)
-    first, _, base = name.rpartition("-")
-    if first in MEMBERS and base in BASES and _fits(MEMBERS[first], base):
-        return ModelForm(base, True, False, False, first)
+    for first in sorted(MEMBERS, key=len, reverse=True):
+        base = name.removeprefix(f"{first}-")
+        if base in BASES or (base != name and is_own_name(base)):
+            _check_fits(name, first, base)
+            return ModelForm(base, True, False, False, first)
     near = difflib.get_close_matches(name, model_names(), n=1)
     hint = f"did you mean {near[0]!r}? Use" if near else "use"
     raise OptionError(
         f"unknown model {name!r}; {hint} one of {', '.join(BASES)} or your own "
         "package.module:Class, alone or with the suffix -ak, -ak+, -ak-s or -ak+-s, or "
-        f"one of {', '.join(BASES)} after one of {', '.join(MEMBERS)} and a hyphen, "
-        "such as sswl+-gin."
+        f"after one of {', '.join(MEMBERS)} and a hyphen, such as sswl+-gin."
     )
 
 
@@ -161,9 +172,10 @@ def build_model(
         name: A base GNN (`gin`, `gcn`, `sage`, `gat`, `gatedgcn`, `pna`, `pna*`,
             `ppgn`), or your own class as `package.module:Class` (import the module
             before), alone or with the suffix `-ak` (GNN-AK) or `-ak+` (GNN-AK+); after
-            these, the suffix `-s` means training with SubgraphDrop. Or a base GNN after
-            the name of another subgraph GNN: `khop-`, `ego-`, `id-`, `id-fast-`,
-            `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as `sswl+-gin`.
+            these, the suffix `-s` means training with SubgraphDrop. Or a base GNN, also
+            your own, after the name of another subgraph GNN: `khop-`, `ego-`, `id-`,
+            `id-fast-`, `nested-`, `ds-`, `dss-`, `sun-`, `sswl-` or `sswl+-`, such as
+            `sswl+-gin`.
         node_features: Whether the node features are categories or real numbers, and
             their sizes, as returned by `describe`.
         edge_features: The same for the edge features; None = there are none, and all
@@ -190,7 +202,7 @@ def build_model(
     check_family_options(name, form.member, options.family)
     if form.member is not None:
         given = (node_features, edge_features, out_channels, options)
-        base = BASES[form.base]
+        base = _base(form.base)
         return family_network(form.member, base, *given, node_task, degrees)
     num_layers = options.num_layers
     if _base(form.base).has_depth and not form.uplifted:

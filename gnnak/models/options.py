@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from gnnak.nn.options import LayerOptions
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, check_extractor
 from gnnak.subgraphs.masked import MaskedEgoNets, NodeDeletion
 from gnnak.subgraphs.walks import RandomWalks
 from gnnak.subgraphs.whole import WholeGraphs
@@ -160,6 +160,8 @@ class ModelOptions(LayerOptions):
         check_count("num_layers", self.num_layers, least=1)
         check_count("base_layers", self.base_layers, least=1)
         check_count("channels", self.channels, least=1)
+        if not isinstance(self.subgraphs, SubgraphOptions):
+            check_extractor("subgraphs", self.subgraphs)
 
     def layer_options(self, **changes: Any) -> LayerOptions:
         """Return only the options of the GNN-AK layers, with some of them changed.

@@ -20,7 +20,7 @@ from gnnak.nn.uplifted_conv import UpliftedConv
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.sampling.shared import SharedSubgraphs
 from gnnak.subgraphs.egonets import EgoNets
-from gnnak.subgraphs.extractors import Extractor
+from gnnak.subgraphs.extractors import Extractor, check_extractor
 
 
 def uplift(
@@ -72,7 +72,11 @@ def uplift(
     """
     check_module("the model", model)
     options = LayerOptions.resolve(options, changes)
-    extractor = num_hops if isinstance(num_hops, Extractor) else EgoNets(num_hops)
+    if isinstance(num_hops, Extractor):
+        check_extractor("num_hops", num_hops)  # refuses a class of extractors
+        extractor = num_hops
+    else:
+        extractor = EgoNets(num_hops)
     if drop is not None and not isinstance(drop, SubgraphDrop):
         raise OptionError(
             f"drop is {drop!r}; give a SubgraphDrop, such as "

@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from gnnak.errors import SubgraphError
+from gnnak.errors import OptionError, SubgraphError
 from gnnak.subgraphs.egonets import EgoNets
 from gnnak.subgraphs.masked import MaskedEgoNets, NodeDeletion
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -69,6 +69,25 @@ class Extractor(Protocol):
         """
 
 
+def check_extractor(name: str, value: object) -> None:
+    """Raise `OptionError` unless a value is an extractor.
+
+    Args:
+        name: What the value is, for the error message.
+        value: The value.
+    """
+    if isinstance(value, type):
+        kind = value.__name__
+        raise OptionError(
+            f"{name} is the class {kind}; give an object, such as {kind}(...)."
+        )
+    if not isinstance(value, Extractor):
+        raise OptionError(
+            f"{name} is {value!r}; give an extractor, such as gnnak.EgoNets(3), or an "
+            "object with random, max_hops and __call__ (see gnnak.subgraphs.Extractor)."
+        )
+
+
 BUILT_IN = (EgoNets, RandomWalks, WholeGraphs, NodeDeletion, MaskedEgoNets)
 """The extractors of this package; their results need no check."""
 
@@ -100,7 +119,19 @@ def extract(
     checked = getattr(extractor, "is_checked", False)
     if not isinstance(extractor, BUILT_IN) and not checked:
         check_extracted(found, type(extractor).__name__, edge_index, num_nodes)
+        _check_hops(found, type(extractor).__name__, extractor.max_hops)
     return found
+
+
+def _check_hops(found: RootedSubgraphs, name: str, max_hops: int) -> None:
+    """Raise `SubgraphError` if a distance exceeds what the extractor declares."""
+    largest = int(found.hop.max()) if found.num_copies else 0
+    if largest > max_hops:
+        raise SubgraphError(
+            f"the extractor {name} returned a node at distance {largest} from its "
+            f"root, but its max_hops is {max_hops}; set max_hops to the largest "
+            "distance."
+        )
 
 
 def check_extracted(

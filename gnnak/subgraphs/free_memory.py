@@ -5,6 +5,10 @@ from pathlib import Path
 
 import torch
 
+from gnnak.errors import SizeError
+
+UNCHECKED_BYTES = 1 << 28
+"""The free memory is not looked up if at most this many bytes are needed."""
 MEMINFO = Path("/proc/meminfo")
 """Linux file with the memory of the machine; its values are in units of 1024 bytes."""
 CGROUP = Path("/proc/self/cgroup")
@@ -41,6 +45,25 @@ def free_bytes(device: torch.device) -> int | None:
         return None
     known = [_of_machine(), *_of_containers()]
     return min((count for count in known if count is not None), default=None)
+
+
+def check_free(needed: float, device: torch.device, what: str, advice: str) -> None:
+    """Raise `SizeError` if more memory is needed than is free.
+
+    Args:
+        needed: Memory in bytes.
+        device: The device that the memory will be allocated on.
+        what: What takes the memory, in the plural, for the error message.
+        advice: What the user can do instead, for the error message.
+    """
+    if needed <= UNCHECKED_BYTES:
+        return
+    free = free_bytes(device)
+    if free is not None and needed > free:
+        raise SizeError(
+            f"{what} take {needed / 1e9:,.1f} GB, more than the {free / 1e9:,.1f} GB "
+            f"of free memory; {advice}."
+        )
 
 
 def _of_machine() -> int | None:

@@ -9,9 +9,16 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.subgraphs.copy_limit import BYTES_PER_COPY
 from gnnak.subgraphs.encodings import encode_once
+from gnnak.subgraphs.free_memory import check_free
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.subgraphs.whole import whole_graphs
+from gnnak.subgraphs.whole import (
+    check_batch,
+    count_copies,
+    graph_sizes,
+    whole_graphs,
+)
 
 
 def root_mark(subgraphs: RootedSubgraphs) -> Tensor:
@@ -62,11 +69,11 @@ def rrwp(
 
     def compute() -> Tensor:
         size = subgraphs.known_num_nodes
-        whole = whole_graphs(edge_index, size, batch, max_hops=0)
+        whole = _all_pairs(edge_index, size, batch)
         degree = counts_of(edge_index[1], size).double()
         step = (1 / degree).index_select(0, edge_index[1])
-        walks = _walks(whole, step, torch.zeros_like(degree), num_steps)
-        return walks.index_select(0, _place(subgraphs, whole, batch))
+        place = _place(subgraphs, whole, batch)
+        return _walks(whole, step, torch.zeros_like(degree), num_steps, place)
 
     return encode_once(subgraphs, f"rrwp {num_steps}", "copies", compute)
 
@@ -95,35 +102,61 @@ def closed_walks(
 
     def compute() -> Tensor:
         size = subgraphs.known_num_nodes
-        whole = whole_graphs(edge_index, size, batch, max_hops=0)
+        whole = _all_pairs(edge_index, size, batch)
         scale = (counts_of(edge_index[1], size).double() + 1).rsqrt()
         step = scale[edge_index[0]] * scale[edge_index[1]]
-        walks = _walks(whole, step, scale.square(), num_steps)
-        return walks.index_select(0, whole.centroid)[:, 1:]
+        walks = _walks(whole, step, scale.square(), num_steps, whole.centroid)
+        return walks[:, 1:]
 
     return encode_once(subgraphs, f"closed walks {num_steps}", "nodes", compute)
 
 
-def _walks(whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int) -> Tensor:
-    """Sum the weights of all walks from each root to each node, by number of steps.
+def _all_pairs(
+    edge_index: Tensor, num_nodes: int, batch: Tensor | None
+) -> RootedSubgraphs:
+    """Return the whole graph of every node; raise `SizeError` if they are too large."""
+    batch = check_batch(batch, edge_index, num_nodes)
+    check_free(
+        BYTES_PER_COPY * count_copies(*graph_sizes(batch, edge_index)),
+        edge_index.device,
+        f"random walks from every node of {num_nodes:,} nodes, which are followed in "
+        "the whole graph,",
+        "leave out the encoding of walks, or use smaller graphs or batches",
+    )
+    return whole_graphs(edge_index, num_nodes, batch, max_hops=0)
+
+
+def _walks(
+    whole: RootedSubgraphs, step: Tensor, stay: Tensor, steps: int, rows: Tensor
+) -> Tensor:
+    """Sum the weights of all walks from roots to nodes, by number of steps.
 
     Args:
         whole: The whole graph of every node.
         step: Weight of a step backwards along each edge, [e].
         stay: Weight of a step from each node to itself, [n].
         steps: Largest number of steps.
+        rows: The node copies of `whole` (pairs of root and node) that are wanted.
 
     Returns:
-        The weights in float64, [m, steps + 1], one column per number of steps.
+        The weights in float64, [rows, steps + 1], one column per number of steps.
     """
+    check_free(
+        8.0 * rows.numel() * (steps + 1),
+        rows.device,
+        f"the weights of walks of {steps} steps between {rows.numel():,} node pairs",
+        "lower num_steps or the number of nodes per batch, or use smaller subgraphs",
+    )
     source, target = whole.edge_index
     weight, loop = step.index_select(0, whole.edge), stay.index_select(0, whole.node)
-    weights = [(whole.hop == 0).double()]
-    for _ in range(steps):
-        now = weights[-1]
+    now = (whole.hop == 0).double()
+    found = now.new_empty(rows.numel(), steps + 1)
+    found[:, 0] = now.index_select(0, rows)
+    for number in range(1, steps + 1):
         moved = now.index_select(0, target) * weight
-        weights.append((now * loop).index_add(0, source, moved))
-    return torch.stack(weights, dim=1)
+        now = (now * loop).index_add(0, source, moved)
+        found[:, number] = now.index_select(0, rows)
+    return found
 
 
 def _place(

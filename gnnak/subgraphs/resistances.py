@@ -8,8 +8,16 @@ from torch import Tensor
 from gnnak.graphs.components import components
 from gnnak.graphs.ragged import counts_of
 from gnnak.subgraphs.encodings import encode_once
+from gnnak.subgraphs.free_memory import check_free
 from gnnak.subgraphs.pairs import first_nodes
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+PEAK_BYTES = 40
+"""Memory in bytes that inverting a Laplacian takes at its peak, per entry of the
+matrix: up to five matrices in float64."""
+CHUNK_ENTRIES = 1 << 23
+"""Laplacians of several graphs are inverted together if they have at most this many
+entries together."""
 
 
 def resistance(
@@ -29,6 +37,9 @@ def resistance(
         edge_index: Directed edges, [2, e].
         batch: Index of the graph that each node is in, [n], sorted; None = all nodes
             are in one graph.
+
+    Raises:
+        SizeError: If the Laplacian of the largest graph does not fit into free memory.
     """
 
     def compute() -> Tensor:
@@ -64,7 +75,8 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     """Divide the graphs of a batch into groups of similar size.
 
     The largest graph of a group has less than twice as many nodes as the smallest, so
-    that padding to a common size takes little memory.
+    that padding to a common size takes little memory. The Laplacians of a group have at
+    most `CHUNK_ENTRIES` entries, unless there is only one.
 
     Args:
         batch: Index of the graph that each of n nodes is in, [n], sorted.
@@ -76,11 +88,27 @@ def _similar_sizes(batch: Tensor) -> Iterator[Tensor]:
     if not batch.numel():
         return
     sizes = counts_of(batch, int(batch[-1]) + 1)
+    _check_memory(int(sizes.max()), batch.device)
     group = sizes.double().log2().floor().masked_fill(sizes == 0, -1)
     for value in group.unique().tolist():
+        if value < 0:
+            continue
         inside = group == value
-        if value >= 0:
-            yield torch.where(inside, inside.cumsum(0) - 1, -1)
+        place = inside.cumsum(0) - 1
+        most = max(1, CHUNK_ENTRIES // int(sizes[inside].max()) ** 2)
+        for first in range(0, int(inside.sum()), most):
+            chosen = inside & (place >= first) & (place < first + most)
+            yield torch.where(chosen, place - first, -1)
+
+
+def _check_memory(num_nodes: int, device: torch.device) -> None:
+    """Raise `SizeError` if the Laplacian of one graph is too large to be inverted."""
+    check_free(
+        PEAK_BYTES * num_nodes**2,
+        device,
+        f"the resistance distances of a graph with {num_nodes:,} nodes",
+        "leave out the encoding 'resistance', or divide the graph into smaller ones",
+    )
 
 
 def _regular_laplacian(

@@ -52,13 +52,11 @@ def whole_graphs(
     """
     check_count("max_hops", max_hops)
     check_edge_index(edge_index, num_nodes)
-    batch = _check_batch(batch, num_nodes, edge_index.device)
-    num_graphs = int(batch[-1]) + 1 if num_nodes else 0
-    nodes = counts_of(batch, num_graphs)
-    edges = counts_of(batch.index_select(0, edge_index[1]), num_graphs)
+    batch = check_batch(batch, edge_index, num_nodes)
+    nodes, edges = graph_sizes(batch, edge_index)
     lower = "the number of nodes per batch, or extract egonets"
     limit = CopyLimit(copy_limit, edge_index.device, lower)
-    limit.check(float((nodes.double() * (nodes + edges)).sum()), "exactly")
+    limit.check(count_copies(nodes, edges), "exactly")
 
     root = torch.arange(num_nodes, device=edge_index.device)
     first_node = pointers(nodes).index_select(0, batch)
@@ -78,8 +76,38 @@ def whole_graphs(
     return RootedSubgraphs(root, node, subgraph, hop, ends, edge, num_nodes, num_edges)
 
 
-def _check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
-    """Return `batch`, or zeros for None; raise `GraphError` unless it is sorted."""
+def graph_sizes(batch: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the number of nodes and the number of edges of each graph, [g] and [g].
+
+    Args:
+        batch: Index of the graph that each node is in, [n], sorted.
+        edge_index: Directed edges, [2, e].
+    """
+    num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
+    edges = counts_of(batch.index_select(0, edge_index[1]), num_graphs)
+    return counts_of(batch, num_graphs), edges
+
+
+def count_copies(nodes: Tensor, edges: Tensor) -> float:
+    """Return the number of node copies and edge copies of whole graphs together.
+
+    Args:
+        nodes: Number of nodes of each graph, [g].
+        edges: Number of edges of each graph, [g].
+    """
+    return float((nodes.double() * (nodes + edges)).sum())
+
+
+def check_batch(batch: Tensor | None, edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Return `batch`, or zeros for None; raise `GraphError` unless it is valid.
+
+    Args:
+        batch: Index of the graph that each node is in, [n]; None = all nodes are in one
+            graph.
+        edge_index: Directed edges, [2, e], each between two nodes of one graph.
+        num_nodes: Number of nodes, n.
+    """
+    device = edge_index.device
     if batch is None:
         return torch.zeros(num_nodes, dtype=torch.long, device=device)
     if batch.shape != (num_nodes,) or batch.dtype != torch.long:
@@ -92,7 +120,13 @@ def _check_batch(batch: Tensor | None, num_nodes: int, device: torch.device) -> 
             "batch is not sorted; number the nodes so that those of one graph follow "
             "each other, as PyG's Batch does."
         )
-    return batch.to(device)
+    batch = batch.to(device)
+    if (batch[edge_index[0]] != batch[edge_index[1]]).any():
+        raise GraphError(
+            "an edge joins nodes of two graphs of the batch; give the batch that "
+            "belongs to edge_index, or None for one graph."
+        )
+    return batch
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gnnak.errors import OptionError
 from gnnak.subgraphs.encodings import mark_extracted
-from gnnak.subgraphs.extractors import Extractor, extract
+from gnnak.subgraphs.extractors import Extractor, check_extractor, extract
 from gnnak.subgraphs.pairs import closed_walks, rrwp
 from gnnak.subgraphs.resistances import resistance
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -91,11 +91,7 @@ class WithEncodings:
     """Always True: `extract` has checked the subgraphs when they were extracted."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.extractor, Extractor):
-            raise OptionError(
-                f"extractor is {self.extractor!r}; give an extractor, such as "
-                "gnnak.EgoNets(3)."
-            )
+        check_extractor("extractor", self.extractor)
         object.__setattr__(self, "encodings", tuple(self.encodings))
         for encoding in self.encodings:
             if not isinstance(encoding, StructuralEncoding):

@@ -7,6 +7,7 @@ can distinguish.
 from dataclasses import dataclass
 
 from gnnak.errors import OptionError
+from gnnak.models.bases import BASES
 from gnnak.models.factory import parse_name
 from gnnak.models.options import SubgraphKind
 from gnnak.typing import check_choice
@@ -76,7 +77,9 @@ class Bound:
 def has_bound(name: str) -> bool:
     """Return whether a WL test is known that bounds the network `name` on egonets."""
     form = parse_name(name)
-    return name in BOUNDS or (form.member is not None and not form.has_node_pairs)
+    if form.member is None:
+        return name in BOUNDS
+    return form.base in BASES and not form.has_node_pairs
 
 
 def check_bound(name: str) -> None:
@@ -96,7 +99,7 @@ def bound_of(
 
     Args:
         name: Name of the network: one of `BOUNDS`, or a subgraph GNN of
-            `MEMBER_BOUNDS` with any base GNN but PPGN.
+            `MEMBER_BOUNDS` with any base GNN but PPGN and classes of the user.
         num_hops: Radius of the egonets, for networks with rooted subgraphs; None =
             whole graphs.
         marked: Whether the input of a subgraph GNN of `MEMBER_BOUNDS` tells the root

@@ -34,6 +34,9 @@ given."""
 
 TRAINING_GRAPHS = 4
 """A network is trained on at most this many graphs of a family."""
+DEGREES = (0, 1, 1, 1, 1)
+"""The histogram of in-degrees that networks with the base GNN PNA are built with. The
+histogram only scales messages."""
 
 
 class PlainEmbedder(nn.Module):
@@ -86,7 +89,8 @@ class PlainEmbedder(nn.Module):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = build_model(name, Categorical((1,)), None, channels, options)
+            given = (Categorical((1,)), None, channels, options)
+            network = build_model(name, *given, degrees=DEGREES)
         network.head = nn.Identity()
         self.network = network.double().eval()
 

@@ -44,11 +44,14 @@ def test_brec_lines_show_both_tests_only_where_they_differ():
     record = {
         "options": options_of("sun-gin"),
         "seeds": {"100": counts},
-        "ceiling": {"apart": {"basic": 60, "cfi": 41}},
+        "ceiling": {"apart": {"basic": 60, "cfi": 41}, "not_run": 0},
         "published": {"SUN": 223},
     }
     (line,) = brec_lines([record])
     assert line == ["`sun-gin`", *"2222", "3 / 1", "2", "2", "2", "101", "223"]
+    partly = {"apart": {"basic": 60, "4-vertex": 0}, "not_run": 20}
+    (line,) = brec_lines([record | {"ceiling": partly}])
+    assert line[-2] == "60 to 80"
     other = {"options": options_of("ppgn-ak+"), "ceiling": None}
     (line,) = brec_lines([record | other])
     assert line[-2:] == ["-", "-"]

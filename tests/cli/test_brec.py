@@ -7,8 +7,10 @@ from gnnak.cli.program import app
 from gnnak.errors import GnnakError
 from gnnak.graphs.named import four_regular_pair
 from gnnak.training.brec.trial import TrialResult
+from gnnak.wl.brec import BrecCount
 from gnnak.wl.families import cycle_and_two
 
+SAGE = "torch_geometric.nn:SAGEConv"
 GOOD = TrialResult(1e9, 1e9, 1.0, 0.0, False, 1, 0.1)
 
 
@@ -62,6 +64,8 @@ def test_brec_shows_counts_ceiling_and_published_counts(data_dir, tmp_path, trai
         (("--model", "gim"), "gim"),
         (("--model", "khop-gin", "--subgraphs", "deletion"), "use egonets of"),
         (("--runs", __file__), "cannot be written"),
+        (("--model", "ds-no_such_module:Conv"), "no_such_module cannot be imported"),
+        (("--model", f"ds-{SAGE}", "--jobs", "2"), "use --jobs 1"),
     ],
 )
 def test_brec_answers_wrong_input_with_a_sentence_before_it_counts_a_ceiling(
@@ -95,6 +99,32 @@ def test_brec_has_a_ceiling_on_all_kinds_of_subgraphs(
     assert f"Ceiling: exact count of {label}." in result.stdout
     record = json.loads((tmp_path / "brec.jsonl").read_text())
     assert record["ceiling"]["apart"] == {"basic": 0 if label == "1-wl" else 2}
+
+
+def test_brec_names_counts_above_the_ceiling(two_pairs, tmp_path, trained):
+    places = ("--runs", tmp_path, "--results", tmp_path)
+    assert run("--model", "gin-ak+", *places).exit_code == 0
+    run("--model", "gin", *places)
+    fine, record = map(json.loads, (tmp_path / "brec.jsonl").read_text().splitlines())
+    assert not [line for line in fine["notes"] if line.startswith("Above")]
+    (above,) = (line for line in record["notes"] if line.startswith("Above"))
+    assert "2 of basic (seed 100, as released), 2 of basic (seed 100, with" in above
+
+
+def test_brec_shows_a_range_if_the_ceiling_lacks_pairs(
+    two_pairs, tmp_path, trained, monkeypatch
+):
+    def first_only(groups, contenders, progress):
+        (name,) = groups
+        return [BrecCount("gswl", name, 2, 1, (), (1,), 0.1, "too large")]
+
+    monkeypatch.setattr("gnnak.cli.brec_ceiling.run_brec", first_only)
+    result = run("--runs", tmp_path, "--results", tmp_path)
+    assert "1 to 2" in result.stdout
+    record = json.loads((tmp_path / "brec.jsonl").read_text())
+    assert record["ceiling"]["not_run_by_group"] == {"basic": 1}
+    assert "The ceiling lacks 1 pairs" in " ".join(record["notes"])
+    assert "Above the ceiling" not in result.stdout
 
 
 def test_brec_says_that_there_is_no_ceiling(two_pairs, tmp_path, trained):

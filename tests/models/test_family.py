@@ -125,6 +125,10 @@ def test_build_model_answers_wrong_family_options_in_one_sentence():
         build_model("swl-gin", ATOMS, BONDS, 1)
     with pytest.raises(OptionError, match=r"did you mean 'sswl.?-gin'"):
         build_model("sswl++-gin", ATOMS, BONDS, 1)
+    with pytest.raises(OptionError, match="dss cannot use the base GNN ppgn; use dss"):
+        build_model("dss-ppgn", ATOMS, BONDS, 1)
+    with pytest.raises(OptionError, match=r"use khop with one of: gin\."):
+        build_model("khop-gcn", ATOMS, BONDS, 1)
     with pytest.raises(OptionError, match="kind is 'stars'; use one of: egonets"):
         SubgraphOptions(kind="stars")
 

@@ -32,6 +32,27 @@ def test_build_model_with_a_class_of_the_user(suffix):
     assert out.shape == (1, 2)
 
 
+@pytest.mark.parametrize(
+    "conv", [f"{__name__}:OneWidth", "torch_geometric.nn:GATv2Conv"]
+)
+@pytest.mark.parametrize("member", ["ego", "id", "id-fast", "nested", "sun", "sswl+"])
+def test_subgraph_gnns_take_a_class_of_the_user(member, conv):
+    form = parse_name(f"{member}-{conv}")
+    assert (form.member, form.base) == (member, conv)
+    options = ModelOptions(num_layers=2, channels=8)
+    given = (Categorical((3,)), Categorical((2,)), 2, options)
+    network = build_model(f"{member}-{conv}", *given)
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    x, bonds = torch.tensor([[0], [1], [2]]), torch.tensor([[0], [0], [1], [1]])
+    network(x, edge_index, bonds).sum().backward()
+    assert all(weight.grad is not None for weight in network.parameters())
+
+
+def test_khop_takes_no_class_of_the_user():
+    with pytest.raises(OptionError, match=r"khop cannot use the base GNN .*: gin"):
+        parse_name("khop-torch_geometric.nn:SAGEConv")
+
+
 def test_make_own_gives_widths_and_edge_widths_to_convs_of_pyg():
     conv = make_own("torch_geometric.nn:GATConv", 6)
     assert isinstance(conv, GATConv)

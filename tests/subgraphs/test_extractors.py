@@ -3,14 +3,16 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from gnnak import EgoNets, uplift
+from gnnak import EgoNets, GraphLoader, uplift
 from gnnak.errors import OptionError, SubgraphError
+from gnnak.models import ModelOptions
 from gnnak.subgraphs import (
     Extractor,
     MaskedEgoNets,
     NodeDeletion,
     RandomWalks,
     WholeGraphs,
+    WithEncodings,
     extract,
 )
 from gnnak.testing import small_graphs
@@ -65,6 +67,43 @@ def test_network_and_uplift_take_a_users_extractor():
 def test_extract_names_the_rule_that_a_users_extractor_breaks(changes, wanted):
     with pytest.raises(SubgraphError, match=wanted):
         extract(Broken(tuple(changes.items())), PATH, 3)
+
+
+def test_extract_names_a_distance_above_max_hops():
+    class TooFar(Broken):
+        def __call__(self, edge_index, num_nodes, generator=None):
+            return EgoNets(2)(edge_index, num_nodes)
+
+    wanted = "TooFar returned a node at distance 2 from its root, but its max_hops is 1"
+    with pytest.raises(SubgraphError, match=wanted):
+        extract(TooFar(), PATH, 3)
+    empty = torch.zeros(2, 0, dtype=torch.long)
+    assert extract(TooFar(), empty, 0).num_subgraphs == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (EgoNets, "is the class EgoNets; give an object"),
+        ("egonets", "is 'egonets'; give an extractor, such as"),
+        (lambda *_: None, "give an extractor, such as"),
+    ],
+    ids=["class", "name", "function"],
+)
+def test_networks_and_loaders_refuse_what_is_no_extractor(value, wanted):
+    with pytest.raises(OptionError, match=wanted):
+        ModelOptions(subgraphs=value)
+    with pytest.raises(OptionError, match=wanted):
+        WithEncodings(value, ())
+    with pytest.raises(OptionError, match=wanted):
+        GraphLoader([molecule_batch()[0]], subgraphs=value, batch_size=1)
+
+
+def test_uplift_refuses_a_class_of_extractors():
+    from torch_geometric.nn import GIN
+
+    with pytest.raises(OptionError, match="num_hops is the class EgoNets; give an obj"):
+        uplift(GIN(4, 4, 1), EgoNets)
 
 
 def test_extract_refuses_what_is_no_record():

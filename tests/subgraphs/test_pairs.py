@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
+from gnnak.errors import SizeError
 from gnnak.subgraphs import EgoNets, WholeGraphs, resistance, root_mark, rrwp
 from gnnak.subgraphs.pairs import closed_walks, short_distance
 from gnnak.testing import small_graphs
@@ -78,3 +79,40 @@ def test_encodings_of_a_batch_are_those_of_its_graphs():
         ]
         found = encode(subgraphs, whole.edge_index, whole.batch)
         torch.testing.assert_close(found, torch.cat(alone))
+
+
+def test_resistance_of_many_graphs_is_that_of_smaller_groups(monkeypatch):
+    whole = Batch.from_data_list([*GRAPHS.values(), *GRAPHS.values()])
+    given = (whole.edge_index, whole.num_nodes)
+    wanted = resistance(EgoNets(2)(*given), whole.edge_index, whole.batch)
+    for entries in (1, 40):  # one or a few Laplacians at a time
+        monkeypatch.setattr("gnnak.subgraphs.resistances.CHUNK_ENTRIES", entries)
+        found = resistance(EgoNets(2)(*given), whole.edge_index, whole.batch)
+        torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("encode", "sentence"),
+    [
+        (resistance, "distances of a graph with 60,000 nodes take 144.0 GB, more than"),
+        (rrwp, "from every node of 60,000 nodes, .* take 864.0 GB, more than the 1.0"),
+        (closed_walks, "more than the 1.0 GB of free memory; leave out the encoding"),
+    ],
+    ids=["resistance", "rrwp", "closed walks"],
+)
+def test_encodings_of_a_large_graph_are_refused_before_memory_is_spent(
+    encode, sentence, monkeypatch
+):
+    monkeypatch.setattr("gnnak.subgraphs.free_memory.free_bytes", lambda _: 10**9)
+    ends = torch.arange(60_000)
+    forth = torch.stack([ends[:-1], ends[1:]])
+    path = torch.cat([forth, forth.flip(0)], dim=1)
+    with pytest.raises(SizeError, match=sentence):
+        encode(EgoNets(1)(path, 60_000), path)
+
+
+def test_rrwp_of_many_pairs_is_refused_before_memory_is_spent(monkeypatch):
+    monkeypatch.setattr("gnnak.subgraphs.free_memory.UNCHECKED_BYTES", 0)
+    monkeypatch.setattr("gnnak.subgraphs.free_memory.free_bytes", lambda _: 5000)
+    with pytest.raises(SizeError, match="walks of 99 steps between 9 node pairs"):
+        rrwp(WholeGraphs()(PATH, 3), PATH, num_steps=99)

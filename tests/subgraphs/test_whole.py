@@ -80,6 +80,8 @@ def test_whole_graphs_that_are_too_large_say_what_they_would_take():
 def test_whole_graphs_answer_a_wrong_batch_in_one_sentence():
     with pytest.raises(GraphError, match="not sorted"):
         WholeGraphs()(PATH, 3, batch=torch.tensor([1, 0, 0]))
+    with pytest.raises(GraphError, match="an edge joins nodes of two graphs"):
+        WholeGraphs()(PATH, 3, batch=torch.tensor([0, 0, 1]))
     with pytest.raises(GraphError, match=r"give the graph of each node"):
         WholeGraphs()(PATH, 3, batch=torch.tensor([0, 0]))
     with pytest.raises(OptionError, match="max_hops is -1"):

@@ -54,8 +54,15 @@ def test_bound_of_a_member_depends_on_its_subgraphs_and_its_root_mark():
     assert bound_of("id-gin", 3, marked=False).options == {"num_hops": 3}
     assert bound_of("ego-gin", 3).options == {"num_hops": 1}
     assert not has_bound("ds-ppgn")
+    assert not has_bound("ds-torch_geometric.nn:SAGEConv")
     with pytest.raises(OptionError, match=r"network is 'ds-ppgn'; use one of: gin, "):
         bound_of("ds-ppgn")
+
+
+@pytest.mark.parametrize("base", ["gcn", "sage", "gat", "gatedgcn", "pna", "pna*"])
+def test_members_with_other_base_gnns_never_exceed_their_bound(base):
+    assert_never_above_bound(f"dss-{base}", 1, small_graphs(4))
+    assert separates(PlainEmbedder(f"dss-{base}"), tuple(cycle_and_two(6)))
 
 
 PAIRS = [

@@ -12,6 +12,7 @@ from gnnak.errors import OptionError, SubgraphError
 from gnnak.nn.checks import check_subgraphs
 from gnnak.nn.padding import on_copies
 from gnnak.nn.recompute import recomputed
+from gnnak.sampling.estimate import SampledSubgraphs
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.subgraphs.with_encodings import StructuralEncoding
 
@@ -84,6 +85,12 @@ class SubgraphGNN(nn.Module):
                 "extractor, or pass subgraphs."
             )
         check_subgraphs(subgraphs, x, edge_attr)
+        if isinstance(subgraphs, SampledSubgraphs):
+            raise SubgraphError(
+                "a subgraph GNN got a sample of the rooted subgraphs, but it reads the "
+                "subgraphs of all nodes; leave SubgraphDrop out, or use GNN-AK, such "
+                "as gin-ak+-s."
+            )
         with on_copies(subgraphs):
             h = self.start(x, subgraphs, edge_index, batch)
             states = [h]

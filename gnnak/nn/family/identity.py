@@ -71,7 +71,8 @@ def id_gnn(
 
     Difference from the published code: for convs other than GIN, the published code
     adds the root's extra term before the messages are summed. Its convs ignore edge
-    attributes.
+    attributes. Its egonets have as many hops as there are layers, and are whole graphs
+    above 4 layers.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.

@@ -30,7 +30,7 @@ class KHopLayer(nn.Module):
     functions are MLPs. The new state of the root is $\text{ReLU}(\text{BN}(a_0))$.
 
     Edge attributes are not used. Difference from the published code: the ReLU, which
-    separates layers.
+    separates layers, and no BatchNorm after the sum over the graph.
 
     Args:
         channels: Width of the states.

@@ -61,8 +61,8 @@ def nested_gnn(
     SWL(VS).
 
     Difference from the published code: encodings of the distance and the resistance to
-    the root are added to the input instead of concatenated, and the ReLU follows the
-    BatchNorm.
+    the root are added to the input instead of concatenated, the resistance is that in
+    the whole graph instead of the subgraph, and the ReLU follows the BatchNorm.
 
     Args:
         start: Computes the initial states; see `SubgraphGNN`.

@@ -114,7 +114,8 @@ def run_trial(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         sizes = (NO_FEATURES, None, OUT_CHANNELS)
-        network = build_model(options.model, *sizes, options.model_options()).to(device)
+        given = (*sizes, options.model_options())
+        network = build_model(options.model, *given, degrees=_degrees(pair)).to(device)
         batches = _batches(alternating, network, device)
         network.save_memory(recompute=is_large(batches[0].subgraphs, options, device))
         epochs, loss = _train(network, batches, options)
@@ -129,6 +130,17 @@ def run_trial(
     )
     values = (found.released, found.corrected, check.released, check.corrected)
     return TrialResult(*values, found.singular, epochs, loss)
+
+
+def _degrees(pair: tuple[Graph, Graph]) -> tuple[int, ...]:
+    """Return the number of nodes of a pair with each in-degree, for the base GNN PNA.
+
+    >>> path = (torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+    >>> _degrees((path, path))
+    (0, 4, 2)
+    """
+    counts = [torch.bincount(ends[1], minlength=size) for ends, size in pair]
+    return tuple(torch.cat(counts).bincount().tolist())
 
 
 def _batches(

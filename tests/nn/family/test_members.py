@@ -4,6 +4,7 @@ from itertools import cycle
 import pytest
 import torch
 
+from gnnak import SubgraphDrop
 from gnnak.errors import OptionError, SubgraphError
 from gnnak.nn.family import SubgraphGNN
 from gnnak.subgraphs import EgoNets, RandomWalks, WholeGraphs
@@ -98,5 +99,9 @@ def test_subgraph_gnn_without_subgraphs_or_layers_says_so():
     star, subgraphs = GRAPHS["star"], EgoNets(1)(data.edge_index, 3)
     with pytest.raises(SubgraphError, match="3 rooted subgraphs for 6 nodes"):
         gnn(star.x, star.edge_index, star.edge_attr, None, subgraphs)
+    everything = EgoNets(1)(star.edge_index, 6)
+    sample = SubgraphDrop("random", min_coverage=1)(everything, star.edge_index)
+    with pytest.raises(SubgraphError, match="leave SubgraphDrop out, or use GNN-AK"):
+        gnn(star.x, star.edge_index, star.edge_attr, None, sample)
     with pytest.raises(OptionError, match="no layers"):
         SubgraphGNN(gnn.start, [], gnn.readout, 4)

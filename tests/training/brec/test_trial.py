@@ -57,6 +57,12 @@ def test_gin_ak_plus_distinguishes_the_4_regular_pair_and_gin_does_not():
     assert not plain.distinguished(corrected=True)
 
 
+def test_run_trial_counts_in_degrees_for_pna():
+    options = trial_options("ds-pna", num_hops=1, num_layers=1, channels=4, epochs=1)
+    found = run_trial(four_regular_pair(), options, 100, CPU)
+    assert found.distinguished(corrected=True)
+
+
 def test_rounding_errors_do_not_distinguish_a_pair():
     rounding = replace(GOOD, corrected=0.0)
     assert not rounding.distinguished(corrected=False)
