@@ -44,7 +44,7 @@ def lift(x: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
 
 @operation
 def lift_edges(e: Tensor, subgraphs: RootedSubgraphs) -> Tensor:
-    """Copy the state or weight of each edge to every subgraph with that edge.
+    r"""Copy the states of edges, $e_{ab|j} = e_{ab}$ for $a \to b$ in subgraph $j$.
 
     Args:
         e: Edge states, [e, c], or weights, [e].
@@ -241,7 +241,7 @@ def pass_across(
     edge_attr: Tensor | None,
     links: AcrossEdges,
 ) -> Tensor:
-    """Pass messages along given edges across subgraphs; other arguments as in `across`.
+    r"""Pass messages $z_{i|j'}$ to $z_{i|j}$ for given edges across subgraphs.
 
     Args:
         conv: The GNN that computes the messages.
