@@ -44,7 +44,8 @@ class TrialOptions:
     epochs: int = 20
     """Largest number of epochs."""
     relabellings: int = 32
-    """Number of relabellings of each graph, q."""
+    """Number of relabellings of each graph, q. The threshold of BREC's test is that for
+    q = 32."""
     subgraphs: SubgraphKind = "egonets"
     """Kind of the rooted subgraphs; see `SubgraphOptions.kind`. Random walks are not
     allowed: the test needs embeddings that do not change from call to call."""
