@@ -81,7 +81,8 @@ def find_pairs(batch: Tensor) -> NodePairs:
     sorted_ = torch.stack([nodes, *(pointers(c)[:-1] for c in (nodes * nodes, nodes))])
     by_graph = torch.empty_like(sorted_)
     by_graph[:, by_size] = sorted_
-    sorted_, by_graph = torch.stack([sorted_, by_graph]).to(batch.device)
+    both = torch.stack([sorted_, by_graph])
+    sorted_, by_graph = both.to(batch.device, non_blocking=True)
     # One column per node, sorted by graph.
     size, start, before = by_graph.index_select(1, graph)
     position = torch.arange(batch.numel(), device=batch.device)
@@ -125,7 +126,8 @@ def multiply_pairs(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
     Returns:
         The entries of the products, [p, w].
     """
-    products = [left[:0]]
+    # The first item has no rows; for a batch without nodes, it alone is returned.
+    products = [left[:0] * right[:0]]
     for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
         product = one.permute(0, 3, 1, 2) @ two.permute(0, 3, 1, 2)
         products.append(product.permute(0, 2, 3, 1).reshape(-1, left.size(1)))

@@ -37,6 +37,8 @@ from gnnak.fast.kernels.gpu.message_backward import messages_backward
 from gnnak.fast.kernels.gpu.norm import norm_act
 from gnnak.fast.kernels.gpu.norm_backward import norm_act_backward
 from gnnak.fast.kernels.gpu.normed import norm_act_at
+from gnnak.fast.kernels.gpu.pair_pool import pool_pairs, pool_pairs_backward
+from gnnak.fast.kernels.gpu.pair_product import pair_product, pair_product_backward
 from gnnak.fast.kernels.gpu.pna import pair_sum, pna_pool, pna_pool_backward
 from gnnak.fast.kernels.gpu.pool import gate_pool
 from gnnak.fast.kernels.gpu.pool_backward import gate_pool_backward
@@ -63,9 +65,13 @@ __all__ = [
     "norm_constants",
     "norm_linear",
     "norm_linear_backward",
+    "pair_product",
+    "pair_product_backward",
     "pair_sum",
     "pna_pool",
     "pna_pool_backward",
+    "pool_pairs",
+    "pool_pairs_backward",
     "sum_by",
     "table_sum",
     "weighted_sum",

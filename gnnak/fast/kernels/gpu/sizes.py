@@ -33,6 +33,9 @@ INDICES = {
     "real",
     "weight",
     "tracked",
+    "start",
+    "nodes",
+    "position",
 }
 """Names of kernel arguments that are pointers whose alignment varies between batches.
 
