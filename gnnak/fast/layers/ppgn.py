@@ -13,8 +13,11 @@ from torch.nn.functional import linear, relu
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.fast.layers.parts import has_hooks
-from gnnak.nn.base.node_pairs import NodePairs, multiply_pairs
-from gnnak.nn.base.ppgn import PPGNBlock
+from gnnak.nn.base.node_pairs import NodePairs, find_pairs, multiply_pairs
+from gnnak.nn.base.ppgn import PPGN, PPGNBlock
+from gnnak.nn.copies import lift_edges
+from gnnak.nn.uplift import GNNAK
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 KINDS = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU]
 """The modules of an MLP of a block, in order."""
@@ -80,6 +83,38 @@ def fused_pool(x: Tensor, pairs: NodePairs) -> Tensor:
         pairs: The pair of nodes that each row stands for.
     """
     return _Pool.apply(x, pairs)
+
+
+def can_share_pairs(layer: GNNAK) -> bool:
+    """Return whether `embedding_on_pairs` can run the base GNN of a GNN-AK layer.
+
+    It can if the base GNN is a PPGN without hooks, called with its usual arguments.
+    """
+    gnn, calling = layer.gnn, layer.calling
+    usual = calling.takes_batch and calling.keywords is None
+    return type(gnn) is PPGN and not has_hooks(gnn) and usual
+
+
+def embedding_on_pairs(
+    layer: GNNAK, x: Tensor, subgraphs: RootedSubgraphs, edge_attr: Tensor | None
+) -> Tensor:
+    """Compute `GNNAK.embed` for a PPGN; all layers share the pairs of nodes.
+
+    The pairs are cached in `subgraphs`, so the host reads the sizes of the subgraphs
+    from the device only once.
+
+    Args:
+        layer: A layer that `can_share_pairs` accepts.
+        x: States of the n nodes, [n, c].
+        subgraphs: The rooted subgraphs.
+        edge_attr: States of the edges, [e, c]; None if there are none.
+    """
+    gnn: nn.Module = layer.gnn
+    assert isinstance(gnn, PPGN)
+    pairs = subgraphs.once("node pairs", lambda: find_pairs(subgraphs.subgraph))
+    h = layer.augment(x, subgraphs)
+    e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
+    return layer.project(gnn.on_pairs(h, subgraphs.edge_index, e, pairs))
 
 
 class _Block(torch.autograd.Function):

@@ -36,7 +36,13 @@ from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
-from gnnak.fast.layers.ppgn import can_fuse_block, fused_block, fused_pool
+from gnnak.fast.layers.ppgn import (
+    can_fuse_block,
+    can_share_pairs,
+    embedding_on_pairs,
+    fused_block,
+    fused_pool,
+)
 from gnnak.fast.layers.rows import Rows
 from gnnak.models.network import Network
 from gnnak.nn.base.node_pairs import NodePairs
@@ -222,8 +228,11 @@ class LayerOperations:
         subgraphs: RootedSubgraphs,
         edge_attr: Tensor | Inputs | None,
     ) -> Tensor:
-        served = self._serves(x) and can_fuse_conv(layer, x, subgraphs, edge_attr)
-        if not served or isinstance(edge_attr, Inputs):
+        if not self._serves(x) or isinstance(edge_attr, Inputs):
+            return NotImplemented
+        if can_share_pairs(layer):
+            return embedding_on_pairs(layer, x, subgraphs, edge_attr)
+        if not can_fuse_conv(layer, x, subgraphs, edge_attr):
             return NotImplemented
         return fused_embedding(layer, x, subgraphs, edge_attr)
 

@@ -60,6 +60,25 @@ class PPGN(nn.Module):
             batch: Index of the graph that each node is in, [n]; None = all nodes are in
                 one graph.
         """
+        if batch is None:
+            batch = x.new_zeros(x.size(0), dtype=torch.long)
+        return self.on_pairs(x, edge_index, edge_attr, find_pairs(batch))
+
+    def on_pairs(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        pairs: NodePairs,
+    ) -> Tensor:
+        """Compute the result of `forward`, given the pairs of nodes of all graphs.
+
+        Args:
+            x: Node states, [n, w].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Edge states, [e, w]; None = all ones.
+            pairs: The result of `find_pairs` for the batch.
+        """
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
         elif edge_attr.shape != (edge_index.size(1), x.size(1)):
@@ -67,9 +86,6 @@ class PPGN(nn.Module):
                 f"edge_attr has shape {list(edge_attr.shape)}; give a PPGN edge states "
                 f"as wide as node states, [{edge_index.size(1)}, {x.size(1)}]."
             )
-        if batch is None:
-            batch = x.new_zeros(x.size(0), dtype=torch.long)
-        pairs = find_pairs(batch)
         states = pair_states(x, edge_index, edge_attr, pairs)
         for block in self.blocks:
             states = block(states, pairs)
