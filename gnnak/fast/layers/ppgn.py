@@ -5,15 +5,13 @@ the input of both MLPs once, adds biases and ReLUs in the matrix products of the
 Linears, and never concatenates or transposes states of node pairs.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu
+from torch.nn.functional import linear
 
-from gnnak.fast.kernels import kernels_for, kernels_of_backward
+from gnnak.fast.layers.pair_blocks import Block, Pool, PooledBlock
 from gnnak.fast.layers.parts import has_hooks
-from gnnak.nn.base.node_pairs import NodePairs, find_pairs, multiply_pairs
+from gnnak.nn.base.node_pairs import NodePairs, find_pairs
 from gnnak.nn.base.ppgn import PPGN, PPGNBlock
 from gnnak.nn.copies import lift_edges
 from gnnak.nn.uplift import GNNAK
@@ -60,6 +58,50 @@ def fused_block(block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
         x: States of node pairs, [p, w].
         pairs: The pair of nodes that each row stands for.
     """
+    given = _arguments(block, x)
+    with torch.autocast(x.device.type, enabled=False):
+        return Block.apply(pairs, *given)
+
+
+def fused_pool_block(block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
+    """Compute the result of `PPGNBlock.pool_block`, [n, 2w].
+
+    The last Linear of the block is applied to the sums over node pairs, not to all node
+    pairs.
+
+    Args:
+        block: A block that `can_fuse_block` accepts.
+        x: States of node pairs, [p, w].
+        pairs: The pair of nodes that each row stands for.
+    """
+    *given, matrix, bias = _arguments(block, x)
+    with torch.autocast(x.device.type, enabled=False):
+        parts = PooledBlock.apply(pairs, *given)
+        # [n, 2, 2w]: X_ii and the product's entry (i, i), then the sums over j != i.
+        states = torch.cat([part.unflatten(1, (2, -1)) for part in parts], dim=2)
+        # A sum over n - 1 pairs has the bias n - 1 times.
+        times = torch.stack([torch.ones_like(pairs.size), pairs.size - 1], dim=1)
+        out = centred_linear(states, matrix) + times[..., None].to(bias.dtype) * bias
+        return out.flatten(1)
+
+
+def centred_linear(x: Tensor, matrix: Tensor) -> Tensor:
+    """Return `x @ matrix.t()`, with the mean of `x` multiplied in full precision.
+
+    Matrix products in TensorFloat-32 (TF32) round their inputs to 10 bits. If the rows
+    of `x` differ by little, rounding would erase the differences.
+
+    Args:
+        x: States, [n, k, c].
+        matrix: Weight of a Linear, [c', c].
+    """
+    # The mean of no row is NaN.
+    mean = x.detach().mean(dim=0).nan_to_num()
+    return linear(x - mean, matrix) + (matrix * mean[:, None]).sum(dim=2)
+
+
+def _arguments(block: PPGNBlock, x: Tensor) -> list[Tensor]:
+    """Return states and weights as `Block` takes them, in the dtype of autocast."""
     left, left_2, right, right_2, mix = _linears(block)
     given = [
         x,
@@ -68,11 +110,9 @@ def fused_block(block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
         *(each for part in (left_2, right_2, mix) for each in (part.weight, part.bias)),
     ]
     kind = x.device.type
-    if torch.is_autocast_enabled(kind):
-        dtype = torch.get_autocast_dtype(kind)
-        given = [each.to(dtype) for each in given]
-    with torch.autocast(kind, enabled=False):
-        return _Block.apply(pairs, *given)
+    if not torch.is_autocast_enabled(kind):
+        return given
+    return [each.to(torch.get_autocast_dtype(kind)) for each in given]
 
 
 def fused_pool(x: Tensor, pairs: NodePairs) -> Tensor:
@@ -82,7 +122,7 @@ def fused_pool(x: Tensor, pairs: NodePairs) -> Tensor:
         x: States of node pairs, [p, w].
         pairs: The pair of nodes that each row stands for.
     """
-    return _Pool.apply(x, pairs)
+    return Pool.apply(x, pairs)
 
 
 def can_share_pairs(layer: GNNAK) -> bool:
@@ -115,99 +155,3 @@ def embedding_on_pairs(
     h = layer.augment(x, subgraphs)
     e = None if edge_attr is None else lift_edges(edge_attr, subgraphs)
     return layer.project(gnn.on_pairs(h, subgraphs.edge_index, e, pairs))
-
-
-class _Block(torch.autograd.Function):
-    """Autograd function of `fused_block`."""
-
-    @staticmethod
-    def forward(ctx: Any, pairs: NodePairs, x: Tensor, *weights: Tensor) -> Tensor:
-        matrix, bias, left_matrix, left_bias, right_matrix, right_bias = weights[:6]
-        mix, mix_bias = weights[6:]
-        inner = _linear_relu(x, matrix, bias)
-        for_left, for_right = inner.chunk(2, dim=1)
-        left = _linear_relu(for_left, left_matrix, left_bias)
-        right = _linear_relu(for_right, right_matrix, right_bias)
-        product = kernels_for(x).pair_product(left, right, pairs)
-        of_x, of_product = mix.chunk(2, dim=1)
-        out = torch.addmm(mix_bias, x, of_x.t()).addmm_(product, of_product.t())
-        ctx.pairs = pairs
-        ctx.save_for_backward(x, *weights, inner, left, right, product)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        with torch.autocast(grad.device.type, enabled=False):
-            if torch.is_grad_enabled():
-                return None, *_differentiable_gradients(ctx, grad)
-            return None, *_gradients(ctx, grad)
-
-
-def _linear_relu(x: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-    """Return ReLU(x matrix^T + bias), [p, c'].
-
-    On a GPU, cuBLAS adds the bias and applies the ReLU before it writes the result.
-    """
-    return torch._addmm_activation(bias, x, matrix.t())
-
-
-def _gradients(ctx: Any, grad: Tensor) -> list[Tensor | None]:
-    """Compute the gradients of the arguments of a block, in order, without `pairs`.
-
-    Args:
-        ctx: What `_Block.forward` saved.
-        grad: Gradient of the new states of node pairs, [p, w].
-    """
-    # With activation checkpointing, saved tensors can be read only once.
-    *given, inner, left, right, product = ctx.saved_tensors
-    x, matrix, _, left_matrix, _, right_matrix, _, mix, _ = given
-    of_x, of_product = mix.chunk(2, dim=1)
-    grad_mix = torch.cat([grad.t() @ x, grad.t() @ product], dim=1)
-    back, kernels = grad @ of_product, kernels_for(x)
-    of_left, of_right = kernels.pair_product_backward(back, left, right, ctx.pairs)
-    back = torch.empty_like(inner)
-    found: list[Tensor | None] = []
-    for of_one, weight, given, into in zip(
-        (of_left, of_right),
-        (left_matrix, right_matrix),
-        inner.chunk(2, dim=1),
-        back.chunk(2, dim=1),
-        strict=True,
-    ):
-        found += [of_one.t() @ given, of_one.sum(dim=0)]
-        torch.mm(of_one, weight, out=into)
-    # The gradient before the first ReLU, in place.
-    torch.ops.aten.threshold_backward.grad_input(back, inner, 0, grad_input=back)
-    grad_x = None
-    if ctx.needs_input_grad[1]:
-        grad_x = (grad @ of_x).addmm_(back, matrix)
-    of_first = [back.t() @ x, back.sum(dim=0)]
-    return [grad_x, *of_first, *found, grad_mix, grad.sum(dim=0)]
-
-
-def _differentiable_gradients(ctx: Any, grad: Tensor) -> list[Tensor | None]:
-    """Compute the result of `_gradients` so that it can be differentiated again."""
-    given = ctx.saved_tensors[:9]
-    x, matrix, bias, left_matrix, left_bias, right_matrix, right_bias, *mix = given
-    for_left, for_right = relu(linear(x, matrix, bias)).chunk(2, dim=1)
-    left = relu(linear(for_left, left_matrix, left_bias))
-    right = relu(linear(for_right, right_matrix, right_bias))
-    product = multiply_pairs(left, right, ctx.pairs)
-    out = linear(torch.cat([x, product], dim=1), *mix)
-    wanted = [each for each in given if each.requires_grad]
-    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
-    return [next(found) if each.requires_grad else None for each in given]
-
-
-class _Pool(torch.autograd.Function):
-    """Autograd function of `fused_pool`; the gradient can be differentiated again."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, pairs: NodePairs) -> Tensor:
-        ctx.pairs = pairs
-        return kernels_for(x).pool_pairs(x, pairs)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        kernels = kernels_of_backward(grad)
-        return kernels.pool_pairs_backward(grad, ctx.pairs), None

@@ -4,7 +4,13 @@ import torch
 from torch import Tensor
 
 from gnnak.fast.cpu.layer import can_run_on_cpu, cpu_encodings
-from gnnak.fast.layers.ppgn import can_fuse_block, fused_block, fused_pool
+from gnnak.fast.layers.parts import has_hooks
+from gnnak.fast.layers.ppgn import (
+    can_fuse_block,
+    fused_block,
+    fused_pool,
+    fused_pool_block,
+)
 from gnnak.nn.base.node_pairs import NodePairs
 from gnnak.nn.base.ppgn import PPGNBlock
 from gnnak.nn.calling import Inputs
@@ -42,6 +48,11 @@ class CpuOperations:
         if not _is_full(x) or not can_fuse_block(block, x):
             return NotImplemented
         return fused_block(block, x, pairs)
+
+    def pool_block(self, block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
+        if not _is_full(x) or has_hooks(block) or not can_fuse_block(block, x):
+            return NotImplemented
+        return fused_pool_block(block, x, pairs)
 
     def pool_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
         return fused_pool(x, pairs) if _is_full(x) else NotImplemented

@@ -42,6 +42,7 @@ from gnnak.fast.layers.ppgn import (
     embedding_on_pairs,
     fused_block,
     fused_pool,
+    fused_pool_block,
 )
 from gnnak.fast.layers.rows import Rows
 from gnnak.models.network import Network
@@ -195,6 +196,11 @@ class LayerOperations:
         if not self._serves(x) or not can_fuse_block(block, x):
             return NotImplemented
         return fused_block(block, x, pairs)
+
+    def pool_block(self, block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
+        if not self._serves(x) or has_hooks(block) or not can_fuse_block(block, x):
+            return NotImplemented
+        return fused_pool_block(block, x, pairs)
 
     def pool_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
         return fused_pool(x, pairs) if self._serves(x) else NotImplemented

@@ -87,9 +87,11 @@ class PPGN(nn.Module):
                 f"as wide as node states, [{edge_index.size(1)}, {x.size(1)}]."
             )
         states = pair_states(x, edge_index, edge_attr, pairs)
-        for block in self.blocks:
+        *blocks, last = self.blocks
+        for block in blocks:
             states = block(states, pairs)
-        return self.readout(self.norm(pool_pairs(states, pairs).to(x.dtype)))
+        assert isinstance(last, PPGNBlock)
+        return self.readout(self.norm(last.pool_block(states, pairs).to(x.dtype)))
 
 
 class PPGNBlock(nn.Module):
@@ -136,6 +138,16 @@ class PPGNBlock(nn.Module):
         """Compute the result of `forward`; a backend can replace this method."""
         product = multiply_pairs(self.left(x), self.right(x), pairs)
         return self.mix(torch.cat([x, product.to(x.dtype)], dim=1))
+
+    @operation
+    def pool_block(self, x: Tensor, pairs: NodePairs) -> Tensor:
+        """Compute `pool_pairs` of the new states of node pairs, [n, 2w].
+
+        Args:
+            x: States of node pairs, [p, w].
+            pairs: The pair of nodes that each row stands for.
+        """
+        return pool_pairs(self(x, pairs), pairs)
 
 
 @operation

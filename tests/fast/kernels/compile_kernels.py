@@ -86,6 +86,7 @@ def call_pairs(width, sizes):
     x = rows(pairs.num_pairs, width).float()
     gpu.pair_product_backward(gpu.pair_product(x, x, pairs), x, x, pairs)
     gpu.pool_pairs_backward(gpu.pool_pairs(x, pairs), pairs)
+    gpu.pool_product_backward(gpu.pool_product(x, x, pairs), x, x, pairs)
 
 
 def call_gated(h, c, gate, index, groups, key):

@@ -8,11 +8,17 @@ from torch import nn
 from torch_geometric.data import Batch
 
 from gnnak.backend import PLAIN, use_backend
-from gnnak.fast.layers.ppgn import can_fuse_block, fused_block, fused_pool
+from gnnak.fast.layers.ppgn import (
+    can_fuse_block,
+    centred_linear,
+    fused_block,
+    fused_pool,
+    fused_pool_block,
+)
 from gnnak.fast.step.recorder import synchronisations_recorded
 from gnnak.nn import PPGN
 from gnnak.nn.base.node_pairs import find_pairs
-from gnnak.nn.base.ppgn import PPGNBlock
+from gnnak.nn.base.ppgn import PPGNBlock, pool_pairs
 from tests.gpu import needs_gpu
 from tests.models.zoo import molecules, small_network
 
@@ -55,8 +61,8 @@ def outcome(gnn, given):
 def test_fused_ppgn_matches_plain_ppgn(num_layers, fused_operations):
     gnn, given = PPGN(WIDTH, num_layers).double(), graphs()
     found = outcome(gnn, given)
-    assert fused_operations.count("update_pairs") == num_layers
-    assert fused_operations.count("pool_pairs") == 1
+    assert fused_operations.count("update_pairs") == num_layers - 1
+    assert fused_operations.count("pool_block") == 1
     with use_backend(PLAIN):
         wanted = outcome(gnn, given)
     for ours, theirs in zip(found, wanted, strict=True):
@@ -67,33 +73,56 @@ def test_fused_ppgn_on_no_node_gives_every_parameter_a_gradient(fused_operations
     gnn, given = PPGN(WIDTH).double().eval(), graphs()
     none = torch.zeros(0, dtype=torch.long)
     gnn(given[0][:0], given[1][:, :0], given[2][:0], none).sum().backward()
-    assert "update_pairs" in fused_operations
+    assert {"update_pairs", "pool_block"} <= set(fused_operations)
     assert all(p.grad is not None and not p.grad.any() for p in gnn.parameters())
 
 
-def test_gradients_of_fused_blocks_can_be_differentiated_again():
+BLOCKS = {
+    "block": (fused_block, lambda block, x, pairs: block(x, pairs)),
+    "pooled block": (fused_pool_block, PPGNBlock.pool_block),
+    "pool": (lambda _, x, pairs: fused_pool(x, pairs), lambda _, *x: pool_pairs(*x)),
+}
+"""By name, a fused function and what it computes, of a block, states and pairs."""
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_gradients_of_fused_blocks_can_be_differentiated_again(name):
     block, x, pairs = block_and_states()
+    given = [x, *block.parameters()]
 
-    def pooled(x, *weights):
-        return fused_pool(fused_block(block, x, pairs), pairs)
+    def slopes(call):
+        out = call(block, x, pairs)
+        weights = torch.linspace(-1, 2, out.numel()).view_as(out)
+        (grad,) = torch.autograd.grad((out * weights).sum(), x, create_graph=True)
+        total = (grad.square() + x).sum()
+        return torch.autograd.grad(total, given, allow_unused=True)
 
-    given = (x, *block.parameters())
-    weights = torch.randn(len(pairs.first), 2 * WIDTH).double()
-
-    def slope(call):
-        (grad,) = torch.autograd.grad((call(x) * weights).sum(), x, create_graph=True)
-        return torch.autograd.grad(grad.square().sum(), given, allow_unused=True)
-
+    fused, plain = BLOCKS[name]
+    found = slopes(fused)
     with use_backend(PLAIN):
-        wanted = slope(lambda x: fused_pool(block(x, pairs), pairs))
-    found = slope(pooled)
+        wanted = slopes(plain)
     for ours, theirs in zip(found, wanted, strict=True):
         assert (ours is None) == (theirs is None)
         if ours is not None:
             torch.testing.assert_close(ours, theirs)
 
 
-def test_fused_blocks_save_six_states_per_pair_for_backward():
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_centred_linear_is_a_linear(rows):
+    x = torch.randn(rows, 2, WIDTH, dtype=torch.double, requires_grad=True)
+    matrix = torch.randn(4, WIDTH, dtype=torch.double, requires_grad=True)
+    found, wanted = centred_linear(x, matrix), nn.functional.linear(x, matrix)
+    torch.testing.assert_close(found, wanted)
+    weights = torch.randn_like(wanted)
+    slopes = [
+        torch.autograd.grad((out * weights).sum(), (x, matrix))
+        for out in (found, wanted)
+    ]
+    torch.testing.assert_close(*slopes)
+
+
+@pytest.mark.parametrize(("call", "wanted"), [(fused_block, 6), (fused_pool_block, 5)])
+def test_fused_blocks_save_few_states_per_pair_for_backward(call, wanted):
     block, x, pairs = block_and_states()
     saved = {}
 
@@ -103,30 +132,33 @@ def test_fused_blocks_save_six_states_per_pair_for_backward():
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        fused_block(block, x, pairs)
-    assert sum(saved.values()) == 6
+        call(block, x, pairs)
+    assert sum(saved.values()) == wanted
 
 
-def test_fused_blocks_need_no_gradient_of_their_input():
+@pytest.mark.parametrize("call", [fused_block, fused_pool_block])
+def test_fused_blocks_need_no_gradient_of_their_input(call):
     block, x, pairs = block_and_states()
     wanted = torch.autograd.grad(
-        fused_block(block, x, pairs).square().sum(), list(block.parameters())
+        call(block, x, pairs).square().sum(), list(block.parameters())
     )
-    fused_block(block, x.detach(), pairs).square().sum().backward()
+    call(block, x.detach(), pairs).square().sum().backward()
     assert all(
         torch.equal(p.grad, grad)
         for p, grad in zip(block.parameters(), wanted, strict=True)
     )
 
 
+@pytest.mark.parametrize("name", ["block", "pooled block"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half])
-def test_fused_blocks_in_autocast_are_as_exact_as_plain_ones(dtype):
+def test_fused_blocks_in_autocast_are_as_exact_as_their_dtype_allows(dtype, name):
     block, x, pairs = block_and_states()
-    exact = block(x, pairs)
+    fused, plain = BLOCKS[name]
+    exact = plain(block, x, pairs)
     block, x = copy.deepcopy(block).float(), x.detach().float().requires_grad_()
     with torch.autocast("cpu", dtype=dtype):
         assert can_fuse_block(block, x)
-        out = fused_block(block, x, pairs)
+        out = fused(block, x, pairs)
     assert out.dtype == dtype
     off = (out.double() - exact).norm() / exact.norm()
     assert off < 4 * torch.finfo(dtype).eps
@@ -146,12 +178,15 @@ def test_can_fuse_block_refuses_changed_blocks():
     assert not any(can_fuse_block(each, x) for each in (hooked, replaced, without))
 
 
-def test_ppgn_runs_a_hook_inside_of_a_block(fused_operations):
+def test_ppgn_runs_hooks_of_blocks_and_inside_of_them(fused_operations):
     gnn, seen = PPGN(WIDTH, 2).double(), []
-    gnn.blocks[0].mix.register_forward_hook(lambda *_: seen.append(1))
+    gnn.blocks[0].mix.register_forward_hook(lambda *_: seen.append("inside"))
+    gnn.blocks[1].register_forward_hook(lambda *_: seen.append("last"))
     gnn(*graphs())
-    assert seen == [1]
+    assert seen == ["inside", "last"]
     assert fused_operations.count("update_pairs") == 1
+    assert "pool_block" not in fused_operations
+    assert "pool_pairs" in fused_operations
 
 
 @pytest.mark.parametrize("name", ["ppgn-ak", "ppgn-ak+"])

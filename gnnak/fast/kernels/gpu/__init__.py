@@ -42,6 +42,7 @@ from gnnak.fast.kernels.gpu.pair_product import pair_product, pair_product_backw
 from gnnak.fast.kernels.gpu.pna import pair_sum, pna_pool, pna_pool_backward
 from gnnak.fast.kernels.gpu.pool import gate_pool
 from gnnak.fast.kernels.gpu.pool_backward import gate_pool_backward
+from gnnak.fast.kernels.gpu.pooled_product import pool_product, pool_product_backward
 from gnnak.fast.kernels.gpu.product import norm_linear
 from gnnak.fast.kernels.gpu.product_backward import norm_linear_backward
 from gnnak.fast.kernels.gpu.statistics import moments_of, norm_constants
@@ -72,6 +73,8 @@ __all__ = [
     "pna_pool_backward",
     "pool_pairs",
     "pool_pairs_backward",
+    "pool_product",
+    "pool_product_backward",
     "sum_by",
     "table_sum",
     "weighted_sum",

@@ -4,6 +4,7 @@ PPGN (provably powerful graph network) has a state for each pair (i, j) of nodes
 graph; `NodePairs` explains the order of these rows.
 """
 
+import torch
 import triton.language as tl
 from torch import Tensor
 
@@ -12,15 +13,16 @@ from gnnak.fast.kernels.gpu.tiles import GROUPS, columns, tiles, widened
 from gnnak.nn.base.node_pairs import NodePairs
 
 
-def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
+def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
     """Compute [X_ii, sum of X_ij over j != i] for each node i, [n, 2w].
 
     Args:
         x: States X_ij of node pairs, [p, w].
         pairs: The pair of nodes that each row stands for.
+        dtype: Data type of the result; None = that of `x`.
     """
     n, width = pairs.first.numel(), x.size(1)
-    out = x.new_empty(n, 2 * width)
+    out = x.new_empty(n, 2 * width, dtype=dtype)
     nodes = (pairs.first, pairs.position, pairs.size, n)
     sizes = (width, GROUPS, columns(width))
     _pool_pairs[tiles(n, GROUPS, width)](x.contiguous(), out, *nodes, *sizes)

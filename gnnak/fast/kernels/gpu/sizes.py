@@ -36,6 +36,7 @@ INDICES = {
     "start",
     "nodes",
     "position",
+    "rank",
 }
 """Names of kernel arguments that are pointers whose alignment varies between batches.
 

@@ -24,6 +24,8 @@ from gnnak.fast.kernels.plain.node_pairs import (
     pair_product_backward,
     pool_pairs,
     pool_pairs_backward,
+    pool_product,
+    pool_product_backward,
 )
 from gnnak.fast.kernels.plain.norm import (
     moments_of,
@@ -64,6 +66,8 @@ __all__ = [
     "pna_pool_backward",
     "pool_pairs",
     "pool_pairs_backward",
+    "pool_product",
+    "pool_product_backward",
     "remember",
     "statistics",
     "sum_by",

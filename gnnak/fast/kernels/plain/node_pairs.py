@@ -87,14 +87,15 @@ def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
             into.addcmul_(one[:, :, j, None], two[:, j, None])
 
 
-def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
+def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
     r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w].
 
     Args:
         x: States $X_{ij}$ of node pairs, [p, w].
         pairs: The pair of nodes that each row stands for.
+        dtype: Data type of the result; None = that of `x`.
     """
-    return unwrap(ppgn.pool_pairs)(x, pairs)
+    return unwrap(ppgn.pool_pairs)(x.to(dtype or x.dtype), pairs)
 
 
 def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
@@ -112,3 +113,57 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
     )
     out = of_others.index_select(0, node)
     return out.index_copy_(0, pairs.diagonal, of_diagonal)
+
+
+def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
+    r"""Compute `pool_pairs` of `pair_product` without computing the products, [n, 2w].
+
+    With the sums of rows $r_j = \sum_k R_{jk}$, the products $P$ have the entries
+    $P_{ii} = \sum_j L_{ij} R_{ji}$ and the sums $\sum_k P_{ik} = \sum_j L_{ij} r_j$.
+
+    Args:
+        left: The entries $L_{ij}$ of the left matrices, [p, w].
+        right: The entries $R_{jk}$ of the right matrices, [p, w].
+        pairs: The pairs of nodes of each graph, which index the matrices.
+    """
+    found = [left.new_empty(0, 2 * left.size(1))]
+    for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
+        diagonal = (one * two.transpose(1, 2)).sum(dim=2)
+        sums = (one * two.sum(dim=2)[:, None]).sum(dim=2)
+        found.append(torch.cat([diagonal, sums - diagonal], dim=2).flatten(0, 1))
+    return torch.cat(found).index_select(0, pairs.rank)
+
+
+def pool_product_backward(
+    grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of `pool_product` of ReLUs, before these ReLUs, [p, w].
+
+    Args:
+        grad: Gradient of the result of `pool_product`, [n, 2w].
+        left: The left matrices, the outputs of a ReLU.
+        right: The right matrices, the outputs of a ReLU.
+        pairs: The pairs of nodes of each graph.
+    """
+    of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
+    of_diagonal = of_diagonal - of_sums
+    of_left, of_right = (torch.empty_like(each) for each in (left, right))
+    begin = 0
+    for one, two, out, out_2 in zip(
+        *map(pairs.split, (left, right, of_left, of_right)), strict=True
+    ):
+        count, size = one.shape[:2]
+        rows = slice(begin, begin := begin + count * size)
+        back, back_2 = (
+            each[rows].view(count, size, -1) for each in (of_diagonal, of_sums)
+        )
+        torch.mul(back_2[:, :, None], two.sum(dim=2)[:, None], out=out)
+        out.addcmul_(back[:, :, None], two.transpose(1, 2))
+        torch.mul(back[:, None], one.transpose(1, 2), out=out_2)
+        out_2.add_((one * back_2[:, :, None]).sum(dim=1)[:, :, None])
+    return of_left.mul_(left > 0), of_right.mul_(right > 0)
+
+
+def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
+    """Sort the rows of nodes, [n, c], by the first pair of each node."""
+    return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)
