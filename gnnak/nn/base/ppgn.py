@@ -1,17 +1,13 @@
 """PPGN (provably powerful graph network): a GNN on the dense matrix of node pairs."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
+from gnnak.backend import operation
 from gnnak.errors import EdgeAttrError
-from gnnak.graphs.ragged import counts_of, pointers
+from gnnak.nn.base.node_pairs import NodePairs, find_pairs, multiply_pairs, pair_states
 from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
-
-BUCKET_GROWTH = 1.2
-"""Largest ratio of the sizes of two graphs that are padded to the same size."""
 
 
 class PPGN(nn.Module):
@@ -26,8 +22,8 @@ class PPGN(nn.Module):
     with one matrix product per channel. The new state of node $i$ is
     $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$.
 
-    Graphs of similar size are padded to one size and multiplied in one batch. Padding
-    does not change the results.
+    The entries of all graphs are the rows of one matrix without padding; see
+    `NodePairs`.
 
     Args:
         channels: Width of node and edge states, w.
@@ -64,6 +60,25 @@ class PPGN(nn.Module):
             batch: Index of the graph that each node is in, [n]; None = all nodes are in
                 one graph.
         """
+        if batch is None:
+            batch = x.new_zeros(x.size(0), dtype=torch.long)
+        return self.on_pairs(x, edge_index, edge_attr, find_pairs(batch))
+
+    def on_pairs(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        pairs: NodePairs,
+    ) -> Tensor:
+        """Compute the result of `forward`, given the pairs of nodes of all graphs.
+
+        Args:
+            x: Node states, [n, w].
+            edge_index: Directed edges, [2, e].
+            edge_attr: Edge states, [e, w]; None = all ones.
+            pairs: The result of `find_pairs` for the batch.
+        """
         if edge_attr is None:
             edge_attr = x.new_ones(edge_index.size(1), x.size(1))
         elif edge_attr.shape != (edge_index.size(1), x.size(1)):
@@ -71,19 +86,12 @@ class PPGN(nn.Module):
                 f"edge_attr has shape {list(edge_attr.shape)}; give a PPGN edge states "
                 f"as wide as node states, [{edge_index.size(1)}, {x.size(1)}]."
             )
-        if batch is None:
-            batch = x.new_zeros(x.size(0), dtype=torch.long)
-        pairs = x.new_zeros(x.size(0), 2 * x.size(1))
-        for nodes, graph, position, size in _buckets(batch):
-            dense = _to_dense(x, edge_index, edge_attr, nodes, graph, position, size)
-            mask = _real_pairs(graph, position, size)
-            for block in self.blocks:
-                dense = block(dense, mask)
-            diagonal = dense[graph, position, position]
-            others = dense.sum(dim=2)[graph, position] - diagonal
-            states = torch.cat([diagonal, others], dim=1)
-            pairs = pairs.index_copy(0, nodes, states.to(pairs.dtype))
-        return self.readout(self.norm(pairs))
+        states = pair_states(x, edge_index, edge_attr, pairs)
+        *blocks, last = self.blocks
+        for block in blocks:
+            states = block(states, pairs)
+        assert isinstance(last, PPGNBlock)
+        return self.readout(self.norm(last.pool_block(states, pairs).to(x.dtype)))
 
 
 class PPGNBlock(nn.Module):
@@ -116,87 +124,41 @@ class PPGNBlock(nn.Module):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 
-    def forward(self, pairs: Tensor, mask: Tensor) -> Tensor:
-        """Compute new states of node pairs, [b, n, n, w].
+    def forward(self, x: Tensor, pairs: NodePairs) -> Tensor:
+        """Compute new states of node pairs, [p, w].
 
         Args:
-            pairs: States of node pairs of b graphs padded to n nodes, [b, n, n, w].
-            mask: True for pairs of nodes, False for padding, [b, n, n, 1].
+            x: States of node pairs, [p, w].
+            pairs: The pair of nodes that each row stands for.
         """
-        left = (self.left(pairs) * mask).permute(0, 3, 1, 2)
-        right = (self.right(pairs) * mask).permute(0, 3, 1, 2)
-        product = (left @ right).permute(0, 2, 3, 1)
-        return self.mix(torch.cat([pairs, product.to(pairs.dtype)], dim=3)) * mask
+        return self.update_pairs(x, pairs)
+
+    @operation
+    def update_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
+        """Compute the result of `forward`; a backend can replace this method."""
+        product = multiply_pairs(self.left(x), self.right(x), pairs)
+        return self.mix(torch.cat([x, product.to(x.dtype)], dim=1))
+
+    @operation
+    def pool_block(self, x: Tensor, pairs: NodePairs) -> Tensor:
+        """Compute `pool_pairs` of the new states of node pairs, [n, 2w].
+
+        Args:
+            x: States of node pairs, [p, w].
+            pairs: The pair of nodes that each row stands for.
+        """
+        return pool_pairs(self(x, pairs), pairs)
 
 
-def _buckets(batch: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor, int]]:
-    """Split the graphs of a batch into buckets: groups of graphs of similar size.
+@operation
+def pool_pairs(x: Tensor, pairs: NodePairs) -> Tensor:
+    r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w].
 
     Args:
-        batch: Index of the graph that each node is in, [n].
-
-    Yields:
-        For each bucket: the indices of its nodes, the index of each node's graph within
-        the bucket, the index of each node within its graph, and the size to pad to.
+        x: States $X_{ij}$ of node pairs, [p, w].
+        pairs: The pair of nodes that each row stands for.
     """
-    if not batch.numel():
-        return
-    sizes = counts_of(batch, int(batch.max()) + 1)
-    order = torch.argsort(batch, stable=True)
-    position = torch.empty_like(batch)
-    position[order] = torch.arange(batch.numel(), device=batch.device)
-    position -= pointers(sizes).index_select(0, batch)
-    for low, high in _size_ranges(sizes):
-        inside = (sizes >= low) & (sizes <= high)
-        rank = torch.cumsum(inside, 0) - 1
-        nodes = inside.index_select(0, batch).nonzero().flatten()
-        yield nodes, rank[batch[nodes]], position[nodes], high
-
-
-def _size_ranges(sizes: Tensor) -> list[tuple[int, int]]:
-    """Group similar graph sizes; return the smallest and largest size of each group."""
-    ranges: list[tuple[int, int]] = []
-    for size in sizes[sizes > 0].unique().tolist():
-        if ranges and size <= ranges[-1][0] * BUCKET_GROWTH:
-            ranges[-1] = (ranges[-1][0], size)
-        else:
-            ranges.append((size, size))
-    return ranges
-
-
-def _to_dense(
-    x: Tensor,
-    edge_index: Tensor,
-    edge_attr: Tensor,
-    nodes: Tensor,
-    graph: Tensor,
-    position: Tensor,
-    size: int,
-) -> Tensor:
-    """Build the tensor of node pairs, [b, size, size, w], of b graphs of similar size.
-
-    Node states are on the diagonal and edge states off the diagonal; padding is zero.
-    The last four arguments are those that `_buckets` yields.
-    """
-    num_graphs = int(graph.max()) + 1
-    at = x.new_full((x.size(0),), -1, dtype=torch.long)
-    at[nodes] = graph * size + position
-    source, target = at[edge_index]
-    inside = target >= 0
-    # Entry (i, j) of a graph is the edge j -> i, so that entry (i, k) of a matrix
-    # product sums over the paths k -> j -> i.
-    edges = target[inside] * size + source[inside] % size
-    diagonal = (graph * size + position) * size + position
-    flat = x.new_zeros(num_graphs * size * size, x.size(1))
-    flat = flat.index_add(0, diagonal, x[nodes])
-    flat = flat.index_add(0, edges, edge_attr[inside].to(flat.dtype))
-    return flat.view(num_graphs, size, size, -1)
-
-
-def _real_pairs(graph: Tensor, position: Tensor, size: int) -> Tensor:
-    """Return a mask, [b, size, size, 1]: True for node pairs, False for padding."""
-    real = torch.zeros(
-        int(graph.max()) + 1, size, device=graph.device, dtype=torch.bool
-    )
-    real[graph, position] = True
-    return (real[:, :, None] & real[:, None, :])[..., None]
+    diagonal = x.index_select(0, pairs.diagonal)
+    sums = [part.sum(dim=2).flatten(0, 1) for part in pairs.split(x)]
+    others = torch.cat([x[:0], *sums]).index_select(0, pairs.rank) - diagonal
+    return torch.cat([diagonal, others], dim=1)

@@ -9,7 +9,7 @@ from gnnak.subgraphs import RootedSubgraphs
 from gnnak.subgraphs.extractors import extract
 from gnnak.training.brec.options import TrialOptions
 
-PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 20
+PER_NODE_COPY, PER_EDGE_COPY, PER_NODE_PAIR = 30, 8, 14
 """Numbers of states that a layer saves for the backward pass: per node copy and per
 edge copy (a node or an edge as it occurs in one rooted subgraph), and in a PPGN also
 per pair of nodes of a subgraph. These are rough numbers for the most costly models."""

@@ -18,6 +18,7 @@ from gnnak.fast.kernels.records import (
     GatedSum,
     HopLinears,
 )
+from gnnak.nn.base.node_pairs import find_pairs
 from tests.fast.kernels.kernel_inputs import (
     constants,
     edges_of,
@@ -76,6 +77,16 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
     pooled = rows(len(sizes), width).float()
     gpu.gate_pool_backward(pooled, h, k, gate, index, key, c)
     call_for_other_convs(c, e, edges)
+    call_pairs(width, [*(min(size, 20) for size in sizes), 5, 9])
+
+
+def call_pairs(width, sizes):
+    """Call the kernels of PPGN's pairs of nodes, for graphs of these sizes."""
+    pairs = find_pairs(torch.repeat_interleave(torch.tensor(sizes)))
+    x = rows(pairs.num_pairs, width).float()
+    gpu.pair_product_backward(gpu.pair_product(x, x, pairs), x, x, pairs)
+    gpu.pool_pairs_backward(gpu.pool_pairs(x, pairs), pairs)
+    gpu.pool_product_backward(gpu.pool_product(x, x, pairs), x, x, pairs)
 
 
 def call_gated(h, c, gate, index, groups, key):

@@ -4,16 +4,18 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
+from gnnak.backend import PLAIN, use_backend
 from gnnak.datasets import load_dataset
 from gnnak.errors import EdgeAttrError, OptionError
+from gnnak.fast.backend import cpu_backend
 from gnnak.nn import PPGN
-from gnnak.nn.base import ppgn
 from gnnak.nn.segment import segment_reduce
 from gnnak.testing import (
     assert_batching_consistent,
     assert_permutation_equivariant,
     small_graphs,
 )
+from tests.nn.base.padded_ppgn import padded_ppgn
 
 GRAPHS = small_graphs(channels=4, edge_channels=4)
 NOT_EMPTY = [name for name in GRAPHS if name != "empty"]
@@ -106,29 +108,39 @@ def test_ppgn_reads_the_direction_of_an_edge():
     assert not torch.allclose(got, gnn(data.x, data.edge_index.flip(0), data.edge_attr))
 
 
-def outcome(gnn, data):
+def outcome(gnn, data, call):
     """Outputs, gradients and running statistics of one training step."""
     gnn = copy.deepcopy(gnn).train()
-    x = data.x.clone().requires_grad_()
-    out = gnn(x, data.edge_index, data.edge_attr, data.batch)
-    out.square().sum().backward()
+    x, e = (t.clone().requires_grad_() for t in (data.x, data.edge_attr))
+    out = call(gnn, x, data.edge_index, e, data.batch)
+    (out * torch.linspace(-1, 2, out.numel()).view_as(out)).sum().backward()
     found = {name: p.grad for name, p in gnn.named_parameters()}
-    return found | dict(gnn.named_buffers()) | {"out": out, "x": x.grad}
+    return found | dict(gnn.named_buffers()) | {"out": out, "x": x.grad, "e": e.grad}
 
 
-def test_ppgn_does_not_depend_on_padding(monkeypatch):
-    """Fault of the published code: BatchNorm of PPGN over padding."""
-    gnn, data = make_gnn(), whole_batch()
-    monkeypatch.setattr(ppgn, "BUCKET_GROWTH", 1.0)
-    assert len(ppgn._size_ranges(torch.tensor([1, 3, 4, 5, 6]))) == 5
-    alone = outcome(gnn, data)
-    monkeypatch.setattr(ppgn, "BUCKET_GROWTH", 1e9)
-    assert len(ppgn._size_ranges(torch.tensor([1, 3, 4, 5, 6]))) == 1
-    padded = outcome(gnn, data)
-    assert alone.keys() == padded.keys()
-    for name in alone:
+def random_batch():
+    """Graphs of 9, 1, 2, 9, 13 and 2 nodes in random order; graph 3 has no node."""
+    torch.manual_seed(1)
+    batch = torch.repeat_interleave(torch.tensor([9, 1, 2, 0, 9, 13, 2]))
+    batch = batch[torch.randperm(batch.numel())]
+    edge_index = torch.randint(batch.numel(), (2, 2000))
+    edge_index = edge_index[:, batch[edge_index[0]] == batch[edge_index[1]]]
+    x, e = (torch.randn(n, 4).double() for n in (batch.numel(), edge_index.size(1)))
+    return Data(x=x, edge_index=edge_index, edge_attr=e, batch=batch)
+
+
+@pytest.mark.parametrize("backend", [PLAIN, cpu_backend()], ids=lambda b: b.name)
+@pytest.mark.parametrize("make", [whole_batch, random_batch])
+@pytest.mark.parametrize("num_layers", [1, 3])
+def test_ppgn_equals_ppgn_with_padding(make, num_layers, backend):
+    gnn, data = make_gnn(num_layers), make()
+    wanted = outcome(gnn, data, padded_ppgn)
+    with use_backend(backend):
+        got = outcome(gnn, data, lambda gnn, *given: gnn(*given))
+    assert got.keys() == wanted.keys()
+    for name in wanted:
         torch.testing.assert_close(
-            padded[name], alone[name], rtol=1e-10, atol=1e-10, msg=name
+            got[name], wanted[name], rtol=1e-10, atol=1e-10, msg=name
         )
 
 
@@ -201,11 +213,6 @@ def test_ppgn_runs_in_bfloat16_autocast():
         out = run(make_gnn().float(), Batch.from_data_list(list(graphs.values())))
     out.float().sum().backward()
     assert out.isfinite().all()
-
-
-def test_size_ranges_groups_similar_sizes():
-    sizes = torch.tensor([0, 12, 10, 30, 1, 10, 13, 0])
-    assert ppgn._size_ranges(sizes) == [(1, 1), (10, 12), (13, 13), (30, 30)]
 
 
 @pytest.mark.parametrize("shape", [(10,), (10, 3), (9, 4)])

@@ -37,9 +37,12 @@ from gnnak.fast.kernels.gpu.message_backward import messages_backward
 from gnnak.fast.kernels.gpu.norm import norm_act
 from gnnak.fast.kernels.gpu.norm_backward import norm_act_backward
 from gnnak.fast.kernels.gpu.normed import norm_act_at
+from gnnak.fast.kernels.gpu.pair_pool import pool_pairs, pool_pairs_backward
+from gnnak.fast.kernels.gpu.pair_product import pair_product, pair_product_backward
 from gnnak.fast.kernels.gpu.pna import pair_sum, pna_pool, pna_pool_backward
 from gnnak.fast.kernels.gpu.pool import gate_pool
 from gnnak.fast.kernels.gpu.pool_backward import gate_pool_backward
+from gnnak.fast.kernels.gpu.pooled_product import pool_product, pool_product_backward
 from gnnak.fast.kernels.gpu.product import norm_linear
 from gnnak.fast.kernels.gpu.product_backward import norm_linear_backward
 from gnnak.fast.kernels.gpu.statistics import moments_of, norm_constants
@@ -63,9 +66,15 @@ __all__ = [
     "norm_constants",
     "norm_linear",
     "norm_linear_backward",
+    "pair_product",
+    "pair_product_backward",
     "pair_sum",
     "pna_pool",
     "pna_pool_backward",
+    "pool_pairs",
+    "pool_pairs_backward",
+    "pool_product",
+    "pool_product_backward",
     "sum_by",
     "table_sum",
     "weighted_sum",

@@ -33,6 +33,10 @@ INDICES = {
     "real",
     "weight",
     "tracked",
+    "start",
+    "nodes",
+    "position",
+    "rank",
 }
 """Names of kernel arguments that are pointers whose alignment varies between batches.
 

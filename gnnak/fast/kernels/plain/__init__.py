@@ -19,6 +19,14 @@ from gnnak.fast.kernels.plain.gather import lift, sum_by, table_sum, weighted_su
 from gnnak.fast.kernels.plain.gcn import gcn_scale, gcn_sum
 from gnnak.fast.kernels.plain.gine import messages, messages_backward
 from gnnak.fast.kernels.plain.hop_tables import hop_tables, hop_tables_backward
+from gnnak.fast.kernels.plain.node_pairs import (
+    pair_product,
+    pair_product_backward,
+    pool_pairs,
+    pool_pairs_backward,
+    pool_product,
+    pool_product_backward,
+)
 from gnnak.fast.kernels.plain.norm import (
     moments_of,
     norm_act,
@@ -51,9 +59,15 @@ __all__ = [
     "norm_constants",
     "norm_linear",
     "norm_linear_backward",
+    "pair_product",
+    "pair_product_backward",
     "pair_sum",
     "pna_pool",
     "pna_pool_backward",
+    "pool_pairs",
+    "pool_pairs_backward",
+    "pool_product",
+    "pool_product_backward",
     "remember",
     "statistics",
     "sum_by",

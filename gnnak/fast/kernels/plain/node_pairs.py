@@ -1,0 +1,169 @@
+"""Matrix products and sums over the node pairs of each graph, in PyTorch.
+
+These functions are the reference of the Triton kernels. PPGN (provably powerful graph
+network) has a state for each of the p pairs (i, j) of nodes of one graph; `NodePairs`
+explains the order of the rows.
+"""
+
+from inspect import unwrap
+
+import torch
+from torch import Tensor
+
+from gnnak.nn.base import ppgn
+from gnnak.nn.base.node_pairs import NodePairs
+
+SMALL = 16
+"""Largest number of rows of a matrix whose products are sums of outer products."""
+CHUNK = 1 << 20
+"""About so many entries of products are summed at a time, to fit into a CPU's cache."""
+
+
+def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
+    r"""Multiply two matrices per graph and channel: $P_{ik} = \sum_j L_{ij} R_{jk}$.
+
+    Args:
+        left: The entries $L_{ij}$ of the left matrices, [p, w].
+        right: The entries $R_{jk}$ of the right matrices, [p, w].
+        pairs: The pairs of nodes of each graph, which index the matrices.
+
+    Returns:
+        The entries of the products, [p, w].
+    """
+    return _products(pairs.split(left), pairs.split(right), left, pairs)
+
+
+def pair_product_backward(
+    grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of a product of ReLUs, before these ReLUs, [p, w] each.
+
+    Args:
+        grad: Gradient of the result of `pair_product`, [p, w].
+        left: The left matrices, as in `pair_product`, the outputs of a ReLU.
+        right: The right matrices, as in `pair_product`, the outputs of a ReLU.
+        pairs: The pairs of nodes of each graph.
+    """
+    grads, lefts, rights = (pairs.split(each) for each in (grad, left, right))
+    lefts, rights = ([m.transpose(1, 2) for m in each] for each in (lefts, rights))
+    of_left = _products(grads, rights, left, pairs)
+    of_right = _products(lefts, grads, right, pairs)
+    return of_left.mul_(left > 0), of_right.mul_(right > 0)
+
+
+def _products(
+    left: list[Tensor], right: list[Tensor], like: Tensor, pairs: NodePairs
+) -> Tensor:
+    """Multiply matrices, given by size as `NodePairs.split` returns them.
+
+    Args:
+        left: The left matrices, [count, k, k, w] for each size k.
+        right: The right matrices, likewise.
+        like: Any tensor with the shape of the result, [p, w].
+        pairs: The pairs of nodes of each graph.
+    """
+    out = torch.empty_like(like, memory_format=torch.contiguous_format)
+    for one, two, into in zip(left, right, pairs.split(out), strict=True):
+        _multiply(one, two, into)
+    return out
+
+
+def _multiply(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """Write the products of matrices of one size, [count, k, k, w], to `out`.
+
+    PyTorch's batched matrix product is slow on a CPU for small matrices, so products of
+    these are computed as sums of outer products, for all channels at once.
+    """
+    size = left.size(1)
+    if size > SMALL:
+        product = left.permute(0, 3, 1, 2) @ right.permute(0, 3, 1, 2)
+        out.copy_(product.permute(0, 2, 3, 1))
+        return
+    count = max(CHUNK // max(left[0].numel(), 1), 1)
+    chunks = (each.split(count) for each in (left, right, out))
+    for one, two, into in zip(*chunks, strict=True):
+        torch.mul(one[:, :, 0, None], two[:, 0, None], out=into)
+        for j in range(1, size):
+            into.addcmul_(one[:, :, j, None], two[:, j, None])
+
+
+def pool_pairs(x: Tensor, pairs: NodePairs, dtype: torch.dtype | None = None) -> Tensor:
+    r"""Compute $[X_{ii},\ \sum_{j \ne i} X_{ij}]$ for each node $i$, [n, 2w].
+
+    Args:
+        x: States $X_{ij}$ of node pairs, [p, w].
+        pairs: The pair of nodes that each row stands for.
+        dtype: Data type of the result; None = that of `x`.
+    """
+    return unwrap(ppgn.pool_pairs)(x.to(dtype or x.dtype), pairs)
+
+
+def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
+    """Compute the gradient of `pool_pairs` with respect to `x`, [p, w].
+
+    Args:
+        grad: Gradient of the result of `pool_pairs`, [n, 2w].
+        pairs: The pair of nodes that each row of `x` stands for.
+    """
+    of_diagonal, of_others = grad.chunk(2, dim=1)
+    order = torch.empty_like(pairs.rank)
+    order[pairs.rank] = torch.arange(order.numel(), device=order.device)
+    node = order.repeat_interleave(
+        pairs.size.index_select(0, order), output_size=pairs.num_pairs
+    )
+    out = of_others.index_select(0, node)
+    return out.index_copy_(0, pairs.diagonal, of_diagonal)
+
+
+def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
+    r"""Compute `pool_pairs` of `pair_product` without computing the products, [n, 2w].
+
+    With the sums of rows $r_j = \sum_k R_{jk}$, the products $P$ have the entries
+    $P_{ii} = \sum_j L_{ij} R_{ji}$ and the sums $\sum_k P_{ik} = \sum_j L_{ij} r_j$.
+
+    Args:
+        left: The entries $L_{ij}$ of the left matrices, [p, w].
+        right: The entries $R_{jk}$ of the right matrices, [p, w].
+        pairs: The pairs of nodes of each graph, which index the matrices.
+    """
+    found = [left.new_empty(0, 2 * left.size(1))]
+    for one, two in zip(pairs.split(left), pairs.split(right), strict=True):
+        diagonal = (one * two.transpose(1, 2)).sum(dim=2)
+        sums = (one * two.sum(dim=2)[:, None]).sum(dim=2)
+        found.append(torch.cat([diagonal, sums - diagonal], dim=2).flatten(0, 1))
+    return torch.cat(found).index_select(0, pairs.rank)
+
+
+def pool_product_backward(
+    grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of `pool_product` of ReLUs, before these ReLUs, [p, w].
+
+    Args:
+        grad: Gradient of the result of `pool_product`, [n, 2w].
+        left: The left matrices, the outputs of a ReLU.
+        right: The right matrices, the outputs of a ReLU.
+        pairs: The pairs of nodes of each graph.
+    """
+    of_diagonal, of_sums = by_rank(grad, pairs).chunk(2, dim=1)
+    of_diagonal = of_diagonal - of_sums
+    of_left, of_right = (torch.empty_like(each) for each in (left, right))
+    begin = 0
+    for one, two, out, out_2 in zip(
+        *map(pairs.split, (left, right, of_left, of_right)), strict=True
+    ):
+        count, size = one.shape[:2]
+        rows = slice(begin, begin := begin + count * size)
+        back, back_2 = (
+            each[rows].view(count, size, -1) for each in (of_diagonal, of_sums)
+        )
+        torch.mul(back_2[:, :, None], two.sum(dim=2)[:, None], out=out)
+        out.addcmul_(back[:, :, None], two.transpose(1, 2))
+        torch.mul(back[:, None], one.transpose(1, 2), out=out_2)
+        out_2.add_((one * back_2[:, :, None]).sum(dim=1)[:, :, None])
+    return of_left.mul_(left > 0), of_right.mul_(right > 0)
+
+
+def by_rank(rows: Tensor, pairs: NodePairs) -> Tensor:
+    """Sort the rows of nodes, [n, c], by the first pair of each node."""
+    return torch.empty_like(rows).index_copy_(0, pairs.rank, rows)

@@ -1,0 +1,208 @@
+"""Fused blocks and sums of PPGN against plain PyTorch."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from gnnak.backend import PLAIN, use_backend
+from gnnak.fast.layers.ppgn import (
+    can_fuse_block,
+    centred_linear,
+    fused_block,
+    fused_pool,
+    fused_pool_block,
+)
+from gnnak.fast.step.recorder import synchronisations_recorded
+from gnnak.nn import PPGN
+from gnnak.nn.base.node_pairs import find_pairs
+from gnnak.nn.base.ppgn import PPGNBlock, pool_pairs
+from tests.gpu import needs_gpu
+
+WIDTH = 3
+
+
+def graphs(dtype=torch.double, device="cpu", width=WIDTH):
+    """Node states, edges, edge states and `batch` of graphs of 1, 4, 2, 9 and 4 nodes.
+
+    Nodes of all graphs are in random order.
+    """
+    torch.manual_seed(1)
+    batch = torch.repeat_interleave(torch.tensor([1, 4, 2, 9, 4]))
+    batch = batch[torch.randperm(len(batch))]
+    edge_index = torch.randint(len(batch), (2, 300))
+    edge_index = edge_index[:, batch[edge_index[0]] == batch[edge_index[1]]]
+    states = [torch.randn(n, width) for n in (len(batch), edge_index.size(1))]
+    x, e = (each.to(device, dtype).requires_grad_() for each in states)
+    return x, edge_index.to(device), e, batch.to(device)
+
+
+def block_and_states():
+    torch.manual_seed(0)
+    pairs = find_pairs(graphs()[3])
+    x = torch.randn(pairs.num_pairs, WIDTH, dtype=torch.double, requires_grad=True)
+    return PPGNBlock(WIDTH).double(), x, pairs
+
+
+def outcome(gnn, given):
+    """Outputs, gradients and running statistics of one training step."""
+    gnn, (x, _, e, _) = copy.deepcopy(gnn).train(), given
+    out = gnn(*given)
+    wanted = [x, e, *gnn.parameters()]
+    weight = torch.linspace(-1, 2, out.numel(), device=x.device).view_as(out)
+    found = torch.autograd.grad((out * weight).sum(), wanted)
+    return [out, *found, *(buffer.clone() for buffer in gnn.buffers())]
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_fused_ppgn_matches_plain_ppgn(num_layers, fused_operations):
+    gnn, given = PPGN(WIDTH, num_layers).double(), graphs()
+    found = outcome(gnn, given)
+    assert fused_operations.count("update_pairs") == num_layers - 1
+    assert fused_operations.count("pool_block") == 1
+    with use_backend(PLAIN):
+        wanted = outcome(gnn, given)
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_fused_ppgn_on_no_node_gives_every_parameter_a_gradient(fused_operations):
+    gnn, given = PPGN(WIDTH).double().eval(), graphs()
+    none = torch.zeros(0, dtype=torch.long)
+    gnn(given[0][:0], given[1][:, :0], given[2][:0], none).sum().backward()
+    assert {"update_pairs", "pool_block"} <= set(fused_operations)
+    assert all(p.grad is not None and not p.grad.any() for p in gnn.parameters())
+
+
+BLOCKS = {
+    "block": (fused_block, lambda block, x, pairs: block(x, pairs)),
+    "pooled block": (fused_pool_block, PPGNBlock.pool_block),
+    "pool": (lambda _, x, pairs: fused_pool(x, pairs), lambda _, *x: pool_pairs(*x)),
+}
+"""By name, a fused function and what it computes, of a block, states and pairs."""
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_gradients_of_fused_blocks_can_be_differentiated_again(name):
+    block, x, pairs = block_and_states()
+    given = [x, *block.parameters()]
+
+    def slopes(call):
+        out = call(block, x, pairs)
+        weights = torch.linspace(-1, 2, out.numel()).view_as(out)
+        (grad,) = torch.autograd.grad((out * weights).sum(), x, create_graph=True)
+        total = (grad.square() + x).sum()
+        return torch.autograd.grad(total, given, allow_unused=True)
+
+    fused, plain = BLOCKS[name]
+    found = slopes(fused)
+    with use_backend(PLAIN):
+        wanted = slopes(plain)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7])
+def test_centred_linear_is_a_linear(rows):
+    x = torch.randn(rows, 2, WIDTH, dtype=torch.double, requires_grad=True)
+    matrix = torch.randn(4, WIDTH, dtype=torch.double, requires_grad=True)
+    found, wanted = centred_linear(x, matrix), nn.functional.linear(x, matrix)
+    torch.testing.assert_close(found, wanted)
+    weights = torch.randn_like(wanted)
+    slopes = [
+        torch.autograd.grad((out * weights).sum(), (x, matrix))
+        for out in (found, wanted)
+    ]
+    torch.testing.assert_close(*slopes)
+
+
+@pytest.mark.parametrize(("call", "wanted"), [(fused_block, 6), (fused_pool_block, 5)])
+def test_fused_blocks_save_few_states_per_pair_for_backward(call, wanted):
+    block, x, pairs = block_and_states()
+    saved = {}
+
+    def save(tensor):
+        if tensor.size(0) == pairs.num_pairs:
+            saved[tensor.data_ptr()] = tensor.numel() / tensor.size(0) / WIDTH
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        call(block, x, pairs)
+    assert sum(saved.values()) == wanted
+
+
+@pytest.mark.parametrize("call", [fused_block, fused_pool_block])
+def test_fused_blocks_need_no_gradient_of_their_input(call):
+    block, x, pairs = block_and_states()
+    wanted = torch.autograd.grad(
+        call(block, x, pairs).square().sum(), list(block.parameters())
+    )
+    call(block, x.detach(), pairs).square().sum().backward()
+    assert all(
+        torch.equal(p.grad, grad)
+        for p, grad in zip(block.parameters(), wanted, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["block", "pooled block"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half])
+def test_fused_blocks_in_autocast_are_as_exact_as_their_dtype_allows(dtype, name):
+    block, x, pairs = block_and_states()
+    fused, plain = BLOCKS[name]
+    exact = plain(block, x, pairs)
+    block, x = copy.deepcopy(block).float(), x.detach().float().requires_grad_()
+    with torch.autocast("cpu", dtype=dtype):
+        assert can_fuse_block(block, x)
+        out = fused(block, x, pairs)
+    assert out.dtype == dtype
+    off = (out.double() - exact).norm() / exact.norm()
+    assert off < 4 * torch.finfo(dtype).eps
+    out.float().sum().backward()
+    assert x.grad.dtype == block.mix.weight.grad.dtype == torch.float
+    assert x.grad.isfinite().all()
+
+
+def test_can_fuse_block_refuses_changed_blocks():
+    block, x, _ = block_and_states()
+    assert can_fuse_block(block, x)
+    assert not can_fuse_block(block, x.float())
+    hooked, replaced, without = (copy.deepcopy(block) for _ in range(3))
+    hooked.left[1].register_forward_hook(lambda *_: None)
+    replaced.right[3] = nn.Tanh()
+    without.mix.bias = None
+    assert not any(can_fuse_block(each, x) for each in (hooked, replaced, without))
+
+
+def test_ppgn_runs_hooks_of_blocks_and_inside_of_them(fused_operations):
+    gnn, seen = PPGN(WIDTH, 2).double(), []
+    gnn.blocks[0].mix.register_forward_hook(lambda *_: seen.append("inside"))
+    gnn.blocks[1].register_forward_hook(lambda *_: seen.append("last"))
+    gnn(*graphs())
+    assert seen == ["inside", "last"]
+    assert fused_operations.count("update_pairs") == 1
+    assert "pool_block" not in fused_operations
+    assert "pool_pairs" in fused_operations
+
+
+@needs_gpu
+def test_fused_ppgn_on_a_gpu_is_as_exact_as_plain_ppgn():
+    gnn = PPGN(32, 2).cuda()
+    given = graphs(torch.float, "cuda", 32)
+    found = outcome(gnn, given)
+    with use_backend(PLAIN):
+        wanted = outcome(gnn.double(), graphs(torch.double, "cuda", 32))
+    for ours, theirs in zip(found, wanted, strict=True):
+        off = (ours.double() - theirs.double()).norm()
+        assert off <= 1e-3 * theirs.double().norm() + 1e-6
+
+
+@needs_gpu
+def test_ppgn_waits_for_a_gpu_once():
+    gnn, given = PPGN(32, 2).cuda(), graphs(torch.float, "cuda", 32)
+    gnn(*given).sum().backward()
+    with synchronisations_recorded() as waits:
+        gnn(*given).sum().backward()
+    assert len(waits) == 1
