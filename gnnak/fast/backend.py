@@ -11,6 +11,7 @@ from gnnak.fast.kernels import has_fast_kernels
 from gnnak.fast.operations.batches import BatchOperations
 from gnnak.fast.operations.cpu import CpuOperations
 from gnnak.fast.operations.layers import LayerOperations
+from gnnak.fast.operations.pairs import PairOperations, is_full_on_cpu
 from gnnak.fast.operations.steps import StepOperations
 from gnnak.optional import has_triton, interprets_triton
 
@@ -34,7 +35,8 @@ def cpu_backend(min_copies: int = 5000) -> Backend:
         min_copies: Least number of node copies (nodes as they occur in one rooted
             subgraph) in a batch; smaller batches run in plain PyTorch.
     """
-    return Backend("cpu", _methods(CpuOperations(min_copies)))
+    pairs = _methods(PairOperations(is_full_on_cpu))
+    return Backend("cpu", _methods(CpuOperations(min_copies)) | pairs)
 
 
 def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend:
@@ -47,7 +49,12 @@ def make_backend(serves: Callable[[Tensor], bool] = has_fast_kernels) -> Backend
             with kernels in plain PyTorch.
     """
     found: dict[str, Callable[..., Any]] = {}
-    for operations in (LayerOperations(serves), BatchOperations(), StepOperations()):
+    for operations in (
+        LayerOperations(serves),
+        PairOperations(serves),
+        BatchOperations(),
+        StepOperations(),
+    ):
         found |= _methods(operations)
     return Backend("fast", found)
 

@@ -36,18 +36,9 @@ from gnnak.fast.layers.layer import can_fuse, fused_encodings, reads_affine
 from gnnak.fast.layers.lift import edges_of
 from gnnak.fast.layers.norm import GivenNorm, norm_relu_add, norm_rows
 from gnnak.fast.layers.parts import blocks_of, can_fuse_norm, has_hooks
-from gnnak.fast.layers.ppgn import (
-    can_fuse_block,
-    can_share_pairs,
-    embedding_on_pairs,
-    fused_block,
-    fused_pool,
-    fused_pool_block,
-)
+from gnnak.fast.layers.ppgn import can_share_pairs, embedding_on_pairs
 from gnnak.fast.layers.rows import Rows
 from gnnak.models.network import Network
-from gnnak.nn.base.node_pairs import NodePairs
-from gnnak.nn.base.ppgn import PPGNBlock
 from gnnak.nn.calling import Inputs
 from gnnak.nn.copies import Messages
 from gnnak.nn.features import ContinuousEncoder
@@ -189,21 +180,6 @@ class LayerOperations:
         if not can_fuse_norm(norm, out):
             return NotImplemented
         return norm_relu_add(norm, Rows(out), x)
-
-    # PPGN.
-
-    def update_pairs(self, block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
-        if not self._serves(x) or not can_fuse_block(block, x):
-            return NotImplemented
-        return fused_block(block, x, pairs)
-
-    def pool_block(self, block: PPGNBlock, x: Tensor, pairs: NodePairs) -> Tensor:
-        if not self._serves(x) or has_hooks(block) or not can_fuse_block(block, x):
-            return NotImplemented
-        return fused_pool_block(block, x, pairs)
-
-    def pool_pairs(self, x: Tensor, pairs: NodePairs) -> Tensor:
-        return fused_pool(x, pairs) if self._serves(x) else NotImplemented
 
     # GNN-AK layers and networks.
 
