@@ -5,6 +5,7 @@ graph; `NodePairs` explains the order of these rows.
 """
 
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -46,6 +47,27 @@ def pool_pairs_backward(grad: Tensor, pairs: NodePairs) -> Tensor:
     return out
 
 
+@triton.jit
+def node_tile(start, position, nodes, m, width, GROUPS: tl.constexpr, C: tl.constexpr):
+    """Return for which nodes and columns this program computes results.
+
+    Arguments as in `_pool_pairs`.
+
+    Returns:
+        The nodes; the columns; the masks of nodes and of columns that exist. Then, for
+        each node, the first row with a pair of the node, its index within its graph,
+        and the number of nodes of its graph; and the largest of these numbers.
+    """
+    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
+    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
+    there, inside = row < m, column < width
+    begin = tl.load(start + row, mask=there, other=0)
+    own = tl.load(position + row, mask=there, other=0)
+    count = tl.load(nodes + row, mask=there, other=0)
+    longest = tl.max(count, axis=0)
+    return row, column, there, inside, begin, own, count, longest
+
+
 @for_all_sizes
 def _pool_pairs(
     x,
@@ -71,13 +93,9 @@ def _pool_pairs(
         GROUPS: Number of nodes per tile.
         C: Number of columns per tile.
     """
-    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there, inside = row < m, column < width
-    begin = tl.load(start + row, mask=there, other=0)
-    own = tl.load(position + row, mask=there, other=0)
-    count = tl.load(nodes + row, mask=there, other=0)
-    longest = tl.max(count, axis=0)
+    row, column, there, inside, begin, own, count, longest = node_tile(
+        start, position, nodes, m, width, GROUPS, C
+    )
     total = widened(tl.zeros([GROUPS, C], dtype=out.dtype.element_ty))
     # Iteration k adds the k-th pair of every node that has one.
     k = 0
@@ -110,13 +128,9 @@ def _pool_pairs_backward(
     `grad` points to the gradients of the sums, and `out` receives the gradients of the
     states of node pairs. Other arguments as in `_pool_pairs`.
     """
-    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there, inside = row < m, column < width
-    begin = tl.load(start + row, mask=there, other=0)
-    own = tl.load(position + row, mask=there, other=0)
-    count = tl.load(nodes + row, mask=there, other=0)
-    longest = tl.max(count, axis=0)
+    row, column, there, inside, begin, own, count, longest = node_tile(
+        start, position, nodes, m, width, GROUPS, C
+    )
     shown = there[:, None] & inside
     place = grad + row.to(tl.int64)[:, None] * (2 * width) + column
     of_diagonal = tl.load(place, mask=shown, other=0.0)

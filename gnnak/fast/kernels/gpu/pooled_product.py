@@ -10,7 +10,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.pair_pool import pool_pairs
+from gnnak.fast.kernels.gpu.pair_pool import node_tile, pool_pairs
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.tiles import GROUPS, columns, sum_dtype, tiles, widened
 from gnnak.fast.kernels.plain.node_pairs import by_rank
@@ -48,7 +48,9 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pool_product` of ReLUs, before these ReLUs, [p, w].
+    """Compute the gradients of `pool_product` if L and R are outputs of ReLUs.
+
+    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
 
     Args:
         grad: Gradient of the result of `pool_product`, [n, 2w].
@@ -115,13 +117,9 @@ def _pool_product(
         GROUPS: Number of nodes per tile.
         C: Number of columns per tile.
     """
-    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there, inside = row < m, column < width
-    begin = tl.load(start + row, mask=there, other=0)
-    own = tl.load(position + row, mask=there, other=0)
-    count = tl.load(nodes + row, mask=there, other=0)
-    longest = tl.max(count, axis=0)
+    row, column, there, inside, begin, own, count, longest = node_tile(
+        start, position, nodes, m, width, GROUPS, C
+    )
     # Entry (own, 0) of L, entry (0, own) of R, and the sum of row 0 of R.
     one = left + begin[:, None] * width + column
     two = right + (begin - own * count + own)[:, None] * width + column
@@ -167,13 +165,9 @@ def _pool_product_backward(
     to the gradients of all nodes, sorted by `rank`; `of_left` and `of_right` receive
     the results. Other arguments as in `_pool_product`.
     """
-    row = tl.program_id(0) * GROUPS + tl.arange(0, GROUPS)
-    column = tl.program_id(1) * C + tl.arange(0, C)[None, :]
-    there, inside = row < m, column < width
-    begin = tl.load(start + row, mask=there, other=0)
-    own = tl.load(position + row, mask=there, other=0)
-    count = tl.load(nodes + row, mask=there, other=0)
-    longest = tl.max(count, axis=0)
+    row, column, there, inside, begin, own, count, longest = node_tile(
+        start, position, nodes, m, width, GROUPS, C
+    )
     across = begin[:, None] * width + column
     down = (begin - own * count + own)[:, None] * width + column
     first = tl.load(rank + row, mask=there, other=0) - own

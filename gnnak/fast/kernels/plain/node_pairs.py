@@ -36,7 +36,9 @@ def pair_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pair_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of a product of ReLUs, before these ReLUs, [p, w] each.
+    """Compute the gradients of `pair_product` if L and R are outputs of ReLUs.
+
+    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
 
     Args:
         grad: Gradient of the result of `pair_product`, [p, w].
@@ -137,7 +139,9 @@ def pool_product(left: Tensor, right: Tensor, pairs: NodePairs) -> Tensor:
 def pool_product_backward(
     grad: Tensor, left: Tensor, right: Tensor, pairs: NodePairs
 ) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of `pool_product` of ReLUs, before these ReLUs, [p, w].
+    """Compute the gradients of `pool_product` if L and R are outputs of ReLUs.
+
+    The gradients are those with respect to the inputs of the two ReLUs, [p, w] each.
 
     Args:
         grad: Gradient of the result of `pool_product`, [n, 2w].
