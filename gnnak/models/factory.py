@@ -64,7 +64,7 @@ class ModelForm:
 
     @property
     def unsampled_name(self) -> str:
-        """The name of the model without the suffix `-s` (SubgraphDrop)."""
+        """The name of the same model without SubgraphDrop: without the suffix `-s`."""
         if self.member is not None:
             return f"{self.member}-{self.base}"
         suffix = ("-ak+" if self.distances else "-ak") if self.uplifted else ""

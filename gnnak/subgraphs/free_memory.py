@@ -78,7 +78,7 @@ def _of_machine() -> int | None:
 
 
 def _of_containers() -> list[int]:
-    """Return the free memory, in bytes, of the containers that limit this process."""
+    """Return the free bytes of each container (control group) of this process."""
     found = []
     for line in _read(CGROUP).splitlines():
         _, controller, path = line.split(":", 2)

@@ -128,7 +128,10 @@ class WithEncodings:
 def with_encodings(
     extractor: Extractor, encodings: tuple[StructuralEncoding, ...]
 ) -> Extractor:
-    """Return an extractor that also computes encodings, if there are any."""
+    """Return an extractor that also computes the given encodings.
+
+    If `encodings` is empty, this is `extractor` itself.
+    """
     return WithEncodings(extractor, encodings) if encodings else extractor
 
 

@@ -30,7 +30,7 @@ class ModelWatch:
         self._state: tuple | None = None
 
     def has_changed(self, quick: bool) -> bool:
-        """Return whether the model has changed since the last call.
+        """Return whether one of the changes above has happened since the last call.
 
         Args:
             quick: Whether to compare only the modules that were listed in an earlier
