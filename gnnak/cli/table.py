@@ -49,7 +49,7 @@ Examples:
 
     gnnak table --tables simulation,base-depth --run --jobs 8 --minutes 25
 
-    gnnak table --tables all --seeds 1 --dry-run --jobs 8
+    gnnak table --tables all --seeds 1 --folds 1 --dry-run --jobs 8
 
     gnnak table --summary
 """
@@ -85,6 +85,14 @@ def table(
         int | None,
         typer.Option(
             min=1, help="With --run: number of seeds.", show_default="the paper's"
+        ),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --run: number of folds of each cross-validation.",
+            show_default="all",
         ),
     ] = None,
     jobs: Jobs = 1,
@@ -134,7 +142,7 @@ def table(
             minutes,
             long,
         )
-        missing, datasets = find_missing(chosen, results, seeds, only or [])
+        missing, datasets = find_missing(chosen, results, seeds, only or [], folds)
         if dry_run:
             schedule.show(missing, Console())
             return

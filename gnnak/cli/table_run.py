@@ -18,7 +18,11 @@ from gnnak.training.schedule.job import Job
 
 
 def find_missing(
-    tables: Sequence[PaperTable], results: Path, seeds: int | None, only: Sequence[str]
+    tables: Sequence[PaperTable],
+    results: Path,
+    seeds: int | None,
+    only: Sequence[str],
+    folds: int | None = None,
 ) -> tuple[list[Job], list[str]]:
     """Find the runs and statistics that tables need and that have no record.
 
@@ -28,12 +32,17 @@ def find_missing(
         seeds: Number of seeds; None = as many as in the paper.
         only: Texts to select by: return only runs of table cells whose title contains
             one of them, and data sets whose name contains one; empty = all.
+        folds: Number of folds of each cross-validation; None = all.
 
     Returns:
         The missing runs, and the names of the data sets without statistics.
     """
     records, known = RunRecords.read(results), read_statistics(results)
-    jobs = [j for table in tables for j in pending_runs(table, records, seeds, only)]
+    jobs = [
+        job
+        for table in tables
+        for job in pending_runs(table, records, seeds, only, folds)
+    ]
     missing = [name for table in tables for name in unmeasured(table, known)]
     return jobs, [name for name in dict.fromkeys(missing) if has_one_of(name, only)]
 

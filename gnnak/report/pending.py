@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
@@ -16,6 +17,7 @@ def pending_runs(
     records: RunRecords,
     seeds: int | None = None,
     only: Sequence[str] = (),
+    folds: int | None = None,
 ) -> list[Job]:
     """Return the runs that a table needs and that have no record.
 
@@ -27,12 +29,13 @@ def pending_runs(
         seeds: Number of seeds per table cell; None = as many as in the paper.
         only: Return only the runs of cells whose title contains one of these texts, in
             upper or lower case; empty = the runs of all cells.
+        folds: Number of folds of each cross-validation: its first ones; None = all.
     """
     return [
         run
         for cell in table.cells()
         if has_one_of(cell.title, only) and cell.plan is not None
-        for run in _of_cell(cell, cell.plan, records, seeds)
+        for run in _of_cell(cell, cell.plan, records, seeds, folds)
     ]
 
 
@@ -46,8 +49,10 @@ def has_one_of(title: str, texts: Sequence[str]) -> bool:
 
 
 def _of_cell(
-    cell: Cell, plan: Plan, records: RunRecords, seeds: int | None
+    cell: Cell, plan: Plan, records: RunRecords, seeds: int | None, folds: int | None
 ) -> list[Job]:
+    if plan.folds is not None and folds is not None:
+        plan = replace(plan, folds=min(folds, plan.folds))
     done = {(r["seed"], r.get("fold")) for r in records.exact(plan.config)}
     runs = []
     for seed, fold in all_pairs(seeds or plan.runs, plan.folds):

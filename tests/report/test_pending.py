@@ -32,6 +32,14 @@ def test_pending_runs_go_over_folds():
     assert runs[3].title == "GIN-AK+ / MUTAG (ACC), seed 0, fold 3"
 
 
+def test_pending_runs_can_be_limited_to_the_first_folds():
+    runs = pending_runs(load_table("tu"), NONE, only=["gin-ak+ / mutag"], folds=2)
+    assert [run.config.data.fold for run in runs] == [0, 1]
+    many = pending_runs(load_table("tu"), NONE, only=["gin-ak+ / mutag"], folds=99)
+    assert len(many) == 10
+    assert len(pending_runs(SMALL, NONE, folds=1)) == 6  # these tables have no folds
+
+
 def test_settings_lead_from_the_experiment_to_the_run():
     names = ("simulation", "real-world", "ppgn-sr25", "tu")
     for name in names:
