@@ -9,6 +9,11 @@ from gnnak.nn.base.node_pairs import NodePairs, find_pairs, multiply_pairs, pair
 from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
 
+MAX_XAVIER_BLOCKS = 4
+"""Largest number of blocks that are initialised by Xavier's rule. The product of a
+block is quadratic in its states, so the states of deeper networks would overflow: after
+six blocks, on graphs of 15 nodes."""
+
 
 class PPGN(nn.Module):
     r"""Provably powerful graph network (PPGN), a GNN of matrix products.
@@ -37,7 +42,10 @@ class PPGN(nn.Module):
         super().__init__()
         self.in_channels = self.out_channels = check_count("channels", channels, 1)
         check_count("num_layers", num_layers, least=1)
-        self.blocks = nn.ModuleList(PPGNBlock(channels) for _ in range(num_layers))
+        xavier = num_layers <= MAX_XAVIER_BLOCKS
+        self.blocks = nn.ModuleList(
+            PPGNBlock(channels, xavier) for _ in range(num_layers)
+        )
         self.norm = BatchNorm(2 * channels)
         self.readout = nn.Sequential(
             nn.Linear(2 * channels, channels), nn.ReLU(), nn.Linear(channels, channels)
@@ -97,17 +105,18 @@ class PPGN(nn.Module):
 class PPGNBlock(nn.Module):
     """One block of `PPGN`: a matrix product per channel of the states of node pairs.
 
-    Weights are initialised by `torch.nn.init.xavier_uniform_`, biases with zero. With
-    PyTorch's default initialisation, which has smaller weights and random biases, the
-    products hardly change the states. In float32, differences between graphs that only
-    show after several blocks are then smaller than rounding errors, and cannot be
-    learned.
+    With PyTorch's default initialisation, which has smaller weights than Xavier's rule
+    and random biases, the products hardly change the states. In float32, differences
+    between graphs that only show after several blocks are then smaller than rounding
+    errors, and cannot be learned.
 
     Args:
         channels: Width of the states of node pairs, w.
+        xavier: Whether weights are initialised by `torch.nn.init.xavier_uniform_`, and
+            biases with zero; otherwise by PyTorch's defaults.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, xavier: bool = True) -> None:
         super().__init__()
         self.left, self.right = (
             nn.Sequential(
@@ -120,7 +129,7 @@ class PPGNBlock(nn.Module):
         )
         self.mix = nn.Linear(2 * channels, channels)
         for layer in self.modules():
-            if isinstance(layer, nn.Linear):
+            if xavier and isinstance(layer, nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.zeros_(layer.bias)
 

@@ -241,3 +241,15 @@ def test_ppgn_separates_exp_pairs_beyond_the_rounding_errors_of_float32():
     rough, exact = sums(torch.float), sums(torch.double)
     difference = (exact[0::2] - exact[1::2]).abs().amax(dim=1)
     assert (difference > 3 * (rough - exact).abs().max()).all()
+
+
+@pytest.mark.parametrize("num_layers", [2, 4, 6, 12])
+def test_deep_ppgn_of_complete_graphs_is_finite(num_layers):
+    torch.manual_seed(0)
+    gnn = PPGN(64, num_layers)
+    edge_index = torch.combinations(torch.arange(40)).t()
+    edge_index = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    out = gnn(torch.randn(40, 64), edge_index)
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert all(weight.grad.isfinite().all() for weight in gnn.parameters())
