@@ -23,6 +23,11 @@ WINDOW_BYTES = {"cuda": 2**24, "cpu": 1}
 """Memory budget of a window in bytes, by device type. A GPU is slow at many small
 kernels, so several batches are assembled at once; a CPU gains nothing from that, so a
 budget of one byte makes every window a single batch."""
+WINDOW_BATCHES = 4
+"""Number of batches that a window should have if subgraphs are cached."""
+MAX_FACTOR = 4
+"""The memory budget of a window is multiplied by at most this factor, to make room for
+`WINDOW_BATCHES` batches."""
 EXTRACTION_FACTOR = 8
 """The memory budget of a window is multiplied by this factor if subgraphs are extracted
 in each epoch. Extraction gains more from large windows than loading from a cache."""
@@ -70,6 +75,26 @@ def memory_shares(
         part = max(fraction, MIN_SAMPLED_FRACTION)
         entries += part * _entries(cached.num_copies, cached.num_edge_copies)
     return _add_pairs(8 * entries / _limit(store), store, drop)
+
+
+def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
+    """Enlarge the memory budget of a window if it is too small for several batches.
+
+    If each batch is a window, a GPU spends more time on the many small kernels that
+    assemble a batch than on the training step, whose memory is much larger.
+
+    Args:
+        share: Fraction of the budget that each of the g graphs takes, [g].
+        batch_size: Number of graphs of a batch.
+
+    Returns:
+        Fraction of the larger budget that each graph takes, [g].
+
+    >>> for_several_batches(torch.tensor([0.1, 0.3]), 4)  # a batch takes 0.8
+    tensor([0.0312, 0.0938])
+    """
+    wanted = WINDOW_BATCHES * batch_size * share.mean()
+    return share / wanted.clamp(1, MAX_FACTOR)
 
 
 def sampled_fraction(

@@ -9,6 +9,7 @@ from gnnak.graphs import GraphBatch, GraphStore
 from gnnak.loading.budget import (
     WINDOW_PAIRS,
     estimated_memory_shares,
+    for_several_batches,
     memory_shares,
     sampled_fraction,
 )
@@ -115,4 +116,5 @@ def window_shares(store: GraphStore, source: Subgraphs, batch_size: int) -> Tens
     part = 1.0
     if source.cached is not None and drop is not None:
         part = sampled_fraction(store, source.cached, subgraphs_of, batch_size)
-    return memory_shares(store, source.cached, drop, part)
+    shares = memory_shares(store, source.cached, drop, part)
+    return shares if drop is not None else for_several_batches(shares, batch_size)

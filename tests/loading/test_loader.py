@@ -178,6 +178,19 @@ def test_estimated_memory_shares_extract_no_more_than_a_batch():
     assert seen == [2]
 
 
+@pytest.mark.parametrize(
+    ("per_graph", "batches"), [(0.01, 25), (0.1, 4), (0.24, 4), (0.5, 2), (3.0, 1)]
+)
+def test_windows_have_several_batches_if_four_times_the_budget_suffices(
+    per_graph, batches
+):
+    share = torch.full((400,), per_graph, dtype=torch.double)
+    share = budget.for_several_batches(share, batch_size=4)
+    # A little less than the budget, so that rounding errors decide nothing.
+    windows = budget.into_windows(torch.arange(400).split(4), 0.999 * share)
+    assert len(next(windows)) == batches
+
+
 def test_memory_shares_count_only_the_sampled_subgraphs():
     store, extractor = triangles(64).store, EgoNets(2)
     cached, drop = cache_subgraphs(store, extractor), SubgraphDrop("random", 3)
