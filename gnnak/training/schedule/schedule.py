@@ -67,7 +67,7 @@ def run_schedule(
         tasks: The runs with their estimates.
         places: The folders of data, runs and results. A stopped run is resumed.
         machine: The device of each run, and options that save memory.
-        workers: Number of worker processes.
+        workers: Number of worker processes, if there are so many runs.
         minutes: Stop after this time; None = when all runs are done. Runs that are then
             unfinished can be resumed.
         long: Whether to start also runs that are not expected to end in time.
@@ -78,6 +78,7 @@ def run_schedule(
     """
     check_appendable(places.records)
     console = console or Console(quiet=True)
+    workers = max(1, min(workers, len(tasks)))
     seconds = math.inf if minutes is None else 60 * minutes
     train = Training(places, replace(machine, jobs=workers))
 

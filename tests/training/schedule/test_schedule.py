@@ -26,14 +26,14 @@ def test_runs_have_the_records_that_gnnak_train_writes(tmp_path):
     tasks = estimated_tasks(jobs(0, 1, 0), [], places, "abacus", 2)
     assert [task.job.title for task in tasks] == ["seed 0", "seed 1"]
     out = io.StringIO()
-    result = run_schedule(tasks, places, Machine("cpu"), 2, console=Console(file=out))
+    result = run_schedule(tasks, places, Machine("cpu"), 5, console=Console(file=out))
     assert len(result.done) == 2
     assert out.getvalue().count("test accuracy") == 2
     found = RunRecords.read(places.results)
     records = found.exact(CONFIG)
     assert sorted(record["seed"] for record in records) == [0, 1]
     for record in records:
-        assert record["jobs"] == 2
+        assert record["jobs"] == 2  # as many workers as runs
         assert record["seconds"]["start"] > 0
         assert {"commit", "curves", "peak_memory_mb", "device"} <= set(record)
     device = records[0]["device"]
