@@ -6,12 +6,12 @@ def counted(number: int, word: str) -> str:
 
     Args:
         number: The number.
-        word: The noun in the singular; its plural ends in s, or in es after s.
+        word: The noun in the singular; its plural ends in s, or in es after s or ch.
 
     >>> counted(1, "row"), counted(0, "row"), counted(2, "class")
     ('1 row', '0 rows', '2 classes')
     """
-    plural = "es" if word.endswith("s") else "s"
+    plural = "es" if word.endswith(("s", "ch")) else "s"
     return f"{number} {word}{plural * (number != 1)}"
 
 

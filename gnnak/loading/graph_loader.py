@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gnnak.errors import SizeError
+from gnnak.errors import CheckpointError, SizeError
 from gnnak.loading.arguments import check_subgraphs, usable_device
 from gnnak.loading.assembler import Assembler
 from gnnak.loading.demand import Demand
@@ -27,6 +27,7 @@ from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.identity import describe
 from gnnak.typing import check_count
+from gnnak.wording import counted
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -183,12 +184,18 @@ class GraphLoader:
 
         Raises:
             CheckpointError: If that loader was built with other arguments or graphs, or
-                in another number of processes.
+                in another number of processes, or if an epoch has too few batches.
             OptionError: If `state` is no dict.
         """
         check_state(state, self._built())
-        self._epoch = check_count("epoch", state.get("epoch"))
-        self._done = check_count("batch", state.get("batch"))
+        epoch = check_count("epoch", state.get("epoch"))
+        done, total = state.get("batch"), len(self._order.of_epoch(epoch))
+        if check_count("batch", done) > total:
+            raise CheckpointError(
+                f"the state is after batch {done} of an epoch, but an epoch has "
+                f"{counted(total, 'batch')}; give an unchanged state_dict()."
+            )
+        self._epoch, self._done = epoch, done
         self._resumed, self._current = True, None
 
     def _built(self) -> dict[str, Any]:

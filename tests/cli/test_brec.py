@@ -101,6 +101,15 @@ def test_brec_has_a_ceiling_on_all_kinds_of_subgraphs(
     assert record["ceiling"]["apart"] == {"basic": 0 if label == "1-wl" else 2}
 
 
+@pytest.mark.parametrize("option", [("--subgraphs", "whole"), ("--num-hops", "2")])
+def test_brec_refuses_options_of_subgraphs_for_a_network_without_any(
+    option, two_pairs, tmp_path
+):
+    result = run("--model", "gin", *option, "--runs", tmp_path, "--results", tmp_path)
+    assert result.exit_code != 0
+    assert "gin has no rooted subgraphs" in str(result.exception or result.output)
+
+
 def test_brec_names_counts_above_the_ceiling(two_pairs, tmp_path, trained):
     places = ("--runs", tmp_path, "--results", tmp_path)
     assert run("--model", "gin-ak+", *places).exit_code == 0

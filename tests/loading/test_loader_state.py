@@ -94,3 +94,13 @@ def test_state_of_an_older_version_can_be_loaded():
 def test_a_state_that_is_no_dict_is_refused():
     with pytest.raises(OptionError, match="the state is None; give the state_dict"):
         GraphLoader(RINGS).load_state_dict(None)
+
+
+def test_a_state_after_more_batches_than_an_epoch_has_is_refused():
+    loader = GraphLoader(RINGS, 2)
+    state = loader.state_dict() | {"batch": 3}
+    with pytest.raises(CheckpointError, match=r"after batch 3 .* has 2 batches"):
+        loader.load_state_dict(state)
+    loader.load_state_dict(state | {"batch": 2})  # after the last batch
+    assert list(loader) == []
+    assert loader.epoch == 1

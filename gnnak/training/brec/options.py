@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
 from gnnak.models.options import (
     FamilyOptions,
@@ -108,6 +109,10 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
         model: Name of the network, as in `build_model`.
         given: New values of options; None = as published.
 
+    Raises:
+        OptionError: If options of rooted subgraphs are given for a network that has
+            none.
+
     >>> trial_options("sswl+-gin").num_layers, trial_options("gin-ak+").num_layers
     (8, 4)
     >>> trial_options("sswl+-gin", num_layers=2, lr=None).num_layers
@@ -121,4 +126,10 @@ def trial_options(model: str = "gin-ak+", **given: Any) -> TrialOptions:
     elif form.uplifted and form.has_node_pairs:
         options = {"num_hops": 2, "num_layers": 2}
     changed = {name: value for name, value in given.items() if value is not None}
+    for name in ("subgraphs", "num_hops"):
+        if name in changed and form.member is None and not form.uplifted:
+            raise OptionError(
+                f"{model} has no rooted subgraphs, so {name} has no effect; leave it "
+                f"out, or choose {model}-ak+."
+            )
     return TrialOptions(model, **options | changed)
