@@ -42,7 +42,7 @@ class Schedule:
 
     def tasks(self, jobs: Sequence[Job]) -> list[Task]:
         """Return the jobs with their estimates, each run once."""
-        records = RunRecords.read(*self.places.all_results).records
+        records = RunRecords.read(*self.places.all_results).timed
         device = device_name(self.machine)
         sizes = dataset_sizes(read_statistics(self.places.results))
         return estimated_tasks(jobs, records, self.places, device, self.jobs, sizes)

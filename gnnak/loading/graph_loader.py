@@ -189,8 +189,9 @@ class GraphLoader:
         """
         check_state(state, self._built())
         epoch = check_count("epoch", state.get("epoch"))
-        done, total = state.get("batch"), len(self._order.of_epoch(epoch))
-        if check_count("batch", done) > total:
+        done = check_count("batch", state.get("batch"))
+        total = len(self._order.of_epoch(epoch))
+        if done > total:
             raise CheckpointError(
                 f"the state is after batch {done} of an epoch, but an epoch has "
                 f"{counted(total, 'batch')}; give an unchanged state_dict()."

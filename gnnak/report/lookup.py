@@ -28,11 +28,17 @@ class RunRecords:
     exist are never found.
 
     Args:
-        records: JSON records, oldest first; kinds other than "run" are ignored.
+        records: JSON records, oldest first; kinds other than "run" and "bench" are
+            ignored.
+
+    Attributes:
+        records: The records of training runs.
+        timed: The same and the records of `gnnak bench`: how long runs take.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self.records = [r for r in records if r.get("kind") == "run"]
+        self.timed = [r for r in records if r.get("kind") in ("run", "bench")]
+        self.records = [r for r in self.timed if r["kind"] == "run"]
         self._exact: dict[str, list[Record]] = {}
         self._short: dict[str, list[Record]] = {}
         keys: dict[str, tuple[str, str] | None] = {}
@@ -47,11 +53,12 @@ class RunRecords:
 
     @classmethod
     def read(cls, *folders: Path) -> RunRecords:
-        """Read the records in all files `runs*.jsonl` of some folders.
+        """Read the records in the files `runs*.jsonl` and `bench.jsonl` of folders.
 
         A folder that does not exist has no records.
         """
-        found = [file for each in folders for file in sorted(each.glob("runs*.jsonl"))]
+        names = ("runs*.jsonl", "bench.jsonl")
+        found = [f for each in folders for n in names for f in sorted(each.glob(n))]
         files = {file.resolve(): file for file in found}.values()
         return cls(record for file in files for record in read_records(file))
 

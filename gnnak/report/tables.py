@@ -153,7 +153,7 @@ def fill_table(
     """
     statistics = statistics or {}
     device = device or records.usual_device
-    estimator = Estimator(records.records, device, sizes=dataset_sizes(statistics))
+    estimator = Estimator(records.timed, device, sizes=dataset_sizes(statistics))
     marks: dict[str, str] = {}
     rows = tuple(
         tuple(_fill(cell, records, statistics, marks, estimator) for cell in row)

@@ -1,4 +1,8 @@
-"""Estimate the time and memory of a run from the records of earlier runs."""
+"""Estimate the time and memory of a run from the records of earlier runs.
+
+Records of `gnnak bench`, which measures a few epochs, serve as well. They do not
+contain the time of evaluation.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +51,12 @@ class Estimator:
     A run is estimated from the runs that are most like it: those with the same options
     up to seed and fold, otherwise those with the same model on the same data set,
     otherwise those with a similar model on the same data set, otherwise those with a
-    similar model on other data sets, in proportion to the number of nodes. The
-    estimate is the median over these runs.
+    similar model on other data sets, in proportion to the number of nodes, otherwise
+    those with any model on the same data set. The estimate is the median over these
+    runs.
 
     Args:
-        records: Records of runs.
+        records: Records of runs and of `gnnak bench`.
         device: The name of the device, as in the records.
         jobs: Number of runs that share the device.
         sizes: Number of nodes of the data sets, by name. Without it, a run on a data
@@ -68,9 +73,11 @@ class Estimator:
         self.sizes = sizes or {}
         self._costs: dict[Hashable, list[_Cost]] = {}
         self._scaled: dict[Hashable, list[_Cost]] = {}
+        self._on_data: dict[str, list[_Cost]] = {}
         newest: dict[tuple[str, int], tuple[RunConfig, Record]] = {}
-        for record in records:
-            if record.get("kind") == "run" and record.get("device") == device:
+        # Runs come last: they replace benchmarks of the same config.
+        for record in sorted(records, key=lambda record: record["kind"] == "run"):
+            if record.get("device") == device and record.get("fast", True):
                 try:
                     config = change(RunConfig(), record["config"])
                 except OptionError:
@@ -96,6 +103,7 @@ class Estimator:
         )
 
     def _add(self, config: RunConfig, cost: _Cost) -> None:
+        self._on_data.setdefault(config.data.name, []).append(cost)
         for kind in LIKENESSES:
             self._costs.setdefault((kind, kind(config)), []).append(cost)
         if size := self.sizes.get(config.data.name):
@@ -112,7 +120,7 @@ class Estimator:
             for kind in ELSEWHERE:
                 if found := self._scaled.get((kind, kind(config))):
                     return found, size
-        return [], 1.0
+        return self._on_data.get(config.data.name, []), 1.0
 
 
 def runs_at_once(record: Record) -> int:
@@ -139,14 +147,20 @@ def epochs_done(folder: Path) -> int:
 
 
 def _cost(record: Record, jobs: int) -> _Cost:
-    """Return the cost of a recorded run, as if `jobs` runs had shared the device."""
-    seconds = record["seconds"]
-    memory = [value for value in record["peak_memory_mb"].values() if value]
+    """Return the cost of a recorded run, as if `jobs` runs had shared the device.
+
+    Args:
+        record: The record of a run or of `gnnak bench`.
+        jobs: Number of runs that share the device.
+    """
+    seconds, memory = record["seconds"], record["peak_memory_mb"]
     slower = (1 + SLOWDOWN * (jobs - 1)) / (1 + SLOWDOWN * (runs_at_once(record) - 1))
+    if record["kind"] == "bench":
+        return _Cost(START_SECONDS, slower * seconds["epoch"], memory or 0.0)
     return _Cost(
         seconds.get("start", START_SECONDS),
         slower * seconds["total"] / record["epochs"],
-        max(memory, default=0.0),
+        max((value for value in memory.values() if value), default=0.0),
     )
 
 
@@ -164,7 +178,6 @@ LIKENESSES: tuple[Callable[[RunConfig], Hashable], ...] = (
     lambda config: (config.data.name, config.data.protocol, config.model.name),
     lambda config: (config.data.name, _base(config)),
     lambda config: (config.data.name, _form(config)),
-    lambda config: config.data.name,
 )
 """When two runs on the same data set are alike, strictest first: if the function has
 the same value for both configs."""

@@ -53,6 +53,32 @@ def test_estimate_on_another_data_set_is_in_proportion_to_its_nodes():
     assert Estimator([recorded(30.0)], "abacus")(other) is None
 
 
+def benched(epoch: float, config=ZINC, **more):
+    record = {"kind": "bench", "seconds": {"epoch": epoch}, "peak_memory_mb": 70.0}
+    given = {"device": "abacus", "config": run_record(config)["config"], "fast": True}
+    return record | given | more
+
+
+def test_estimate_of_a_run_that_was_only_benchmarked():
+    records = [benched(3.0), benched(99.0, fast=False)]
+    found = Estimator(records, "abacus")(ZINC)
+    assert found == Estimate(START_SECONDS + 10 * 3.0, 70.0)
+
+
+def test_estimate_prefers_runs_to_benchmarks():
+    for records in ([recorded(30.0), benched(99.0)], [benched(99.0), recorded(30.0)]):
+        assert Estimator(records, "abacus")(ZINC) == Estimate(35.0, 100.0)
+
+
+def test_estimate_prefers_similar_models_to_the_same_data_set():
+    plain = change(ZINC, {"model.name": "gin", "data.name": "mutag"})
+    uplifted = change(ZINC, {"data.name": "mutag"})
+    records = [recorded(10.0, plain), recorded(30.0)]
+    sizes = {"zinc": 10, "mutag": 40}
+    assert Estimator(records, "abacus", sizes=sizes)(uplifted).seconds == 125.0
+    assert Estimator(records, "abacus")(uplifted).seconds == 15.0
+
+
 def test_estimate_is_none_without_records_of_the_device():
     assert Estimator([recorded(30.0)], "another device")(ZINC) is None
     assert Estimator([], "abacus")(ZINC) is None
