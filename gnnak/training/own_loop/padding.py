@@ -9,19 +9,20 @@ its outputs and buffers with and without padding; see `find_difference`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from gnnak.errors import GraphError
 from gnnak.loading.items import Item
 from gnnak.nn.norm import norm_real_rows
 from gnnak.nn.segment import embed_rows
+from gnnak.wording import counted
 
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
@@ -39,24 +40,70 @@ def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
     }
 
 
-def real_rows_of(outputs: Any, item: Item) -> Any:
+def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
+    """Find out which outputs of a model have padding rows, and of which axis.
+
+    A tensor with as many rows for the padded batch as for the batch itself, such as a
+    table of weights, has no padding rows.
+
+    Args:
+        plain: The outputs for a batch: a tensor, or tensors in tuples, lists and dicts.
+        padded: The outputs for the padded form of the batch.
+        item: The padded form of the batch.
+
+    Returns:
+        For each output in the order of `tree_leaves`, the axis of its rows, such as
+        "nodes"; None if it has no padding rows.
+
+    Raises:
+        GraphError: If padding changes the number of outputs, or adds rows to a tensor
+            whose rows are neither graphs, nodes nor edges.
+    """
+    rows = padded_rows(item)
+    leaves, others = tree_leaves(plain), tree_leaves(padded)
+    if len(leaves) != len(others):
+        raise GraphError("padding changes the number of outputs")
+    axes: list[str | None] = []
+    for leaf, other in zip(leaves, others, strict=True):
+        count, more = _num_rows(leaf), _num_rows(other)
+        axis, real = rows.get(more, (None, -1))
+        if count != more and count != real:
+            raise GraphError(
+                f"an output has {count} rows, and with padding {more}, which are "
+                "neither graphs, nodes nor edges"
+            )
+        axes.append(None if count == more else axis)
+    return axes
+
+
+def _num_rows(value: Any) -> int:
+    """Return the number of rows of a tensor; -1 for other values and 0-dim tensors."""
+    return value.size(0) if isinstance(value, Tensor) and value.dim() else -1
+
+
+def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
     """Return the outputs of a model without padding rows.
 
     Args:
-        outputs: A tensor, or tensors in tuples, lists and dicts. A tensor with as many
-            rows as the padded batch has graphs, nodes or edges loses its padding rows.
+        outputs: A tensor, or tensors in tuples, lists and dicts.
         item: The padded batch.
+        axes: The axis of each output's rows, as returned by `axes_of`.
+
+    Raises:
+        GraphError: If there are more or fewer outputs than axes.
     """
-    rows = padded_rows(item)
-
-    def narrowed(value: Any) -> Any:
-        """Return a tensor without its padding rows, and other values unchanged."""
-        if not isinstance(value, Tensor) or not value.dim():
-            return value
-        found = rows.get(value.size(0))
-        return value if found is None else value.narrow(0, 0, found[1])
-
-    return tree_map(narrowed, outputs)
+    assert item.sizes is not None
+    leaves, form = tree_flatten(outputs)
+    if len(leaves) != len(axes):
+        raise GraphError(
+            f"the model returned {counted(len(leaves), 'value')}, but "
+            f"{len(axes)} on an earlier batch; return the same values for all batches."
+        )
+    found = [
+        leaf if axis is None else leaf.narrow(0, 0, item.sizes[axis])
+        for leaf, axis in zip(leaves, axes, strict=True)
+    ]
+    return tree_unflatten(found, form)
 
 
 def _is_plain_lookup(*args: Any, **options: Any) -> bool:

@@ -25,7 +25,7 @@ from gnnak.training.own_loop.arguments import (
 from gnnak.training.own_loop.calling import call_model
 from gnnak.training.own_loop.casting import CastTogether
 from gnnak.training.own_loop.changes import ModelWatch, built_weights, is_unbuilt
-from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
+from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
 
@@ -125,7 +125,8 @@ class TrainingStep:
         self._weights = built_weights(model)
         self._watch = ModelWatch(model)
         self._logged: set[str] = set()
-        self._captured: dict[tuple, Callable[[Item], Any]] = {}
+        # Captured models, and the axis of the rows of each output (see `axes_of`).
+        self._captured: dict[tuple, tuple[Callable[[Item], Any], list[str | None]]] = {}
         self._update: Callable[[], object] = self._update_weights
         self._is_called = False
 
@@ -192,7 +193,7 @@ class TrainingStep:
         key = (form.build, *form.kinds())
         if key not in self._captured and not self._prepare(batch, form, key):
             return self.call(self.model, batch)
-        captured = self._captured[key]
+        captured, axes = self._captured[key]
         if getattr(captured, "gave_up", False):
             self.reason = captured.reason  # type: ignore[attr-defined]
             return self.call(self.model, batch)
@@ -200,7 +201,7 @@ class TrainingStep:
         reason = getattr(captured, "update_reason", None)
         if reason is not None:
             self._log_once(reason, "updates of the optimizer are")
-        return real_rows_of(captured(form.item), form.item)
+        return real_rows_of(captured(form.item), form.item, axes)
 
     def _prepare(self, batch: Batch, form: PaddedForm, key: tuple) -> bool:
         """Prepare the capture of steps on the batches of a loader.
@@ -223,15 +224,22 @@ class TrainingStep:
             with on_graph(item.batch.real), IgnorePadding(item), together:
                 return self.call(self.model, form.build(item))
 
+        outputs: Any = None
+        axes: list[str | None] = []
+
         def plain() -> Any:
             """Return the outputs of the model for `batch`."""
-            return self.call(self.model, batch)
+            nonlocal outputs
+            outputs = self.call(self.model, batch)
+            return outputs
 
         def padded() -> Any:
             """Return the outputs for the padded form of `batch`, without padding."""
             # Copy the item, since layers cache values in its rooted subgraphs.
             item = like(form.item, tensors_of(form.item))
-            return real_rows_of(forward(item), item)
+            found = forward(item)
+            axes[:] = axes_of(outputs, found, item)
+            return real_rows_of(found, item, axes)
 
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
             self.reason = "several processes train the model (DistributedDataParallel)"
@@ -255,8 +263,8 @@ class TrainingStep:
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
         if len(self._captured) == MOST_CAPTURED:
-            _close(self._captured.pop(next(iter(self._captured))))
-        self._captured[key] = captured
+            _close(self._captured.pop(next(iter(self._captured)))[0])
+        self._captured[key] = captured, axes
         form.pad_to_largest()
         return True
 
@@ -285,7 +293,7 @@ class TrainingStep:
             self._list_weights()
             self.reason = None
             while self._captured:
-                _close(self._captured.popitem()[1])
+                _close(self._captured.popitem()[1][0])
 
     def _list_weights(self) -> None:
         """List the weights of the model; warn if the optimiser does not train new ones.

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
+from gnnak.training.own_loop.changes import built_weights
 
 DROPOUTS = (
     F.dropout,
@@ -27,10 +28,16 @@ DROPOUTS = (
 )
 """Dropout functions, which return their input while outputs are compared."""
 TOLERANCES = {torch.double: 1e-9, torch.float: 2e-3}
-"""Largest allowed difference by dtype, relative to 1 plus the largest value; for all
-other dtypes it is `HALF_TOLERANCE`."""
+"""Largest allowed difference by dtype, relative to the largest value plus `FLOOR`; for
+all other dtypes it is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """Largest allowed difference for float16 and bfloat16, as in `TOLERANCES`."""
+FLOOR = 1e-2
+"""Added to the largest value, since small outputs may be differences of larger values
+with rounding errors."""
+NOISE = 0.3
+"""Size of the random numbers that are added to weights for a second comparison. They
+are divided by the square root of the number of inputs of a Linear."""
 
 
 class _NoDropout(TorchFunctionMode):
@@ -50,7 +57,11 @@ def find_difference(
 ) -> str | None:
     """Compare a model's outputs and buffers for a batch with and without padding.
 
-    Both calls run without dropout and gradients, and start with the same buffers. At
+    The model is compared twice: with its weights, and with random numbers added to its
+    weights. New models often have weights that are zero or very small, which would hide
+    a difference.
+
+    All calls run without dropout and gradients, and start with the same buffers. At
     the end, the buffers and the state of random number generators are restored. The
     calls run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for
     each stream.
@@ -75,9 +86,32 @@ def find_difference(
     ):
         buffers = SavedBuffers(model)
         try:
-            return _difference(model, buffers, plain, padded)
+            reason = _difference(model, buffers, plain, padded)
+            if reason is None:
+                with _noisy_weights(model):
+                    reason = _difference(model, buffers, plain, padded)
+            return reason
         finally:
             buffers.restore()
+
+
+@contextmanager
+def _noisy_weights(model: nn.Module) -> Iterator[None]:
+    """Context manager: random numbers are added to all weights of a model.
+
+    Memory addresses and version counters of the weights do not change.
+    """
+    weights = [w.data for w in built_weights(model) if w.is_floating_point()]
+    saved = [weight.clone() for weight in weights]
+    try:
+        for weight in weights:
+            inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
+            noise = torch.randn_like(weight, dtype=torch.float)
+            weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
+        yield
+    finally:
+        for weight, values in zip(weights, saved, strict=True):
+            weight.copy_(values)
 
 
 def _difference(
@@ -185,5 +219,5 @@ def _is_close(wanted: object, found: object) -> bool:
     tolerance = TOLERANCES.get(wanted.dtype, HALF_TOLERANCE)
     size = float(wanted.abs().nan_to_num().max()) if wanted.numel() else 0.0
     return torch.allclose(
-        found, wanted, rtol=0.0, atol=tolerance * (1 + size), equal_nan=True
+        found, wanted, rtol=0.0, atol=tolerance * (size + FLOOR), equal_nan=True
     )

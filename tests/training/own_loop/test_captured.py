@@ -53,7 +53,7 @@ def test_captured_models_are_closed_when_the_model_changes(recorder, change):
     model = Gine().double().train()
     step = TrainingStep(model, mae, Adam(model.parameters()))
     run_epoch(step)
-    (before,) = step._captured.values()
+    ((before, _),) = step._captured.values()
     assert before._buffers
     assert recorder.released == 0
     change(model)

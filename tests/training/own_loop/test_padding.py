@@ -1,9 +1,11 @@
+import pytest
 import torch
 from torch.nn import functional as F
 
 from gnnak import GraphLoader
+from gnnak.errors import GraphError
 from gnnak.loading.items import Item
-from gnnak.training.own_loop.padding import IgnorePadding, real_rows_of
+from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from tests.training.own_loop.models import molecules
 
 
@@ -44,10 +46,32 @@ def test_ignore_padding_normalises_rows_of_each_axis():
 
 def test_real_rows_of_outputs_leave_other_values_alone():
     item = padded_item()
-    nodes = torch.rand(item.shape.nodes, 2)
-    graphs = torch.rand(item.shape.graphs)
-    outputs = {"nodes": nodes, "more": (graphs, torch.rand(()), "text", None)}
-    found = real_rows_of(outputs, item)
+    real = item.sizes["nodes"], item.sizes["graphs"]
+    sizes = item.shape.nodes, item.shape.graphs
+    plain, padded = (
+        {"nodes": torch.rand(n, 2), "more": (torch.rand(g), torch.rand(()), "text")}
+        for n, g in (real, sizes)
+    )
+    axes = axes_of(plain, padded, item)
+    assert axes == ["nodes", "graphs", None, None]
+    found = real_rows_of(padded, item, axes)
     assert found["nodes"].size(0) == item.sizes["nodes"]
     assert found["more"][0].size(0) == 4
-    assert found["more"][1:] == outputs["more"][1:]
+    assert found["more"][1:] == padded["more"][1:]
+
+
+def test_tables_with_as_many_rows_as_padded_nodes_keep_all_rows():
+    item = padded_item()
+    table = torch.rand(item.shape.nodes, 2)
+    axes = axes_of(table, table, item)
+    assert real_rows_of(table, item, axes) is table
+
+
+def test_outputs_whose_rows_are_no_axis_are_refused():
+    item = padded_item()
+    with pytest.raises(GraphError, match="an output has 3 rows, and with padding 5"):
+        axes_of(torch.rand(3), torch.rand(5), item)
+    with pytest.raises(GraphError, match="padding changes the number of outputs"):
+        axes_of((torch.rand(3),), (torch.rand(3), None), item)
+    with pytest.raises(GraphError, match="the model returned 2 values, but 1 on"):
+        real_rows_of((torch.rand(3), torch.rand(3)), item, [None])

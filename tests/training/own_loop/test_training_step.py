@@ -256,7 +256,7 @@ def test_training_step_gives_up_when_a_capture_fails(monkeypatch, caplog):
     found, step = by_step(one, GraphLoader(graphs, 3, pad=True))
     assert found == pytest.approx(by_hand(other, DataLoader(graphs, 3), named), 1e-7)
     assert "net.py, line 7" in caplog.text
-    (captured,) = step._captured.values()
+    ((captured, _),) = step._captured.values()
     assert captured.gave_up
     assert "net.py, line 7" in step.reason
 
@@ -279,7 +279,7 @@ def test_weights_that_the_first_call_builds_are_captured_and_told(padded, caplog
         _, step = by_step(model, loader)
     assert "in its first call, which the optimizer does not train" in caplog.text
     if padded:
-        (captured,) = step._captured.values()
+        ((captured, _),) = step._captured.values()
         assert {*captured.weights} == {*model.parameters()}
 
 
