@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+NUMBERS = (bool, int, float, str)
+"""The types of attributes that `NumberWatch` watches."""
 
 
 class ModelWatch:
@@ -59,6 +63,63 @@ class ModelWatch:
             [module.training for module in self._modules],
             torch.is_autocast_enabled(kind),
         )
+
+
+class NumberWatch:
+    """Detects numbers of a model that were changed between steps.
+
+    A replay of a captured step would use the number of the capture, such as the old
+    `model.temperature` or `dropout.p`. Numbers are all ints, floats, bools and strings
+    that are attributes of a module. Numbers that change while the model is called, such
+    as counters, are ignored.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        # For each number, its module, its name, and the dict of the module's
+        # attributes, from which it is read fastest.
+        self._numbers: list[tuple[nn.Module, str, dict[str, Any]]] = []
+        self._values: list[object] = []
+        self._ignored: set[tuple[int, str]] = set()
+
+    def remember(self) -> None:
+        """List all numbers of the model, with their present values."""
+        self._numbers = [
+            (module, name, vars(module))
+            for module in self.model.modules()
+            for name, value in vars(module).items()
+            if name != "training" and isinstance(value, NUMBERS)
+            if (id(module), name) not in self._ignored
+        ]
+        self._values = self._present()
+
+    @contextmanager
+    def during_call(self) -> Iterator[None]:
+        """Context manager for a call of the model: ignore numbers that it changes."""
+        before = self._present()
+        yield
+        if self._present() != before:
+            self._ignored |= {(id(m), name) for m, name in self._different(before)}
+            self.remember()
+
+    def changed(self) -> str | None:
+        """Return the name of a number that has changed since `remember`, or None."""
+        if self._present() == self._values:
+            return None
+        module, name = next(self._different(self._values))
+        return f"{type(module).__name__}.{name}"
+
+    def _present(self) -> list[object]:
+        return [values.get(name) for _, name, values in self._numbers]
+
+    def _different(self, before: list[object]) -> Iterator[tuple[nn.Module, str]]:
+        """Yield the modules and names of all numbers that had other values before."""
+        for (module, name, now), value in zip(self._numbers, before, strict=True):
+            if now.get(name) != value:
+                yield module, name
 
 
 def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:

@@ -23,8 +23,14 @@ from gnnak.training.own_loop.arguments import (
     checked_loss,
 )
 from gnnak.training.own_loop.calling import call_model
+from gnnak.training.own_loop.captured_models import CapturedModel, CapturedModels
 from gnnak.training.own_loop.casting import CastTogether
-from gnnak.training.own_loop.changes import ModelWatch, built_weights, is_unbuilt
+from gnnak.training.own_loop.changes import (
+    ModelWatch,
+    NumberWatch,
+    built_weights,
+    is_unbuilt,
+)
 from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
@@ -34,9 +40,9 @@ if TYPE_CHECKING:
 
 Call = Callable[[nn.Module, Any], Any]
 """A function that calls a model with a batch, and returns the model's outputs."""
-MOST_CAPTURED = 4
-"""Largest number of captured models in memory. There is one for each loader, and for
-each set of field names, widths and dtypes of its batches."""
+MOST_CHANGES = 4
+"""If numbers of the model, such as `dropout.p`, change more often than this between
+steps, steps are no longer captured, since each change needs a new capture."""
 
 
 @operation
@@ -123,10 +129,10 @@ class TrainingStep:
         self.capture = capture
         self.reason: str | None = None
         self._weights = built_weights(model)
-        self._watch = ModelWatch(model)
+        self._watch, self._numbers = ModelWatch(model), NumberWatch(model)
+        self._num_changes = 0
         self._logged: set[str] = set()
-        # Captured models, and the axis of the rows of each output (see `axes_of`).
-        self._captured: dict[tuple, tuple[Callable[[Item], Any], list[str | None]]] = {}
+        self._captured = CapturedModels()
         self._update: Callable[[], object] = self._update_weights
         self._is_called = False
 
@@ -220,25 +226,29 @@ class TrainingStep:
 
         def forward(item: Item) -> Any:
             """Return the outputs of the model for a padded item, with padding rows."""
-            together = CastTogether(self.model)
-            with on_graph(item.batch.real), IgnorePadding(item), together:
+            with (
+                self._numbers.during_call(),
+                on_graph(item.batch.real),
+                IgnorePadding(item),
+                CastTogether(self.model),
+            ):
                 return self.call(self.model, form.build(item))
 
-        outputs: Any = None
+        wanted: Any = None
         axes: list[str | None] = []
 
         def plain() -> Any:
             """Return the outputs of the model for `batch`."""
-            nonlocal outputs
-            outputs = self.call(self.model, batch)
-            return outputs
+            nonlocal wanted
+            wanted = self.call(self.model, batch)
+            return wanted
 
         def padded() -> Any:
             """Return the outputs for the padded form of `batch`, without padding."""
             # Copy the item, since layers cache values in its rooted subgraphs.
             item = like(form.item, tensors_of(form.item))
             found = forward(item)
-            axes[:] = axes_of(outputs, found, item)
+            axes[:] = axes_of(wanted, found, item)
             return real_rows_of(found, item, axes)
 
         if isinstance(self.model, nn.parallel.DistributedDataParallel):
@@ -262,9 +272,8 @@ class TrainingStep:
         weights = [weight for weight in self._weights if weight.requires_grad]
         update = (self._update_weights, self.optimizer)
         captured = make_captured_model(forward, weights, self.device, *update)
-        if len(self._captured) == MOST_CAPTURED:
-            _close(self._captured.pop(next(iter(self._captured)))[0])
-        self._captured[key] = captured, axes
+        self._captured.add(key, CapturedModel(captured, axes))
+        self._numbers.remember()
         form.pad_to_largest()
         return True
 
@@ -285,15 +294,25 @@ class TrainingStep:
             logging.getLogger("gnnak").warning(message, subject, reason)
 
     def _notice_changes(self) -> None:
-        """Discard captured steps if weights or buffers were replaced, or modes changed.
+        """Discard captured steps if the model was changed since the last step.
 
-        The following steps are then captured anew.
+        This is the case if weights or buffers were replaced, or if modes or numbers
+        (`dropout.p`) changed. The following steps are then captured anew.
         """
+        number = self._numbers.changed() if self._captured else None
         if self._watch.has_changed(quick=bool(self._captured)):
             self._list_weights()
             self.reason = None
-            while self._captured:
-                _close(self._captured.popitem()[1][0])
+            self._captured.close()
+        if number is not None:
+            self._captured.close()
+            self._num_changes += 1
+            if self._num_changes > MOST_CHANGES:
+                self.reason = (
+                    f"{number} has changed between steps {self._num_changes} times; "
+                    "make it a tensor on the GPU, and change it by fill_()"
+                )
+                self._log_once(self.reason)
 
     def _list_weights(self) -> None:
         """List the weights of the model; warn if the optimiser does not train new ones.
@@ -321,9 +340,3 @@ class TrainingStep:
         if self.reason is not None:
             parts.append(f"not captured: {self.reason}")
         return f"TrainingStep({', '.join(parts)})"
-
-
-def _close(captured: object) -> None:
-    """Free the memory of a model if it is captured."""
-    if hasattr(captured, "close"):
-        captured.close()

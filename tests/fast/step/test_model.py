@@ -9,7 +9,7 @@ from torch_geometric.nn import global_add_pool
 from gnnak import GraphLoader, TrainingStep
 from gnnak.fast.step.model import _Passes
 from gnnak.training.own_loop import training_step
-from gnnak.training.own_loop.training_step import MOST_CAPTURED
+from gnnak.training.own_loop.captured_models import MOST_CAPTURED
 from tests.fast.recorders import CallRecorder, maker_with
 from tests.training.own_loop.models import (
     Gine,
@@ -100,7 +100,7 @@ def test_a_loss_with_weights_of_its_own_trains_them(captured):
     for batch in GraphLoader(molecules(), 4, pad=True):
         for step in steps:
             step(batch)
-        passes += [found.last for found in steps[0]._captured.values()]
+        passes += [found.run.last for found in steps[0]._captured.values()]
     assert any(each is not None for each in passes)
     assert all(each is None or each.replay_update is None for each in passes)
     torch.testing.assert_close(*scales, rtol=1e-9, atol=1e-9)
@@ -127,12 +127,12 @@ def test_steps_are_captured_anew_after(captured, replace):
     step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
     batches = [*GraphLoader(molecules(), 6, pad=True)]
     step(batches[0])
-    before = [*step._captured.values()]
+    before = [each.run for each in step._captured.values()]
     step(batches[1])
-    assert [*step._captured.values()] == before
+    assert [each.run for each in step._captured.values()] == before
     replace(model)
     step(batches[2])
-    after = [*step._captured.values()]
+    after = [each.run for each in step._captured.values()]
     assert len(after) == 1
     assert after != before
     assert after[0].weights == [*model.parameters()]
@@ -173,7 +173,8 @@ def test_a_new_loader_per_epoch_does_not_take_more_and_more_memory(captured):
     for _ in range(MOST_CAPTURED + 2):
         for batch in GraphLoader(molecules(6), 6, pad=True):
             step(batch)
-        seen += [each for each in step._captured.values() if each not in seen]
+        now = [each.run for each in step._captured.values()]
+        seen += [each for each in now if each not in seen]
     assert len(seen) == MOST_CAPTURED + 2
     assert len(step._captured) == MOST_CAPTURED
     assert [each._largest is None for each in seen] == [True] * 2 + [

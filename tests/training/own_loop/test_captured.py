@@ -6,6 +6,7 @@ from torch.optim import SGD, Adam
 
 from gnnak import GraphLoader, TrainingStep
 from gnnak.training.own_loop import training_step
+from gnnak.training.own_loop.captured_models import MOST_CAPTURED
 from tests.training.own_loop.models import Gine, mae, molecules
 
 
@@ -48,7 +49,11 @@ def replace_weight(model):
     model.start.weight.data = model.start.weight.data.clone()
 
 
-@pytest.mark.parametrize("change", [freeze, evaluate, replace_weight])
+def change_number(model):
+    model.norm.eps = 0.5
+
+
+@pytest.mark.parametrize("change", [freeze, evaluate, replace_weight, change_number])
 def test_captured_models_are_closed_when_the_model_changes(recorder, change):
     model = Gine().double().train()
     step = TrainingStep(model, mae, Adam(model.parameters()))
@@ -66,9 +71,9 @@ def test_captured_models_are_closed_when_the_model_changes(recorder, change):
 def test_the_oldest_captured_model_is_closed_when_there_are_many(recorder):
     model = Gine().double().train()
     step = TrainingStep(model, mae, Adam(model.parameters()))
-    for _ in range(training_step.MOST_CAPTURED + 1):
+    for _ in range(MOST_CAPTURED + 1):
         run_epoch(step)
-    assert len(step._captured) == training_step.MOST_CAPTURED
+    assert len(step._captured) == MOST_CAPTURED
     assert recorder.released == 1
 
 
@@ -101,3 +106,42 @@ def test_nothing_is_logged_if_updates_are_captured(caplog):
     step = TrainingStep(model, mae, Adam(model.parameters()))
     run_epoch(step)
     assert not caplog.records
+
+
+def named_fields(batch):
+    return batch.x, batch.edge_index, batch.edge_attr, batch.batch
+
+
+class Annealed(Gine):
+    """A model with a number that the user changes, and one that changes itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.temperature, self.calls = 1.0, 0
+
+    def forward(self, x, edge_index, edge_attr, batch):
+        self.calls += 1
+        return super().forward(x, edge_index, edge_attr, batch) / self.temperature
+
+
+def test_counters_of_a_model_do_not_end_its_capture(recorder):
+    model = Annealed().double().train()
+    step = TrainingStep(model, mae, Adam(model.parameters()))
+    for _ in range(3):
+        run_epoch(step)
+        before = model.calls
+        run_epoch(lambda batch: model(*named_fields(batch)))
+        assert model.calls > before, "calls for evaluation change the counter, too"
+    assert recorder.released == 0
+    assert step.reason is None
+
+
+def test_numbers_that_change_after_each_step_end_the_capture_with_a_reason(caplog):
+    model = Annealed().double().train()
+    step = TrainingStep(model, mae, Adam(model.parameters()))
+    for number, batch in enumerate(GraphLoader(molecules(30), 3, pad=True)):
+        model.temperature = 1.0 + number
+        step(batch)
+    assert step.reason.startswith("Annealed.temperature has changed between steps 5")
+    assert caplog.text.count("Annealed.temperature") == 1
+    assert not step._captured
