@@ -36,7 +36,7 @@ def losses(model: nn.Module, capture: bool, graphs: list, **options: object):
 
 
 def replayed(step: TrainingStep) -> bool:
-    (captured,) = step._captured.values()
+    ((captured, _),) = step._captured.values()
     buffers = captured._buffers.values()
     return not captured.gave_up and any(each.replay is not None for each in buffers)
 
