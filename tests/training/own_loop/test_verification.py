@@ -93,3 +93,17 @@ def test_tables_among_the_outputs_keep_their_rows_for_all_shapes():
         losses = [float(step(batch)) for batch in GraphLoader(given, 8, pad=True)]
         assert step.reason is None
         assert losses == [8.0 * rows] * 4
+
+
+def test_a_model_that_draws_random_numbers_is_named_as_such():
+    class Random(Mixes):
+        """Adds noise to its output."""
+
+        def forward(self, x, edge_index, batch):
+            out = super().forward(x, edge_index, batch)
+            return out + torch.randn_like(out)
+
+    model = Random("none", 0.1).double()
+    step = TrainingStep(model, mae, sgd(model))
+    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
+    assert step.reason.startswith("two calls of the model with the same batch")
