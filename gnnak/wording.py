@@ -1,5 +1,7 @@
 """Words of messages: the article before a type, and the plural of counted things."""
 
+from numbers import Number
+
 
 def counted(number: int, word: str) -> str:
     """Return a number with a noun, in the plural unless the number is 1.
@@ -31,3 +33,16 @@ def kind_of(value: object) -> str:
     ('an int', 'a list', 'None')
     """
     return "None" if value is None else with_article(type(value).__name__)
+
+
+def described(value: object) -> str:
+    """Return a short text for a wrong value: plain values as written, others by type.
+
+    >>> described("mse"), described(0.5), described(None)
+    ("'mse'", '0.5', 'None')
+    >>> described([1, 2]), described(dict)
+    ('a list', 'the class dict')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return repr(value) if isinstance(value, str | Number) else kind_of(value)

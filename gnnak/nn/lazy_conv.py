@@ -111,6 +111,11 @@ class LazyUpliftedConv(nn.Module):
             try_out(conv, declared, f"as {name} declares")
         return self
 
+    @property
+    def called_like(self) -> nn.Module:
+        """The conv, whose arguments this module takes."""
+        return self.conv
+
     def forward(self, *args: Any, **options: Any) -> Any:
         """Build the layer for the width of the node states, then call the layer."""
         x, edges, _ = self.binding.bind(args, options)

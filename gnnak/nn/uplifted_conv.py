@@ -54,6 +54,11 @@ class UpliftedConv(nn.Module):
         """Width of the output node states."""
         return self.layer.out_channels
 
+    @property
+    def called_like(self) -> nn.Module:
+        """The conv, whose arguments this module takes."""
+        return self.layer.gnn
+
     def forward(self, *args: Any, **options: Any) -> Any:
         """Compute new node states, [n, out_channels].
 

@@ -14,6 +14,7 @@ from gnnak.nn.calling.roles import (
     OTHER_MODULES,
     role_of,
 )
+from gnnak.wording import described
 
 EDGE_ARGUMENTS = ("edge_attr", "edge_weight")
 """Names of the arguments that take edge attributes or edge weights in PyG convs."""
@@ -24,15 +25,8 @@ VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def argument_names(module: nn.Module) -> tuple[str, ...]:
-    """Return the argument names of `module.forward`.
-
-    A PyG `Sequential` is built with a string that names its arguments, such as
-    "x, edge_index"; for such a module, return the names in that string.
-    """
-    described = getattr(getattr(module, "signature", None), "param_dict", None)
-    if described is not None:
-        return tuple(described)
-    return tuple(inspect.signature(module.forward).parameters)
+    """Return the argument names of `module.forward`; see `arguments_of`."""
+    return tuple(argument.name for argument in arguments_of(module))
 
 
 def edge_arguments(gnn: nn.Module) -> dict[str, bool]:
@@ -124,7 +118,7 @@ Linear(...).
         raise OptionError(f"{what} {name} is a class; build it first: {name}(...).")
     if not isinstance(value, nn.Module):
         raise OptionError(
-            f"{what} is {value!r}; give a built PyTorch module, such as "
+            f"{what} is {described(value)}; give a built PyTorch module, such as "
             "torch_geometric.nn.GCNConv(8, 8)."
         )
 
@@ -196,9 +190,15 @@ def _has_default(gnn: nn.Module, name: str) -> bool:
 def arguments_of(gnn: nn.Module) -> list[inspect.Parameter]:
     """Return the parameters of `gnn.forward`.
 
-    For a PyG `Sequential`, return the parameters named in the string it was built with.
+    A PyG `Sequential` is built with a string that names its arguments, such as
+    "x, edge_index"; for such a module, return the parameters in that string. For an
+    uplifted conv, return those of the conv inside.
     """
-    if hasattr(getattr(gnn, "signature", None), "param_dict"):
+    named = getattr(getattr(gnn, "signature", None), "param_dict", None)
+    if named is not None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return [inspect.Parameter(name, kind) for name in argument_names(gnn)]
+        return [inspect.Parameter(name, kind) for name in named]
+    called_like = getattr(gnn, "called_like", None)
+    if isinstance(called_like, nn.Module):
+        return arguments_of(called_like)
     return list(inspect.signature(gnn.forward).parameters.values())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +14,17 @@ from torch.optim import Optimizer
 
 from gnnak.errors import OptionError
 from gnnak.nn.calling.signature import check_module
-from gnnak.wording import kind_of
+from gnnak.wording import described, kind_of
 
 AUTOCAST = (torch.bfloat16, torch.float16)
 """The data types of mixed precision."""
+PYTORCH_LOSSES = (
+    "torch",
+    "torch._C._nn",
+    "torch.nn.functional",
+    "torch.nn.modules.loss",
+)
+"""The modules in which PyTorch defines functions of tensors, such as losses."""
 
 
 def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
@@ -27,14 +37,71 @@ def check_options(model: nn.Module, loss: object, optimizer: object) -> None:
     if not any(True for _ in model.parameters()):
         name = type(model).__name__
         raise OptionError(f"{name} has no weights to train; give a model with weights.")
-    if not callable(loss):
-        raise OptionError(f"loss is {loss!r}; give a function loss(output, batch).")
+    if any(isinstance(part, torch.jit.ScriptModule) for part in model.modules()):
+        raise OptionError(
+            "the model is compiled by torch.jit, which TrainingStep does not support; "
+            "give the model itself, or compile it by torch.compile."
+        )
+    _check_loss(loss)
     if not isinstance(optimizer, Optimizer):
         raise OptionError(
-            f"optimizer is {optimizer!r}; give an optimiser of torch.optim, such as "
-            "torch.optim.Adam(model.parameters())."
+            f"optimizer is {described(optimizer)}; give an optimiser of torch.optim, "
+            "such as torch.optim.Adam(model.parameters())."
         )
     _check_optimizer(optimizer, model, loss)
+
+
+def _check_loss(loss: object) -> None:
+    """Check that a loss can be called with an output and a batch.
+
+    The loss functions and loss modules of PyTorch get tensors instead of a batch.
+    """
+    if isinstance(loss, type) or not callable(loss):
+        raise OptionError(
+            f"loss is {described(loss)}; give a function loss(output, batch)."
+        )
+    inside: Any = loss
+    while isinstance(inside, functools.partial):
+        inside = inside.func
+    inside = getattr(inside, "_orig_mod", inside)  # compiled by torch.compile
+    is_module = isinstance(inside, nn.Module)
+    function = type(inside).forward if is_module else inside
+    if getattr(function, "__module__", None) in PYTORCH_LOSSES:
+        name = type(inside).__name__ if is_module else inside.__name__
+        call = f"{name}()" if is_module else name
+        raise OptionError(
+            f"loss gets (output, batch), but {name} takes tensors; write "
+            f"loss=lambda output, batch: {call}(output, batch.y)."
+        )
+    _check_parameters("loss", "output, batch", loss)
+
+
+def _check_parameters(option: str, given: str, function: Callable) -> None:
+    """Raise `OptionError` if a function cannot be called with two arguments.
+
+    Args:
+        option: Name of the option that the function was given as.
+        given: Names of the two arguments that the function gets.
+        function: The function, or an object that is called like one.
+    """
+    called = function
+    if (
+        isinstance(function, nn.Module)
+        and type(function).__call__ is nn.Module.__call__
+    ):
+        called = function.forward
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):  # some functions in C have no signature
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        taken = ", ".join(signature.parameters)
+        raise OptionError(
+            f"{option} gets ({given}), but takes ({taken}); give a function "
+            f"{option}({given})."
+        ) from None
 
 
 def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> None:
@@ -62,15 +129,21 @@ def _check_optimizer(optimizer: Optimizer, model: nn.Module, loss: object) -> No
         )
 
 
-def check_choices(clip: object, call: object, autocast: object) -> None:
+def check_choices(
+    clip: object, call: object, autocast: object, capture: object
+) -> None:
     """Raise `OptionError` if an option of `TrainingStep` is not as it should be."""
     number = isinstance(clip, Real) and not isinstance(clip, bool)
     if clip is not None and not (number and float(clip) > 0):  # type: ignore[arg-type]
         raise OptionError(f"clip is {clip!r}; give a number greater than 0, or None.")
     if call is not None and not callable(call):
         raise OptionError(
-            f"call is {call!r}; give a function call(model, batch), or None."
+            f"call is {described(call)}; give a function call(model, batch), or None."
         )
+    if callable(call):
+        _check_parameters("call", "model, batch", call)
+    if not isinstance(capture, bool):
+        raise OptionError(f"capture is {described(capture)}; give True or False.")
     if autocast is not None and autocast not in AUTOCAST:
         raise OptionError(
             f"autocast is {autocast!r}; give torch.bfloat16, torch.float16 or None."

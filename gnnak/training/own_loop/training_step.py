@@ -123,7 +123,7 @@ class TrainingStep:
         capture: bool = True,
     ) -> None:
         check_options(model, loss, optimizer)
-        check_choices(clip, call, autocast)
+        check_choices(clip, call, autocast, capture)
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.clip, self.call, self.autocast = clip, call or call_model, autocast
         self.capture = capture

@@ -2,6 +2,7 @@ import pytest
 import torch_geometric.nn as pyg
 from torch import nn
 
+from gnnak import uplift
 from gnnak.nn.calling.signature import (
     argument_names,
     edge_arguments,
@@ -10,6 +11,8 @@ from gnnak.nn.calling.signature import (
     keywords,
     refusal,
 )
+from gnnak.nn.lazy_conv import LazyUpliftedConv
+from gnnak.nn.uplifted_conv import UpliftedConv
 
 SEQUENCE = pyg.Sequential("x, edge_index", [(pyg.GCNConv(8, 5), "x, edge_index -> x")])
 RENAMED = pyg.Sequential("h, adj, edge_attr, pos", [(nn.Linear(8, 5), "h -> h")])
@@ -18,6 +21,15 @@ RENAMED = pyg.Sequential("h, adj, edge_attr, pos", [(nn.Linear(8, 5), "h -> h")]
 def test_argument_names_reads_signatures_and_those_of_pyg_sequential():
     assert argument_names(pyg.SAGEConv(8, 5)) == ("x", "edge_index", "size")
     assert argument_names(SEQUENCE) == ("x", "edge_index")
+
+
+def test_argument_names_of_an_uplifted_conv_are_those_of_the_conv():
+    known = uplift(pyg.SAGEConv(8, 5), num_hops=1)
+    assert isinstance(known, UpliftedConv)
+    assert argument_names(known) == ("x", "edge_index", "size")
+    lazy = uplift(pyg.LGConv(), num_hops=1)
+    assert isinstance(lazy, LazyUpliftedConv)
+    assert argument_names(lazy) == ("x", "edge_index", "edge_weight")
 
 
 @pytest.mark.parametrize(
