@@ -152,7 +152,8 @@ class TrainingStep:
             The loss, detached, as a 0-dim tensor.
 
         Raises:
-            OptionError: If the loss is no scalar tensor or does not depend on weights.
+            OptionError: If `batch` is no batch, or if the loss is no scalar tensor or
+                does not depend on weights.
             SizeError: If the device has too little memory for the batch.
         """
         try:
