@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from gnnak.errors import OptionError
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs.attributes import Attributes
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import check_extractor
 
@@ -39,4 +40,19 @@ def check_subgraphs(extractor: object, drop: object) -> None:
         raise OptionError(
             "drop samples rooted subgraphs, but there are none; give subgraphs too, "
             "such as subgraphs=gnnak.EgoNets(3)."
+        )
+
+
+def check_field_names(fields: Attributes, extractor: object) -> None:
+    """Raise `GraphError` if the loader's subgraphs would replace a field of the user.
+
+    Args:
+        fields: The fields of the graphs, besides features and targets.
+        extractor: The argument `subgraphs` of the loader.
+    """
+    names = {*fields.tensors, *fields.objects}
+    if extractor is not None and "subgraphs" in names:
+        raise GraphError(
+            "the graphs have a field 'subgraphs', but the loader stores the rooted "
+            "subgraphs of a batch under this name; rename the field."
         )

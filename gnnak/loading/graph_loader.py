@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gnnak.errors import CheckpointError, SizeError
-from gnnak.loading.arguments import check_subgraphs, usable_device
+from gnnak.loading.arguments import check_field_names, check_subgraphs, usable_device
 from gnnak.loading.assembler import Assembler
 from gnnak.loading.demand import Demand
 from gnnak.loading.epoch_windows import EpochWindows
@@ -96,6 +96,7 @@ class GraphLoader:
         check_count("seed", seed)
         check_subgraphs(subgraphs, drop)
         fields = read_graphs(graphs)
+        check_field_names(fields.attributes, subgraphs)
         fields = fields.to(usable_device(device) or fields.store.device)
         source = find_subgraphs(fields.store, subgraphs, drop)
         sizes = {"nodes": fields.store.counts[0]}
