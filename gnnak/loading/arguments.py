@@ -2,12 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs.attributes import Attributes
+from gnnak.loading.order import Budget
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import check_extractor
+from gnnak.typing import as_count, check_flag, check_known
+
+ASSEMBLED = "batches are assembled on the device, so leave it out."
+UNSUPPORTED = {
+    "dataset": "give the graphs as first argument, as in GraphLoader(graphs, 32).",
+    "sampler": "give the graphs in your order, as torch.utils.data.Subset(graphs, "
+    "order), or shuffle=True.",
+    "batch_sampler": "give batch_size, a number of graphs or a gnnak.Budget.",
+    "generator": "give seed, which the order of the graphs depends on.",
+    "follow_batch": "give each graph a field of zeros with one row per row of the "
+    "other field, such as pos_batch for pos.",
+    "exclude_keys": "remove these fields from the graphs first.",
+    "collate_fn": "convert the batches, which are PyG batches, in your loop.",
+    "num_workers": ASSEMBLED,
+    "pin_memory": ASSEMBLED,
+    "pin_memory_device": ASSEMBLED,
+    "persistent_workers": ASSEMBLED,
+    "prefetch_factor": ASSEMBLED,
+    "worker_init_fn": ASSEMBLED,
+    "multiprocessing_context": ASSEMBLED,
+    "timeout": ASSEMBLED,
+    "in_order": ASSEMBLED,
+}
+"""Arguments of PyG's `DataLoader` that `GraphLoader` does not take, and what to do."""
+ARGUMENTS = (
+    "graphs",
+    "batch_size",
+    "shuffle",
+    "drop_last",
+    "device",
+    "subgraphs",
+    "drop",
+    "seed",
+    "pad",
+)
+"""The arguments of `GraphLoader`."""
+
+
+def refuse(unsupported: Iterable[str]) -> None:
+    """Raise `OptionError` if a loader got an argument that it does not take.
+
+    Args:
+        unsupported: The names of such arguments.
+    """
+    for name in unsupported:
+        if name in UNSUPPORTED:
+            raise OptionError(f"GraphLoader takes no {name}; {UNSUPPORTED[name]}")
+        check_known("argument", name, ARGUMENTS, of=" of GraphLoader")
+
+
+def check_batch_size(batch_size: object) -> int | Budget:
+    """Return the argument `batch_size`, a number as an int."""
+    if isinstance(batch_size, Budget):
+        return batch_size
+    return as_count("batch_size", batch_size, least=1)
+
+
+def check_flags(shuffle: object, drop_last: object, pad: object) -> None:
+    """Raise `OptionError` unless these arguments are bools, or `pad` is None."""
+    check_flag("shuffle", shuffle)
+    check_flag("drop_last", drop_last)
+    if pad is not None:
+        check_flag("pad", pad)
 
 
 def usable_device(device: torch.device | str | None) -> torch.device | None:
@@ -16,7 +82,7 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
         return None
     try:
         return torch.zeros(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = (str(error).splitlines() or [""])[0].rstrip(".")
         raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
 

@@ -429,6 +429,11 @@ def test_graph_loader_names_what_is_wrong_with_graphs(graphs, error, wanted):
     ("options", "wanted"),
     [
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"batch_size": True}, "batch_size is True"),
+        ({"shuffle": "yes"}, "shuffle is 'yes'; give True or False"),
+        ({"drop_last": 1}, "drop_last is 1; give True or False"),
+        ({"pad": "x"}, "pad is 'x'; give True or False"),
+        ({"device": []}, r"device \[\] cannot be used"),
         ({"seed": -1}, "seed is -1"),
         ({"subgraphs": EgoNets}, r"subgraphs is the class EgoNets; give an object"),
         ({"subgraphs": 3}, "subgraphs is 3; give an extractor"),
