@@ -61,11 +61,20 @@ def refuse(unsupported: Iterable[str]) -> None:
         check_known("argument", name, ARGUMENTS, of=" of GraphLoader")
 
 
-def check_batch_size(batch_size: object) -> int | Budget:
-    """Return the argument `batch_size`, a number as an int."""
-    if isinstance(batch_size, Budget):
-        return batch_size
-    return as_count("batch_size", batch_size, least=1)
+def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
+    """Return the argument `batch_size`, a number as an int.
+
+    Raises `OptionError` if it is neither a count nor a `Budget`, or if it is a `Budget`
+    and `drop_last` is True.
+    """
+    if not isinstance(batch_size, Budget):
+        return as_count("batch_size", batch_size, least=1)
+    if drop_last:
+        raise OptionError(
+            "batches of a Budget have no fixed number of graphs, so drop_last has no "
+            "meaning; leave it out, or give a number as batch_size."
+        )
+    return batch_size
 
 
 def check_flags(shuffle: object, drop_last: object, pad: object) -> None:

@@ -110,13 +110,16 @@ class GraphLoader:
         **unsupported: object,
     ) -> None:
         refuse(unsupported)
-        batch_size, seed = check_batch_size(batch_size), as_count("seed", seed)
         check_flags(shuffle, drop_last, pad)
+        batch_size = check_batch_size(batch_size, drop_last)
+        seed = as_count("seed", seed)
         check_subgraphs(subgraphs, drop)
-        self.dataset = find_graphs(graphs)
-        fields = read_graphs(self.dataset)
+        found = find_graphs(graphs)
+        fields = read_graphs(found)
         check_field_names(fields.attributes, subgraphs)
         fields = fields.to(usable_device(device) or fields.store.device)
+        # The graphs of a name need no memory on the host if they were moved to a GPU.
+        self.dataset = fields.store if isinstance(graphs, str) else found
         source = find_subgraphs(fields.store, subgraphs, drop)
         sizes = {"nodes": fields.store.counts[0]}
         if source.cached is not None:

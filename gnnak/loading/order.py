@@ -53,7 +53,8 @@ class GraphOrder:
             "copies"), on the CPU, [g] each.
         count: Number of graphs, g.
         seed: Random seed of the order; None = graphs come in the order of the store.
-        drop_last: Whether to leave out a last batch that is smaller than the others.
+        drop_last: Whether to leave out a last batch that is smaller than the others;
+            not with a `Budget`.
     """
 
     def __init__(
@@ -71,11 +72,6 @@ class GraphOrder:
             self.rank, self.processes = dist.get_rank(), dist.get_world_size()
         if isinstance(batch_size, Budget):
             self._check_budget(batch_size)
-            if drop_last:
-                raise OptionError(
-                    "batches of a Budget have no fixed number of graphs, so drop_last "
-                    "has no meaning; leave it out, or give a number as batch_size."
-                )
         else:
             check_count("batch_size", batch_size, least=1)
             self._check_last(batch_size)
