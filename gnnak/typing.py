@@ -128,6 +128,21 @@ def as_count(option: str, value: object, least: int = 0) -> int:
     return check_count(option, value, least)
 
 
+def convert_count(record: object, option: str, least: int = 0) -> None:
+    """Check a field of a frozen dataclass, and replace a number of NumPy by an int.
+
+    Args:
+        record: The dataclass, in its `__post_init__`.
+        option: Name of the field.
+        least: The smallest valid value.
+
+    Raises:
+        OptionError: If the field is no whole number of at least `least`.
+    """
+    count = as_count(option, getattr(record, option), least)
+    object.__setattr__(record, option, count)
+
+
 def check_flag(option: str, value: object) -> None:
     """Raise `OptionError` unless `value` is True or False.
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gnnak.errors import OptionError
 from gnnak.loading.epochs import epoch_seed
-from gnnak.typing import as_count, check_count
+from gnnak.typing import check_count, convert_count
 from gnnak.wording import counted
 
 
@@ -36,8 +36,7 @@ class Budget:
             raise OptionError("this Budget has no limit; give nodes or copies.")
         for name in ("nodes", "copies"):
             if getattr(self, name) is not None:
-                count = as_count(name, getattr(self, name), least=1)
-                object.__setattr__(self, name, count)
+                convert_count(self, name, least=1)
 
 
 class GraphOrder:

@@ -9,7 +9,14 @@ import torch.distributed as dist
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 
-from gnnak import Budget, EgoNets, GraphLoader
+from gnnak import (
+    Budget,
+    EgoNets,
+    GraphLoader,
+    RandomWalks,
+    SubgraphDrop,
+    WholeGraphs,
+)
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.loading.arguments import ARGUMENTS, UNSUPPORTED
 
@@ -127,3 +134,16 @@ def test_numbers_of_numpy_are_taken_as_ints():
     assert repr(Budget(np.int64(9))) == "Budget(nodes=9, copies=None)"
     padded = GraphLoader(GRAPHS, np.int64(2), subgraphs=EgoNets(1), pad=True)
     assert padded.padded
+
+
+@pytest.mark.parametrize("kind", [EgoNets, RandomWalks, WholeGraphs, Budget])
+def test_options_of_numpy_are_the_same_as_ints(kind):
+    assert repr(kind(np.int64(3))) == repr(kind(3))
+    assert kind(np.int64(3)) == kind(3)
+    with pytest.raises(OptionError, match=r"is np.float64\(3.0\); give a whole number"):
+        kind(np.float64(3))
+
+
+def test_coverage_of_numpy_is_the_same_as_an_int():
+    drop = SubgraphDrop("random", np.int64(3))
+    assert repr(drop) == repr(SubgraphDrop("random", 3))
