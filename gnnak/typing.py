@@ -17,6 +17,7 @@ Docstrings write tensor shapes with these letters:
 import difflib
 import math
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Literal, get_args
 
 from gnnak.errors import OptionError
@@ -111,6 +112,50 @@ def check_count(option: str, value: object, least: int = 0) -> int:
             f"{option} is {value!r}; give a whole number of at least {least}."
         )
     return value
+
+
+def as_count(option: str, value: object, least: int = 0) -> int:
+    """Return a whole number as an int, also one of NumPy, or raise `OptionError`.
+
+    Arguments as in `check_count`.
+
+    >>> import numpy
+    >>> as_count("batch_size", numpy.int64(32), least=1)
+    32
+    """
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        value = int(value)
+    return check_count(option, value, least)
+
+
+def convert_count(record: object, option: str, least: int = 0) -> None:
+    """Check a field of a frozen dataclass, and replace a number of NumPy by an int.
+
+    Args:
+        record: The dataclass, in its `__post_init__`.
+        option: Name of the field.
+        least: The smallest valid value.
+
+    Raises:
+        OptionError: If the field is no whole number of at least `least`.
+    """
+    count = as_count(option, getattr(record, option), least)
+    object.__setattr__(record, option, count)
+
+
+def check_flag(option: str, value: object) -> None:
+    """Raise `OptionError` unless `value` is True or False.
+
+    Args:
+        option: Name of the option, for the error message.
+        value: The value to check.
+
+    >>> check_flag("shuffle", "no")
+    Traceback (most recent call last):
+    gnnak.errors.OptionError: shuffle is 'no'; give True or False.
+    """
+    if not isinstance(value, bool):
+        raise OptionError(f"{option} is {value!r}; give True or False.")
 
 
 def check_seed(option: str, value: object) -> int:

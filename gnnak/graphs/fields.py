@@ -121,7 +121,9 @@ def check_rows(
         )
 
 
-def check_alike(name: str, values: Sequence[object], owner: str, axis: int = 0) -> None:
+def check_alike(
+    name: str, values: Sequence[object], owner: str, axis: int | None = 0
+) -> None:
     """Raise `GraphError` unless all values can be concatenated along `axis`.
 
     Tensors must have the same dtype, device and size along all other axes; values that
@@ -131,7 +133,7 @@ def check_alike(name: str, values: Sequence[object], owner: str, axis: int = 0) 
         name: Name of the field in the error message.
         values: The values of the field in several graphs or stores.
         owner: What each value comes from, for the error message: "graph" or "store".
-        axis: The axis to concatenate along.
+        axis: The axis to concatenate along; None = a new one, so all shapes must agree.
 
     >>> check_alike("x", [torch.zeros(3, 1), torch.zeros(3, 2)], "graph")
     Traceback (most recent call last):
@@ -156,9 +158,10 @@ def _kind(tensor: Tensor) -> str:
     return f"{tensor.dtype} of shape {list(tensor.shape)}"
 
 
-def _joinable(value: object, axis: int) -> str:
+def _joinable(value: object, axis: int | None) -> str:
     if not isinstance(value, Tensor):
         return repr(value)
     shape = [str(length) for length in value.shape]
-    shape[axis : axis + 1] = "*"
+    if axis is not None:
+        shape[axis : axis + 1] = "*"
     return f"{value.dtype} [{', '.join(shape)}] on {value.device}"

@@ -17,6 +17,10 @@ BATCH_AXES: tuple[BatchAxis, ...] = get_args(BatchAxis)
 """The axes of a batch that can be padded: its tensors have one row per graph, per node
 and so on. "copies" are node copies (a node as it occurs in one rooted subgraph)."""
 
+REAL = "_real_counts"
+"""Name of the attribute of a padded PyG batch that refers to its `RealCounts`. It is no
+field of the batch, so that users may have a field of any name."""
+
 
 @dataclass(frozen=True, eq=False)
 class RealCounts:
@@ -79,3 +83,12 @@ class RealCounts:
     ) -> RealCounts:
         """Return these counts on another device; arguments as in `Tensor.to`."""
         return RealCounts(self.counts.to(device, non_blocking=non_blocking))
+
+
+def real_counts_of(batch: object) -> RealCounts | None:
+    """Return the counts of a padded `GraphBatch` or PyG batch; None for others."""
+    for name in (REAL, "real"):
+        found = getattr(batch, name, None)
+        if isinstance(found, RealCounts):
+            return found
+    return None

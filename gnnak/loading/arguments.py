@@ -2,11 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
-from gnnak.errors import OptionError
+from gnnak.errors import GraphError, OptionError
+from gnnak.graphs.attributes import Attributes
+from gnnak.loading.order import Budget
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import check_extractor
+from gnnak.typing import as_count, check_flag, check_known
+
+ASSEMBLED = "batches are assembled on the device, so leave it out."
+UNSUPPORTED = {
+    "dataset": "give the graphs as first argument, as in GraphLoader(graphs, 32).",
+    "sampler": "give the graphs in your order, as torch.utils.data.Subset(graphs, "
+    "order), or shuffle=True.",
+    "batch_sampler": "give batch_size, a number of graphs or a gnnak.Budget.",
+    "generator": "give seed, which the order of the graphs depends on.",
+    "follow_batch": "give each graph a field of zeros with one row per row of the "
+    "other field, such as pos_batch for pos.",
+    "exclude_keys": "remove these fields from the graphs first.",
+    "collate_fn": "convert the batches, which are PyG batches, in your loop.",
+    "num_workers": ASSEMBLED,
+    "pin_memory": ASSEMBLED,
+    "pin_memory_device": ASSEMBLED,
+    "persistent_workers": ASSEMBLED,
+    "prefetch_factor": ASSEMBLED,
+    "worker_init_fn": ASSEMBLED,
+    "multiprocessing_context": ASSEMBLED,
+    "timeout": ASSEMBLED,
+    "in_order": ASSEMBLED,
+}
+"""Arguments of PyG's `DataLoader` that `GraphLoader` does not take, and what to do."""
+ARGUMENTS = (
+    "graphs",
+    "batch_size",
+    "shuffle",
+    "drop_last",
+    "device",
+    "subgraphs",
+    "drop",
+    "seed",
+    "pad",
+)
+"""The arguments of `GraphLoader`."""
+
+
+def refuse(unsupported: Iterable[str]) -> None:
+    """Raise `OptionError` if a loader got an argument that it does not take.
+
+    Args:
+        unsupported: The names of such arguments.
+    """
+    for name in unsupported:
+        if name in UNSUPPORTED:
+            raise OptionError(f"GraphLoader takes no {name}; {UNSUPPORTED[name]}")
+        check_known("argument", name, ARGUMENTS, of=" of GraphLoader")
+
+
+def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
+    """Return the argument `batch_size`, a number as an int.
+
+    Raises `OptionError` if it is neither a count nor a `Budget`, or if it is a `Budget`
+    and `drop_last` is True.
+    """
+    if not isinstance(batch_size, Budget):
+        return as_count("batch_size", batch_size, least=1)
+    if drop_last:
+        raise OptionError(
+            "batches of a Budget have no fixed number of graphs, so drop_last has no "
+            "meaning; leave it out, or give a number as batch_size."
+        )
+    return batch_size
+
+
+def check_flags(shuffle: object, drop_last: object, pad: object) -> None:
+    """Raise `OptionError` unless these arguments are bools, or `pad` is None."""
+    check_flag("shuffle", shuffle)
+    check_flag("drop_last", drop_last)
+    if pad is not None:
+        check_flag("pad", pad)
 
 
 def usable_device(device: torch.device | str | None) -> torch.device | None:
@@ -15,7 +91,7 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
         return None
     try:
         return torch.zeros(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         reason = (str(error).splitlines() or [""])[0].rstrip(".")
         raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
 
@@ -39,4 +115,19 @@ def check_subgraphs(extractor: object, drop: object) -> None:
         raise OptionError(
             "drop samples rooted subgraphs, but there are none; give subgraphs too, "
             "such as subgraphs=gnnak.EgoNets(3)."
+        )
+
+
+def check_field_names(fields: Attributes, extractor: object) -> None:
+    """Raise `GraphError` if the loader's subgraphs would replace a field of the user.
+
+    Args:
+        fields: The fields of the graphs, besides features and targets.
+        extractor: The argument `subgraphs` of the loader.
+    """
+    names = {*fields.tensors, *fields.objects}
+    if extractor is not None and "subgraphs" in names:
+        raise GraphError(
+            "the graphs have a field 'subgraphs', but the loader stores the rooted "
+            "subgraphs of a batch under this name; rename the field."
         )

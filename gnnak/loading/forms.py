@@ -14,6 +14,7 @@ from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item
 from gnnak.loading.padder import Padder
 from gnnak.loading.prefetch import prefetching_paused
+from gnnak.subgraphs.rooted import RootedSubgraphs
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 FORM = "_padded"
 """Name of the attribute of a PyG batch that refers to its `PaddedForm`, or to an
 `Unpadded` if the loader could have padded the batch but did not."""
-STRUCTURE = ("edge_index", "batch", "ptr", "subgraphs")
-"""Fields that must not change: a batch with other edges cannot be padded."""
+STRUCTURE = ("edge_index", "batch", "ptr")
+"""Fields that must not change, nor may the rooted subgraphs: a batch with other edges
+cannot be padded."""
 STORED = ("x", "edge_attr", "y")
 """Fields of a `GraphBatch` that may be replaced."""
 TOO_SMALL = "this batch has fewer graphs than the full batches, or only one"
@@ -36,7 +38,7 @@ class PaddedForm:
     item: Item
     """The padded batch."""
     build: Callable[[Item], Batch]
-    """Returns a padded item as a PyG batch, which also has the field `real`."""
+    """Returns a padded item as a PyG batch, which also has the attribute `REAL`."""
     fields: dict[str, tuple[Any, int, str | None]]
     """The fields of the PyG batch by name, when it was padded: the value, the version
     counter of a tensor (how often it was changed in place), and the axis that the field
@@ -92,14 +94,13 @@ class Unpadded:
         # For each field of the structure, a weak reference, and the version counter.
         self._structure = {
             name: (weakref.ref(batch._store[name]), version_of(batch._store[name]))
-            for name in STRUCTURE
-            if name in axes
+            for name in axes
+            if is_structure(name, batch._store[name])
         }
-
         self._others = {
             name: batch._store[name]
             for name, axis in axes.items()
-            if axis is None and name not in STRUCTURE
+            if axis is None and name not in self._structure
         }
 
     def with_item(self, batch: Batch, item: Item) -> PaddedForm:
@@ -134,13 +135,14 @@ class Unpadded:
         x, edge_attr, y = (None if k in extra else now.get(k) for k in STORED)
         edges = now.get("edge_index", now["batch"].new_zeros(2, 0))
         graphs = GraphBatch(x, edges, edge_attr, y, now["batch"], now["ptr"])
-        item = self.padder.pad_one(graphs, now.get("subgraphs"), extra)
+        subgraphs = now["subgraphs"] if "subgraphs" in self._structure else None
+        item = self.padder.pad_one(graphs, subgraphs, extra)
         return TOO_SMALL if item is None else self.with_item(batch, item)
 
     def _can_pad(self, name: str, axis: str | None, now: Mapping[str, Any]) -> bool:
         """Return whether a field can be padded, given the present fields by name."""
         value = now[name]
-        if name in STRUCTURE:
+        if name in self._structure:
             before, version = self._structure[name]
             return before() is value and version == version_of(value)
         if axis is None:
@@ -153,6 +155,11 @@ class Unpadded:
     def __reduce__(self) -> tuple[type, tuple]:
         """Copy or pickle this object as None."""
         return type(None), ()
+
+
+def is_structure(name: str, value: object) -> bool:
+    """Return whether a field of a batch is its edges, its graphs or its subgraphs."""
+    return name in STRUCTURE or isinstance(value, RootedSubgraphs)
 
 
 def can_pad(value: object, rows: int, device: torch.device) -> bool:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gnnak.errors import CheckpointError, SizeError
-from gnnak.loading.arguments import check_subgraphs, usable_device
+from gnnak.loading.arguments import (
+    check_batch_size,
+    check_field_names,
+    check_flags,
+    check_subgraphs,
+    refuse,
+    usable_device,
+)
 from gnnak.loading.assembler import Assembler
 from gnnak.loading.demand import Demand
 from gnnak.loading.epoch_windows import EpochWindows
@@ -20,13 +27,13 @@ from gnnak.loading.epochs import epoch_seed
 from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
-from gnnak.loading.sources import read_graphs
+from gnnak.loading.sources import find_graphs, read_graphs
 from gnnak.loading.state import check_state
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.identity import describe
-from gnnak.typing import check_count
+from gnnak.typing import as_count, check_count
 from gnnak.wording import counted
 
 if TYPE_CHECKING:
@@ -48,10 +55,11 @@ class GraphLoader:
     gets its part of the graphs.
 
     Args:
-        graphs: A list of PyG `Data` with the same fields, a PyG data set or a `Subset`
-            of one, a `gnnak.graphs.GraphStore`, or the name of a data set or of a part
-            of it, such as "zinc" or "zinc/train". The `transform` of a PyG data set is
-            applied once, when the graphs are read, and not anew in each epoch.
+        graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
+            set of `Data` with `__len__` and `__getitem__`, a `gnnak.graphs.GraphStore`,
+            or the name of a data set or of a part of it, such as "zinc" or
+            "zinc/train". The `transform` of a PyG data set is applied once, when the
+            graphs are read, and not anew in each epoch.
         batch_size: Number of graphs per batch; or a `Budget`, which limits the number
             of nodes or node copies (a node as it occurs in one rooted subgraph) of a
             batch.
@@ -67,8 +75,14 @@ class GraphLoader:
             `TrainingStep` needs to capture CUDA graphs. The batch itself never has
             padding. None = on a GPU, as long as a `TrainingStep` uses the padded forms;
             other batches are padded when a `TrainingStep` first gets them.
+        drop_last: Whether to leave out a last batch that is smaller than the others;
+            not with a `Budget`.
+        unsupported: Other arguments of PyG's `DataLoader` are refused; the error says
+            what to do instead.
 
     Attributes:
+        dataset: The argument `graphs`. For a name, the `GraphStore` of its graphs; for
+            an iterator, the list of its graphs.
         padded: Whether batches can have a padded form. They cannot with a `Budget`, or
             if a field has neither one row per graph, nor per node, nor per edge.
 
@@ -83,7 +97,7 @@ class GraphLoader:
 
     def __init__(
         self,
-        graphs: object,
+        graphs: object = None,
         batch_size: int | Budget = 1,
         shuffle: bool = False,
         *,
@@ -92,17 +106,27 @@ class GraphLoader:
         drop: SubgraphDrop | None = None,
         seed: int = 0,
         pad: bool | None = None,
+        drop_last: bool = False,
+        **unsupported: object,
     ) -> None:
-        check_count("seed", seed)
+        refuse(unsupported)
+        check_flags(shuffle, drop_last, pad)
+        batch_size = check_batch_size(batch_size, drop_last)
+        seed = as_count("seed", seed)
         check_subgraphs(subgraphs, drop)
-        fields = read_graphs(graphs)
+        found = find_graphs(graphs)
+        fields = read_graphs(found)
+        check_field_names(fields.attributes, subgraphs)
         fields = fields.to(usable_device(device) or fields.store.device)
+        # The graphs of a name need no memory on the host if they were moved to a GPU.
+        self.dataset = fields.store if isinstance(graphs, str) else found
         source = find_subgraphs(fields.store, subgraphs, drop)
         sizes = {"nodes": fields.store.counts[0]}
         if source.cached is not None:
             sizes["copies"] = source.cached.counts[2]
         count, fixed = len(fields.store), not isinstance(batch_size, Budget)
-        order = GraphOrder(batch_size, sizes, count, seed if shuffle else None)
+        shuffled = seed if shuffle else None
+        order = GraphOrder(batch_size, sizes, count, shuffled, drop_last)
         wanted = fields.store.device.type == "cuda" if pad is None else pad
         self.padded = wanted and fixed and not fields.attributes.irregular
         size = batch_size if isinstance(batch_size, int) else None
@@ -122,13 +146,18 @@ class GraphLoader:
         self._current: object = None
 
     @property
+    def batch_size(self) -> int | Budget:
+        """Number of graphs per batch, or the `Budget` that limits a batch."""
+        return self._order.batch_size
+
+    @property
     def epoch(self) -> int:
         """Number of the epoch that is running or, between two epochs, begins next."""
         return self._epoch
 
     @epoch.setter
     def epoch(self, number: int) -> None:
-        self._epoch, self._done = check_count("epoch", number), 0
+        self._epoch, self._done = as_count("epoch", number), 0
         self._current = None
 
     def __len__(self) -> int:
@@ -207,6 +236,7 @@ class GraphLoader:
             "edges": self._totals[1],
             "processes": self._order.processes,
             "batch_size": str(self._order.batch_size),
+            "drop_last": self._order.drop_last,
             "shuffle": self.shuffle,
             "seed": self.seed,
             "subgraphs": describe(self.subgraphs),
@@ -218,6 +248,7 @@ class GraphLoader:
             "graphs": self._order.count,
             "batch_size": self._order.batch_size,
             "shuffle": self.shuffle or None,
+            "drop_last": self._order.drop_last or None,
             "subgraphs": self.subgraphs,
             "drop": self.drop,
             "seed": self.seed or None,

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gnnak.errors import OptionError
 from gnnak.loading.epochs import epoch_seed
-from gnnak.typing import check_count
+from gnnak.typing import check_count, convert_count
+from gnnak.wording import counted
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Budget:
             raise OptionError("this Budget has no limit; give nodes or copies.")
         for name in ("nodes", "copies"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), least=1)
+                convert_count(self, name, least=1)
 
 
 class GraphOrder:
@@ -51,6 +52,8 @@ class GraphOrder:
             "copies"), on the CPU, [g] each.
         count: Number of graphs, g.
         seed: Random seed of the order; None = graphs come in the order of the store.
+        drop_last: Whether to leave out a last batch that is smaller than the others;
+            not with a `Budget`.
     """
 
     def __init__(
@@ -59,9 +62,10 @@ class GraphOrder:
         sizes: dict[str, Tensor],
         count: int,
         seed: int | None,
+        drop_last: bool = False,
     ) -> None:
         self.batch_size, self.sizes, self.count = batch_size, sizes, count
-        self.seed = seed
+        self.seed, self.drop_last = seed, drop_last
         self.rank, self.processes = 0, 1
         if dist.is_available() and dist.is_initialized():
             self.rank, self.processes = dist.get_rank(), dist.get_world_size()
@@ -69,6 +73,7 @@ class GraphOrder:
             self._check_budget(batch_size)
         else:
             check_count("batch_size", batch_size, least=1)
+            self._check_last(batch_size)
 
     def of_epoch(self, epoch: int) -> list[Tensor]:
         """Return the batches of an epoch, each as the positions of its graphs.
@@ -80,9 +85,12 @@ class GraphOrder:
         if self.seed is not None:
             generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
             order = torch.randperm(self.count, generator=generator)
-        if not isinstance(self.batch_size, Budget):
-            return list(self._part(order).split(self.batch_size))
-        return self._within(order, self.batch_size)
+        if isinstance(self.batch_size, Budget):
+            return self._within(order, self.batch_size)
+        batches = list(self._part(order).split(self.batch_size))
+        if self.drop_last and len(batches[-1]) < self.batch_size:
+            batches.pop()
+        return batches
 
     def _part(self, order: Tensor) -> Tensor:
         """Return the graphs of this process; all processes get equally many."""
@@ -115,6 +123,15 @@ class GraphOrder:
             last = torch.cat([last, order.repeat(missing)[:missing]])
             batches[-extra:] = last.tensor_split(self.processes)
         return batches[self.rank :: self.processes]
+
+    def _check_last(self, batch_size: int) -> None:
+        """Raise `OptionError` if `drop_last` leaves no batch."""
+        share = -(-self.count // self.processes)
+        if self.drop_last and share < batch_size:
+            raise OptionError(
+                f"drop_last leaves no batch: there are {counted(share, 'graph')}, and "
+                f"batch_size is {batch_size}; lower batch_size or leave out drop_last."
+            )
 
     def _check_budget(self, budget: Budget) -> None:
         """Raise `OptionError` if a graph exceeds the budget, or sizes are unknown."""

@@ -10,11 +10,11 @@ from torch import Tensor
 from gnnak.loading.forms import (
     FORM,
     STORED,
-    STRUCTURE,
     PaddedForm,
     Unpadded,
     can_pad,
     describe_obstacle,
+    is_structure,
     version_of,
 )
 from gnnak.loading.items import Item
@@ -55,7 +55,7 @@ def padded_form(batch: Any) -> PaddedForm | str:
         if same and not getattr(value, "requires_grad", False):
             continue
         padded = None
-        if name not in STRUCTURE:
+        if not is_structure(name, before):
             padded = _pad(value, axis or _axis_of(value, form.item), form.item)
         if padded is None:
             return describe_obstacle(name, value)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gnnak.graphs.ragged import pointers
 from gnnak.graphs.readers.pyg_fields import FieldStore
+from gnnak.graphs.real import REAL
 from gnnak.loading.assembler import Assembled
 from gnnak.loading.forms import FORM, Unpadded
 from gnnak.loading.items import Item
@@ -69,13 +70,15 @@ class BatchMaker:
             "num_nodes": given.num_nodes if graphs.has_counts else None,
             "batch": given.batch,
             "ptr": given.ptr,
-            "subgraphs": item.subgraphs,
-            "real": given.real,
         }
+        if item.subgraphs is not None:
+            fields["subgraphs"] = item.subgraphs
         for name, value in fields.items():
             if value is not None:
                 batch._store[name] = value
         batch._num_graphs = given.num_graphs
+        if given.real is not None:
+            batch.__dict__[REAL] = given.real
         if item.positions is not None:
             self._add_slices(batch, torch.tensor(item.positions))
         if item.subgraphs is not None and self.extractor is not None:
@@ -124,7 +127,8 @@ class BatchMaker:
                 return None
             return torch.zeros_like(ones) if step is None else pointers(step[positions])
 
-        not_split = ("batch", "ptr", "subgraphs", "num_nodes")
+        not_split = ["batch", "ptr", "num_nodes"]
+        not_split += ["subgraphs"] if self.extractor is not None else []
         names = [name for name in batch._store if name not in not_split]
         batch._slice_dict = _Lazy(names, slices)
         batch._inc_dict = _Lazy(names, shifts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sized
+from typing import Any
 
-from torch.utils.data import Subset
+from torch.utils import data as torch_data
 
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError
@@ -17,52 +18,88 @@ PARTS = ("train", "validation", "test")
 """The parts of a data set with a split, in the order of the numbers in `split`."""
 
 
-def read_graphs(graphs: object) -> FieldStore:
-    """Convert graphs to flat tensors, with all their fields.
+def find_graphs(graphs: object) -> Sized:
+    """Return what a user gave as graphs, or the graphs that it stands for.
 
     Args:
-        graphs: A list of PyG `Data`, a PyG data set, a `Subset` of one, as
+        graphs: A list of PyG `Data`, a PyG data set, another data set of `Data` with
+            `__len__` and `__getitem__`, such as a `ConcatDataset` or the `Subset` that
             `torch.utils.data.random_split` returns, a `GraphStore`, a `Dataset` of
             gnnak, or the name of a data set, such as "zinc". With a part after the
             name, such as "zinc/train", only the graphs of that part are used; the parts
-            are "train", "validation" and "test". The `transform` of a PyG data set is
-            applied once, with a warning.
+            are "train", "validation" and "test".
+
+    Returns:
+        The argument itself if its graphs can be counted and indexed. For a name or a
+        `Dataset` of gnnak, its `GraphStore`; for an iterator, a list.
 
     Raises:
-        GraphError: If a graph is malformed, or if there are no graphs.
+        GraphError: If `graphs` is none of these.
         OptionError: If there is no such data set or part.
     """
     if isinstance(graphs, str):
-        return read_graphs(_named(graphs))
+        return _named(graphs)
     if isinstance(graphs, Dataset):
-        return read_graphs(graphs.store)
-    if isinstance(graphs, FieldStore):
+        return graphs.store
+    if hasattr(graphs, "dataset") and hasattr(graphs, "batch_size"):
+        raise GraphError(
+            f"graphs is {kind_of(graphs)}, which yields batches; give its graphs, "
+            "loader.dataset."
+        )
+    if hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__"):
         return graphs
-    if not isinstance(graphs, GraphStore):
-        _warn_of_transform(graphs)
-        if isinstance(graphs, Subset):
-            graphs = [graphs[index] for index in range(len(graphs))]
-        if not isinstance(graphs, Iterable):
-            raise GraphError(
-                f"graphs is {kind_of(graphs)}; give a list of PyG Data, a PyG "
-                "data set, a GraphStore or the name of a data set."
-            )
-        return read_fields(graphs)
-    if not len(graphs):
-        raise GraphError("there are no graphs; give at least one.")
-    return FieldStore(graphs, has_counts=graphs.x is None)
+    if not isinstance(graphs, Iterable):
+        raise GraphError(
+            f"graphs is {kind_of(graphs)}; give a list of PyG Data, a data set of them "
+            "with __len__ and __getitem__, a GraphStore or the name of a data set."
+        )
+    return list(graphs)
+
+
+def read_graphs(graphs: Any) -> FieldStore:
+    """Convert graphs to flat tensors, with all their fields.
+
+    Args:
+        graphs: The graphs, as `find_graphs` returns them. The `transform` of a PyG data
+            set is applied once, with a warning.
+
+    Raises:
+        GraphError: If a graph is malformed, or if there are no graphs.
+    """
+    if isinstance(graphs, GraphStore):
+        if not len(graphs):
+            raise GraphError("there are no graphs; give at least one.")
+        return FieldStore(graphs, has_counts=graphs.x is None)
+    _warn_of_transform(graphs)
+    stream = isinstance(graphs, torch_data.IterableDataset)
+    mapped = isinstance(graphs, torch_data.Dataset) and not stream
+    if mapped or not isinstance(graphs, Iterable):
+        # Iterating over such a data set may not stop at its length.
+        graphs = [graphs[index] for index in range(len(graphs))]
+    return read_fields(graphs)
 
 
 def _warn_of_transform(graphs: object) -> None:
     """Warn that the transform of a PyG data set is not applied anew in each epoch."""
-    while isinstance(graphs, Subset):
-        graphs = graphs.dataset
-    if getattr(graphs, "transform", None) is not None:
+    whole = _whole_data_sets(graphs)
+    found = [each for each in whole if getattr(each, "transform", None) is not None]
+    for name in dict.fromkeys(type(each).__name__ for each in found):
         logging.getLogger("gnnak").warning(
             "the transform of %s is applied once, when GraphLoader reads the graphs, "
             "and not anew in each epoch; if it is random, use PyG's DataLoader",
-            type(graphs).__name__,
+            name,
         )
+
+
+def _whole_data_sets(graphs: object) -> Iterator[object]:
+    """Yield the data sets that a `Subset` or a `ConcatDataset` has graphs of."""
+    if isinstance(graphs, torch_data.Subset):
+        yield from _whole_data_sets(graphs.dataset)
+    elif isinstance(graphs, torch_data.ConcatDataset):
+        for each in graphs.datasets:
+            yield from _whole_data_sets(each)
+    else:
+        yield graphs
 
 
 def _named(name: str) -> GraphStore:

@@ -10,6 +10,8 @@ from gnnak.wording import kind_of
 
 ADDED = ("nodes", "edges", "processes")
 """Entries that states of older versions do not have."""
+DEFAULTS = {"drop_last": False}
+"""Entries that states of older versions do not have either, and what they mean then."""
 COUNTS = ("graphs", "nodes", "edges")
 """Entries that count what the data set of a loader has."""
 
@@ -32,7 +34,7 @@ def check_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
     for name, value in mine.items():
         if name in ADDED and name not in state:
             continue
-        theirs = state.get(name)
+        theirs = state.get(name, DEFAULTS.get(name))
         if theirs == value:
             continue
         if name == "processes":

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gnnak.backend import operation
 from gnnak.errors import GraphError, SubgraphError
 from gnnak.graphs.adjacency import check_edge_index
-from gnnak.graphs.real import RealCounts
+from gnnak.graphs.real import real_counts_of
 from gnnak.nn.family import SubgraphGNN
 from gnnak.nn.padding import on_graph
 from gnnak.nn.recompute import recomputed
@@ -138,7 +138,7 @@ class Network(nn.Module):
         if x is not None and not isinstance(x, Tensor):
             if num_graphs is None:
                 num_graphs = getattr(x, "num_graphs", None)
-            real = getattr(x, "real", None)
+            real = real_counts_of(x)
             x, edge_index, edge_attr, batch = _unpack(x)
         if x is None or edge_index is None:
             raise GraphError(
@@ -156,7 +156,6 @@ class Network(nn.Module):
             given = (edge_index, num_nodes, self.training, generator, batch)
             subgraphs = self.shared.get(*given)
             self.shared.end_pass()
-        real = real if isinstance(real, RealCounts) else None
         if real is not None and subgraphs is not None and subgraphs.real is None:
             raise SubgraphError(
                 "the batch is padded, but its rooted subgraphs are not; hand in the "

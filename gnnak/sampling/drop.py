@@ -23,7 +23,7 @@ from gnnak.sampling.random_roots import random_roots
 from gnnak.sampling.set_cover import set_cover_roots
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_choice, check_count
+from gnnak.typing import check_choice, convert_count
 
 Strategy = Literal["random", "farthest", "min-set-cover"]
 RootSampler = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
@@ -68,7 +68,7 @@ class SubgraphDrop:
 
     def __post_init__(self) -> None:
         check_choice("strategy", self.strategy, get_args(Strategy))
-        check_count("min_coverage", self.min_coverage, least=1)
+        convert_count(self, "min_coverage", least=1)
 
     def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
         """Compute the sampling plan: everything that does not depend on randomness.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from gnnak.subgraphs.copy_limit import check_limit
-from gnnak.typing import check_count
+from gnnak.typing import convert_count
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class WithRadius:
     epochs."""
 
     def __post_init__(self) -> None:
-        check_count("num_hops", self.num_hops)
+        convert_count(self, "num_hops")
         check_limit(self.copy_limit)
 
     @property

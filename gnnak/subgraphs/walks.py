@@ -11,7 +11,7 @@ from gnnak.subgraphs.distances import hops_to_root
 from gnnak.subgraphs.induce import find_sorted, induced_edges
 from gnnak.subgraphs.node2vec import check_bias, random_walks
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_count
+from gnnak.typing import check_count, convert_count
 
 
 def walk_subgraphs(
@@ -107,9 +107,9 @@ class RandomWalks:
     across epochs."""
 
     def __post_init__(self) -> None:
-        check_count("length", self.length)
-        check_count("repeats", self.repeats, least=1)
-        check_count("max_hops", self.max_hops)
+        convert_count(self, "length")
+        convert_count(self, "repeats", least=1)
+        convert_count(self, "max_hops")
         check_bias(self.p, self.q)
         check_limit(self.copy_limit)
 

@@ -15,7 +15,7 @@ from gnnak.graphs.ragged import counts_of, pointers, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit, check_limit
 from gnnak.subgraphs.distances import hops_to_root
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_count
+from gnnak.typing import check_count, convert_count
 
 
 def whole_graphs(
@@ -154,7 +154,7 @@ class WholeGraphs:
     """Always True: the extractor must know which nodes are in one graph."""
 
     def __post_init__(self) -> None:
-        check_count("max_hops", self.max_hops)
+        convert_count(self, "max_hops")
         check_limit(self.copy_limit)
 
     def __call__(

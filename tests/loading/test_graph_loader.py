@@ -54,7 +54,8 @@ RICH = [rich(seed, 3 + seed % 4, 2 * seed % 7) for seed in range(11)]
 
 
 def assert_same_batch(ours: Batch, theirs: Batch) -> None:
-    assert set(ours.keys()) - MADE == set(theirs.keys())
+    names = set(theirs.keys())
+    assert set(ours.keys()) - (MADE - names) == names
     assert ours.num_graphs == theirs.num_graphs
     assert ours.num_nodes == theirs.num_nodes
     assert ours.num_edges == theirs.num_edges
@@ -428,6 +429,11 @@ def test_graph_loader_names_what_is_wrong_with_graphs(graphs, error, wanted):
     ("options", "wanted"),
     [
         ({"batch_size": 0}, "batch_size is 0"),
+        ({"batch_size": True}, "batch_size is True"),
+        ({"shuffle": "yes"}, "shuffle is 'yes'; give True or False"),
+        ({"drop_last": 1}, "drop_last is 1; give True or False"),
+        ({"pad": "x"}, "pad is 'x'; give True or False"),
+        ({"device": []}, r"device \[\] cannot be used"),
         ({"seed": -1}, "seed is -1"),
         ({"subgraphs": EgoNets}, r"subgraphs is the class EgoNets; give an object"),
         ({"subgraphs": 3}, "subgraphs is 3; give an extractor"),

@@ -1,9 +1,18 @@
 import pytest
 import torch
-from torch.utils.data import Subset, random_split
+from torch.utils.data import (
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    random_split,
+)
 from torch_geometric.data import Data, InMemoryDataset
+from torch_geometric.loader import DataLoader
 
 from gnnak import GraphLoader
+from gnnak.errors import GraphError
+from gnnak.graphs import from_pyg
 
 GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 
@@ -44,3 +53,77 @@ def test_parts_of_a_random_split_are_read():
     found = [next(iter(GraphLoader(part, 5))).x.flatten().tolist() for part in parts]
     wanted = [[float(number) for number in part.indices] for part in parts]
     assert found == wanted
+
+
+PATHS = [
+    Data(x=torch.full((2, 1), float(n)), edge_index=GRAPH.edge_index) for n in range(5)
+]
+
+
+class Mapped(Dataset):
+    """A data set of PyTorch, which does not say where it ends."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> Data:
+        return PATHS[index % 5]
+
+
+class Indexed:
+    """Graphs with a length, and nothing else."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, index: int) -> Data:
+        return PATHS[index % 5]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(PATHS)
+
+
+SOURCES = {
+    "list": lambda: PATHS,
+    "tuple": lambda: tuple(PATHS),
+    "iterator": lambda: iter(PATHS),
+    "mapped": Mapped,
+    "indexed": Indexed,
+    "part": lambda: Subset(Mapped(), [0, 1, 2, 3, 4]),
+    "joined": lambda: ConcatDataset([PATHS[:2], Subset(Mapped(), [2, 3, 4])]),
+    "stream": Stream,
+    "store": lambda: from_pyg(PATHS),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_graphs_of_any_kind_are_read_and_counted(kind):
+    given = SOURCES[kind]()
+    loader = GraphLoader(given, 2)
+    found = torch.cat([batch.x[::2, 0] for batch in loader])
+    assert found.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert len(loader.dataset) == 5
+    assert kind in ("iterator", "stream") or loader.dataset is given
+
+
+def test_the_data_set_of_a_name_can_be_counted():
+    assert len(GraphLoader("csl", 10).dataset) == 150
+
+
+def test_a_transform_of_joined_data_sets_is_told_once(caplog):
+    GraphLoader(ConcatDataset([Rings(add_noise), Rings(), Rings(add_noise)]), 3)
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("kind", [DataLoader, GraphLoader])
+def test_a_loader_is_not_taken_for_graphs(kind):
+    message = f"graphs is a {kind.__name__}, .*give its graphs, loader.dataset"
+    with pytest.raises(GraphError, match=message):
+        GraphLoader(kind(PATHS, 2), 2)
+
+
+def test_a_data_set_without_a_length_is_refused():
+    with pytest.raises(GraphError, match=r"graphs is a Dataset; .*with __len__ and"):
+        GraphLoader(Dataset(), 2)

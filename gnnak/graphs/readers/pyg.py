@@ -11,8 +11,8 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
+from gnnak.graphs.readers.pyg_checks import check_is_graph, check_is_list
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -85,16 +85,11 @@ def _collect(
         The number of nodes of each graph, and a dict from field names to lists of
         values, one value per graph.
     """
-    from torch_geometric.data import Data  # takes seconds to import
-
-    if isinstance(data_list, Data):
-        raise GraphError("this is one Data; give a list of them.")
+    check_is_list(data_list)
     sizes: list[int] = []
     parts: dict[str, list[Tensor | None]] = {}
     for graph, data in enumerate(data_list):
-        if not isinstance(data, Data):
-            kind = kind_of(data)
-            raise GraphError(f"graph {graph} is {kind}; give PyG Data objects.")
+        check_is_graph(graph, data)
         try:
             size, fields = _one(data, node_targets)
         except GraphError as error:

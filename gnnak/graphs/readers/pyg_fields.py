@@ -11,10 +11,16 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.attributes import Attribute, Attributes, FieldAxis, is_aligned
+from gnnak.graphs.attributes import Attributes, FieldAxis, is_aligned
 from gnnak.graphs.fields import check_alike
+from gnnak.graphs.readers.pyg_checks import check_is_graph, check_is_list
+from gnnak.graphs.readers.pyg_values import (
+    check_objects,
+    check_shifts,
+    concatenate_field,
+    is_numeric,
+)
 from gnnak.graphs.store import GraphStore
-from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -74,15 +80,15 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
     tensors, objects = {}, {}
     for name in sorted(set(data[0].keys()) - MADE):
         values = [each[name] for each in data]
-        if isinstance(values[0], Tensor | int | float):
-            attribute = _attribute(name, values, data, sizes, num_edges)
+        if is_numeric(values[0]):
+            attribute = concatenate_field(name, values, data, sizes, num_edges)
             if is_aligned(attribute) and attribute.axis in STORED.get(name, ()):
                 given[name] = attribute.value
                 given["node_targets"] |= name == "y" and attribute.axis == "nodes"
             else:
                 tensors[name] = attribute
         else:
-            objects[name] = _checked_objects(name, values)
+            objects[name] = check_objects(name, values)
     store = GraphStore(
         sizes.to(edge_index.device),
         num_edges.to(edge_index.device),
@@ -96,10 +102,7 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
 
 def _checked(graphs: Iterable[Data]) -> list[Data]:
     """Return the graphs as a list; raise `GraphError` if their fields differ."""
-    from torch_geometric.data import Data
-
-    if isinstance(graphs, Data):
-        raise GraphError("this is one Data; give a list of them.")
+    check_is_list(graphs)
     try:
         data = list(graphs)
     except TypeError as error:
@@ -108,9 +111,7 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
     if not data:
         raise GraphError("there are no graphs; give at least one.")
     for number, each in enumerate(data):
-        if not isinstance(each, Data):
-            kind = kind_of(each)
-            raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
+        check_is_graph(number, each)
         names, first = set(each.keys()), set(data[0].keys())
         if names != first:
             name = min(names ^ first)
@@ -154,6 +155,7 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
             raise GraphError(
                 f"edge_index of graph {number} is {kind}; give an int64 tensor [2, e]."
             )
+    check_shifts(data, sizes)
     check_alike("edge_index", values, "graph", axis=1)
     counts = torch.tensor([value.size(1) for value in values])
     edge_index = torch.cat(values, dim=1)
@@ -168,84 +170,3 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
             f"{int(sizes[number])} nodes; number the nodes from 0."
         )
     return edge_index, counts
-
-
-def _attribute(
-    name: str,
-    values: list,
-    data: Sequence[Data],
-    num_nodes: Tensor,
-    num_edges: Tensor,
-) -> Attribute:
-    """Concatenate the values of one field, as PyG's `Batch` does.
-
-    Args:
-        name: Name of the field.
-        values: Its value in each of the g graphs.
-        data: The g graphs.
-        num_nodes: Number of nodes of each graph, [g].
-        num_edges: Number of edges of each graph, [g].
-    """
-    tensors = isinstance(values[0], Tensor)
-    if tensors and values[0].layout != torch.strided:
-        raise GraphError(
-            f"field {name!r} is a {values[0].layout} tensor; convert it with "
-            ".to_dense()."
-        )
-    pairs = zip(data, values, strict=True)
-    steps = torch.tensor([_step(name, each, value) for each, value in pairs])
-    step = steps if steps.any() else None
-    if not tensors:
-        value = torch.tensor(values)
-        return Attribute(value, torch.ones_like(num_nodes), "graphs", step=step)
-    dim = data[0].__cat_dim__(name, values[0])
-    if dim is None or values[0].dim() == 0:
-        dim, values = 0, [value[None] for value in values]
-    check_alike(name, values, "graph", axis=dim % values[0].dim())
-    count = torch.tensor([value.size(dim) for value in values])
-    rows = torch.cat(values, dim=dim).movedim(dim, 0)
-    axis = _axis(name, count, num_nodes, num_edges)
-    return Attribute(rows.contiguous(), count, axis, dim, step)
-
-
-def _step(name: str, data: Data, value: object) -> int:
-    step = data.__inc__(name, value)
-    if isinstance(step, Tensor) and step.numel() == 1:
-        step = int(step)
-    if not isinstance(step, int):
-        raise GraphError(
-            f"__inc__ of field {name!r} is {step!r}; give one whole number."
-        )
-    return step
-
-
-def _axis(
-    name: str, count: Tensor, num_nodes: Tensor, num_edges: Tensor
-) -> FieldAxis | None:
-    """Return what a field has one row for; None if the numbers of rows do not say."""
-    ones = torch.ones_like(count)
-    sizes: dict[FieldAxis, Tensor] = {
-        "nodes": num_nodes,
-        "graphs": ones,
-        "edges": num_edges,
-    }
-    order: list[FieldAxis] = ["graphs", "nodes", "edges"]
-    if name in ("x", "pos", "z") or "node" in name:
-        order = ["nodes", "graphs", "edges"]
-    elif "edge" in name:
-        order = ["edges", "graphs", "nodes"]
-    return next((axis for axis in order if torch.equal(count, sizes[axis])), None)
-
-
-def _checked_objects(name: str, values: list) -> list:
-    """Return the values of a field without tensors; raise `GraphError` for others."""
-    for number, value in enumerate(values):
-        parts = value if isinstance(value, list | tuple) else [value]
-        if any(isinstance(part, Tensor | dict) for part in parts):
-            kind = kind_of(value)
-            raise GraphError(
-                f"field {name!r} of graph {number} is {kind}; GraphLoader takes "
-                "tensors, numbers, texts and lists without tensors, so remove the "
-                "field or use PyG's DataLoader."
-            )
-    return values

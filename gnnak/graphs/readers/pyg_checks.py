@@ -1,0 +1,39 @@
+"""Check that a user's graphs are PyG `Data` objects, one for each graph."""
+
+from __future__ import annotations
+
+from gnnak.errors import GraphError
+from gnnak.wording import counted, kind_of
+
+
+def check_is_list(graphs: object) -> None:
+    """Raise `GraphError` if a user gave one `Data` or `Batch` instead of a list."""
+    from torch_geometric.data import Batch, Data  # takes seconds to import
+
+    if isinstance(graphs, Batch):
+        raise GraphError(
+            "this is one Batch; give a list of its graphs, batch.to_data_list()."
+        )
+    if isinstance(graphs, Data):
+        raise GraphError("this is one Data; give a list of them.")
+
+
+def check_is_graph(number: int, value: object) -> None:
+    """Raise `GraphError` unless a value is a PyG `Data` of one graph.
+
+    Args:
+        number: The position of the value in the list of graphs, for the message.
+        value: The value.
+    """
+    from torch_geometric.data import Batch, Data
+
+    if isinstance(value, Batch):
+        size = getattr(value, "_num_graphs", None)
+        content = "" if size is None else f" of {counted(size, 'graph')}"
+        raise GraphError(
+            f"graph {number} is a Batch{content}; give the graphs themselves, for "
+            "example batch.to_data_list()."
+        )
+    if not isinstance(value, Data):
+        kind = kind_of(value)
+        raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")

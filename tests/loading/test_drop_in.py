@@ -1,0 +1,149 @@
+"""Arguments and attributes of PyG's `DataLoader`, in a `GraphLoader`."""
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch_geometric.data import Data
+from torch_geometric.loader import DataLoader
+
+from gnnak import (
+    Budget,
+    EgoNets,
+    GraphLoader,
+    RandomWalks,
+    SubgraphDrop,
+    WholeGraphs,
+)
+from gnnak.errors import CheckpointError, GraphError, OptionError
+from gnnak.loading.arguments import ARGUMENTS, UNSUPPORTED
+
+NONE = torch.zeros(2, 0, dtype=torch.long)
+GRAPHS = [Data(x=torch.rand(n, 1), edge_index=NONE, number=n) for n in range(1, 8)]
+
+
+def numbers(loader: GraphLoader | DataLoader) -> list[list[int]]:
+    return [batch.number.tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_graph_loader_drops_a_last_smaller_batch_as_pyg_does(batch_size, drop_last):
+    ours = GraphLoader(GRAPHS, batch_size, drop_last=drop_last)
+    theirs = DataLoader(GRAPHS, batch_size, drop_last=drop_last)
+    assert len(ours) == len(theirs)
+    assert numbers(ours) == numbers(theirs)
+    assert ours.batch_size == theirs.batch_size
+    assert ours.dataset is theirs.dataset
+
+
+def test_graph_loader_drops_other_graphs_in_each_epoch():
+    loader = GraphLoader(GRAPHS, 3, shuffle=True, drop_last=True)
+    every = numbers(GraphLoader(GRAPHS, 3, shuffle=True))
+    assert numbers(loader) == every[:2]
+    assert loader.epoch == 1
+    assert numbers(loader) != every[:2]
+
+
+def test_graph_loader_drops_the_last_batch_of_each_process(monkeypatch):
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    parts = []
+    for rank in range(2):
+        monkeypatch.setattr(dist, "get_rank", lambda rank=rank: rank)
+        parts.append(numbers(GraphLoader(GRAPHS, 3, drop_last=True)))
+    assert parts == [[[1, 3, 5]], [[2, 4, 6]]]
+
+
+def test_drop_last_that_leaves_no_batch_is_refused():
+    with pytest.raises(OptionError, match=r"no batch: there are 7 graphs, .* is 8"):
+        GraphLoader(GRAPHS, 8, drop_last=True)
+    with pytest.raises(OptionError, match="batches of a Budget have no fixed number"):
+        GraphLoader(GRAPHS, Budget(nodes=9), drop_last=True)
+
+
+def test_drop_last_is_part_of_the_state_and_of_the_text_of_a_loader():
+    loader = GraphLoader(GRAPHS, 3, drop_last=True)
+    assert "drop_last=True" in repr(loader)
+    assert "drop_last" not in repr(GraphLoader(GRAPHS, 3))
+    next(iter(loader))
+    state = loader.state_dict()
+    other = GraphLoader(GRAPHS, 3, drop_last=True)
+    other.load_state_dict(state)
+    assert numbers(other) == [[4, 5, 6]]
+    with pytest.raises(CheckpointError, match="drop_last=True, but this one has"):
+        GraphLoader(GRAPHS, 3).load_state_dict(state)
+
+
+def test_a_state_without_drop_last_is_that_of_a_loader_with_all_batches():
+    state = GraphLoader(GRAPHS, 3).state_dict()
+    del state["drop_last"]
+    GraphLoader(GRAPHS, 3).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="drop_last=False, but this one has"):
+        GraphLoader(GRAPHS, 3, drop_last=True).load_state_dict(state)
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_other_arguments_of_pyg_are_refused_with_advice(name):
+    with pytest.raises(OptionError, match=rf"^GraphLoader takes no {name}; .*\.$"):
+        GraphLoader(GRAPHS, 2, **{name: None})
+
+
+def test_all_arguments_of_pyg_are_taken_or_refused():
+    theirs = {*inspect.signature(torch.utils.data.DataLoader.__init__).parameters}
+    theirs |= {*inspect.signature(DataLoader.__init__).parameters}
+    assert theirs - {"self", "kwargs"} <= {*ARGUMENTS, *UNSUPPORTED}
+
+
+def test_a_wrong_argument_is_answered_with_the_nearest_known_one():
+    with pytest.raises(
+        OptionError, match="argument 'bach_size' of GraphLoader; did yo"
+    ):
+        GraphLoader(GRAPHS, bach_size=2)
+    names = {*inspect.signature(GraphLoader.__init__).parameters}
+    assert names - {"self", "unsupported"} == {*ARGUMENTS}
+
+
+def test_graphs_that_are_missing_or_given_by_the_name_of_pyg_are_asked_for():
+    with pytest.raises(GraphError, match="graphs is None; give a list"):
+        GraphLoader(batch_size=2)
+    with pytest.raises(OptionError, match="takes no dataset; give the graphs as first"):
+        GraphLoader(dataset=GRAPHS, batch_size=2)
+
+
+def test_a_field_of_zeros_replaces_follow_batch():
+    graphs = [Data(num_nodes=2, s=torch.rand(n), edge_index=NONE) for n in (2, 1, 3)]
+    (theirs,) = DataLoader(graphs, 3, follow_batch=["s"])
+    for each in graphs:
+        each.s_batch = torch.zeros(each.s.numel(), dtype=torch.long)
+    (ours,) = GraphLoader(graphs, 3)
+    assert torch.equal(ours.s_batch, theirs.s_batch)
+
+
+def test_numbers_of_numpy_are_taken_as_ints():
+    loader = GraphLoader(GRAPHS, np.int64(2), shuffle=True, seed=np.int32(5))
+    other = GraphLoader(GRAPHS, 2, shuffle=True, seed=5)
+    assert repr(loader) == repr(other)
+    assert type(loader.batch_size) is int
+    assert numbers(loader) == numbers(other)
+    other.load_state_dict(loader.state_dict())
+    loader.epoch = np.int64(1)
+    assert type(loader.epoch) is int
+    assert repr(Budget(np.int64(9))) == "Budget(nodes=9, copies=None)"
+    padded = GraphLoader(GRAPHS, np.int64(2), subgraphs=EgoNets(1), pad=True)
+    assert padded.padded
+
+
+@pytest.mark.parametrize("kind", [EgoNets, RandomWalks, WholeGraphs, Budget])
+def test_options_of_numpy_are_the_same_as_ints(kind):
+    assert repr(kind(np.int64(3))) == repr(kind(3))
+    assert kind(np.int64(3)) == kind(3)
+    with pytest.raises(OptionError, match=r"is np.float64\(3.0\); give a whole number"):
+        kind(np.float64(3))
+
+
+def test_coverage_of_numpy_is_the_same_as_an_int():
+    drop = SubgraphDrop("random", np.int64(3))
+    assert repr(drop) == repr(SubgraphDrop("random", 3))
