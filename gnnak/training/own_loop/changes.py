@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-NUMBERS = (bool, int, float, str)
+NUMBERS = (bool, int, float, complex, str, tuple, type(None), np.generic)
 """The types of attributes that `NumberWatch` watches."""
 
 
@@ -69,9 +70,9 @@ class NumberWatch:
     """Detects numbers of a model that were changed between steps.
 
     A replay of a captured step would use the number of the capture, such as the old
-    `model.temperature` or `dropout.p`. Numbers are all ints, floats, bools and strings
-    that are attributes of a module. Numbers that change while the model is called, such
-    as counters, are ignored.
+    `model.temperature` or `dropout.p`. Numbers are all attributes of modules that are
+    ints, floats, bools, strings, tuples, None, or scalars of NumPy. Numbers that change
+    while the model is called, such as counters, are ignored.
 
     Args:
         model: The model.

@@ -24,6 +24,9 @@ from gnnak.nn.norm import norm_real_rows
 from gnnak.nn.segment import embed_rows
 from gnnak.wording import counted
 
+DISTURBANCE = 100.0
+"""Size of the random numbers in padding rows while a model is compared."""
+
 
 def padded_rows(item: Item) -> dict[int, tuple[str, int]]:
     """Return a dict from the size of a padded axis to its name and number of real rows.
@@ -106,6 +109,21 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
     return tree_unflatten(found, form)
 
 
+def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
+    """Return a copy of a tensor with large random numbers in its padding rows.
+
+    Args:
+        value: A tensor. Other values, tensors without padding rows, and tensors of
+            integers are returned unchanged.
+        rows: The axis and the number of real rows by number of rows; see `padded_rows`.
+    """
+    found = rows.get(_num_rows(value))
+    if found is None or not value.is_floating_point():
+        return value
+    noise = DISTURBANCE * torch.randn_like(value[found[1] :])
+    return torch.cat([value[: found[1]], noise])
+
+
 def _is_plain_lookup(*args: Any, **options: Any) -> bool:
     """Return whether a call of `torch.nn.functional.embedding` uses no option."""
     return len(args) >= 2 and not any(
@@ -122,19 +140,38 @@ class IgnorePadding(TorchFunctionMode):
     returned from the host, so that the call does not synchronise. Lookups in small
     embedding tables get a faster backward pass.
 
+    If the model looks up embeddings of numbers that it computes, such as degrees,
+    those of padding rows may be too large for the table. They are replaced by the
+    largest number that the table has.
+
     Args:
         item: The padded batch that a model is called with.
+        disturb: Whether padding rows get large random values after each Linear,
+            embedding and BatchNorm. An operation that mixes padding rows with real rows
+            then changes the real rows much, however few padding rows there are.
     """
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, disturb: bool = False) -> None:
         super().__init__()
-        self.item, self.rows = item, padded_rows(item)
+        self.item, self.rows, self.disturb = item, padded_rows(item), disturb
+        fields = (item.batch.x, item.batch.edge_attr, *item.extra.values())
+        self._fields = {f.data_ptr() for f in fields if isinstance(f, Tensor)}
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         """Call `func`, or what replaces it."""
         kwargs = kwargs or {}
+        if func is F.embedding and len(args) >= 2:
+            index = self._valid_index(args[0], args[1].size(0))
+            args = (index, *args[1:])
+        found = self._call(func, args, kwargs)
+        if self.disturb and func in (F.linear, F.embedding, F.batch_norm):
+            return disturbed(found, self.rows)
+        return found
+
+    def _call(self, func: Callable, args: tuple, kwargs: dict) -> Any:
+        """Call `func`, or what replaces it."""
         if func is F.batch_norm:
             return self.batch_norm(*args, **kwargs)
         if func is F.embedding and _is_plain_lookup(*args, **kwargs):
@@ -145,6 +182,21 @@ class IgnorePadding(TorchFunctionMode):
             if args[0] is given.batch:
                 return torch.tensor(given.num_graphs - 1)
         return func(*args, **kwargs)
+
+    def _valid_index(self, index: Tensor, size: int) -> Tensor:
+        """Return indices of a table of which those in padding rows exist.
+
+        Indices that are a field of the batch are zero in padding rows.
+
+        Args:
+            index: The indices, with any shape.
+            size: Number of rows of the table.
+        """
+        found = self.rows.get(index.size(0)) if index.dim() else None
+        if found is None or not size or index.data_ptr() in self._fields:
+            return index
+        real = index.narrow(0, 0, found[1])
+        return torch.cat([real, index[found[1] :].clamp(max=size - 1)])
 
     def batch_norm(
         self,

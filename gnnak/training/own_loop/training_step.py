@@ -31,6 +31,7 @@ from gnnak.training.own_loop.changes import (
     built_weights,
     is_unbuilt,
 )
+from gnnak.training.own_loop.comparing import copied, disturbed_batch
 from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
@@ -225,15 +226,18 @@ class TrainingStep:
             Whether steps can be captured.
         """
 
-        def forward(item: Item) -> Any:
+        def forward(item: Item, disturb: bool = False) -> Any:
             """Return the outputs of the model for a padded item, with padding rows."""
+            given = form.build(item)
+            if disturb:
+                given = disturbed_batch(given, item)
             with (
                 self._numbers.during_call(),
                 on_graph(item.batch.real),
-                IgnorePadding(item),
+                IgnorePadding(item, disturb),
                 CastTogether(self.model),
             ):
-                return self.call(self.model, form.build(item))
+                return self.call(self.model, given)
 
         wanted: Any = None
         axes: list[str | None] = []
@@ -241,14 +245,14 @@ class TrainingStep:
         def plain() -> Any:
             """Return the outputs of the model for `batch`."""
             nonlocal wanted
-            wanted = self.call(self.model, batch)
+            wanted = self.call(self.model, copied(batch))
             return wanted
 
         def padded() -> Any:
             """Return the outputs for the padded form of `batch`, without padding."""
             # Copy the item, since layers cache values in its rooted subgraphs.
             item = like(form.item, tensors_of(form.item))
-            found = forward(item)
+            found = forward(item, disturb=True)
             axes[:] = axes_of(wanted, found, item)
             return real_rows_of(found, item, axes)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
 from gnnak.training.own_loop.changes import built_weights
@@ -35,6 +38,10 @@ HALF_TOLERANCE = 5e-2
 FLOOR = 1e-2
 """Added to the largest value, since small outputs may be differences of larger values
 with rounding errors."""
+SIMPLE = (bool, int, float, complex, str, type(None))
+"""Outputs other than tensors that can be compared."""
+MOST_LETTERS = 200
+"""Number of letters of an error message that are shown."""
 NOISE = 0.3
 """Size of the random numbers that are added to weights for a second comparison. They
 are divided by the square root of the number of inputs of a Linear."""
@@ -85,33 +92,73 @@ def find_difference(
         on_capture_stream(weight.device),
     ):
         buffers = SavedBuffers(model)
+        # A model may use the global generators of Python and NumPy.
+        of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
-            reason = _difference(model, buffers, plain, padded)
-            if reason is None:
-                with _noisy_weights(model):
-                    reason = _difference(model, buffers, plain, padded)
+            with _weights_restored(model) as weights:
+                reason = _difference(model, buffers, plain, padded)
+                if weights.have_changed():
+                    reason = "a call of the model changes its weights"
+                if reason is None:
+                    weights.add_noise()
+                    reason = _difference(model, buffers, plain, padded, noisy=True)
             return reason
         finally:
             buffers.restore()
+            random.setstate(of_python)
+            np.random.set_state(of_numpy)  # noqa: NPY002
 
 
-@contextmanager
-def _noisy_weights(model: nn.Module) -> Iterator[None]:
-    """Context manager: random numbers are added to all weights of a model.
+class _Weights:
+    """The weights of a model, to be restored after the model was compared.
 
-    Memory addresses and version counters of the weights do not change.
+    Memory addresses and version counters of the weights do not change. Weights whose
+    elements share memory are left out.
+
+    Args:
+        model: The model.
     """
-    weights = [w.data for w in built_weights(model) if w.is_floating_point()]
-    saved = [weight.clone() for weight in weights]
-    try:
-        for weight in weights:
+
+    def __init__(self, model: nn.Module) -> None:
+        every = [weight.data for weight in built_weights(model)]
+        self._weights = [w for w in every if w.is_floating_point() and _is_plain(w)]
+        self._saved = [weight.clone() for weight in self._weights]
+
+    def have_changed(self) -> bool:
+        """Return whether a weight has other values than at the beginning."""
+        pairs = zip(self._weights, self._saved, strict=True)
+        return not all(torch.equal(now, before) for now, before in pairs)
+
+    def add_noise(self) -> None:
+        """Add random numbers to all weights."""
+        for weight in self._weights:
             inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
             noise = torch.randn_like(weight, dtype=torch.float)
             weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
-        yield
-    finally:
-        for weight, values in zip(weights, saved, strict=True):
+
+    def restore(self) -> None:
+        """Give all weights the values that they had at the beginning."""
+        for weight, values in zip(self._weights, self._saved, strict=True):
             weight.copy_(values)
+
+
+def _is_plain(weight: Tensor) -> bool:
+    """Return whether a weight can be changed in place: no two elements are one."""
+    strides = zip(weight.shape, weight.stride(), strict=True)
+    overlapping = any(size > 1 and not stride for size, stride in strides)
+    return (
+        weight.dtype.itemsize > 1 and weight.device.type != "meta" and not overlapping
+    )
+
+
+@contextmanager
+def _weights_restored(model: nn.Module) -> Iterator[_Weights]:
+    """Context manager: at the end, all weights of a model are restored."""
+    weights = _Weights(model)
+    try:
+        yield weights
+    finally:
+        weights.restore()
 
 
 def _difference(
@@ -119,17 +166,27 @@ def _difference(
     buffers: SavedBuffers,
     plain: Callable[[], Any],
     padded: Callable[[], Any],
+    noisy: bool = False,
 ) -> str | None:
-    """Say what differs between two calls of a model; see `find_difference`."""
-    wanted, after_plain = buffers.call(plain)
+    """Say what differs between two calls of a model; see `find_difference`.
+
+    If `noisy`, an error in the call without padding means that random weights are not
+    possible, and nothing is compared.
+    """
+    try:
+        wanted, after_plain = buffers.call(plain)
+    except Exception as error:
+        return None if noisy else _raised("a call without gradients", error)
     replaced = buffers.replaced()
     if replaced is not None:
         module, name = replaced
         return f"{_described(module)} replaces its buffer {name!r} in each call"
     try:
         found, after_padded = buffers.call(padded)
+    except GnnakError as error:
+        return str(error).rstrip(".")
     except Exception as error:
-        return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        return _raised("the call with padding", error)
     if not _are_same(wanted, found):
         if not _are_same(wanted, buffers.call(plain)[0]):
             return "two calls of the model with the same batch return other values"
@@ -142,6 +199,12 @@ def _difference(
         return None
     module, name = changed
     return f"padding changes the buffer {name!r} of {_described(module)}"
+
+
+def _raised(what: str, error: Exception) -> str:
+    """Say in one line which error a call raised."""
+    first = (str(error).splitlines() or [""])[0].rstrip(".")[:MOST_LETTERS]
+    return f"{what} raised {type(error).__name__}: {first}"
 
 
 def _first_difference(
@@ -213,7 +276,7 @@ def _are_same(wanted: Any, found: Any) -> bool:
 def _is_close(wanted: object, found: object) -> bool:
     """Return whether two leaves of outputs are equal but for rounding."""
     if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
-        return type(wanted) is type(found)
+        return isinstance(wanted, SIMPLE) and wanted == found
     if wanted.shape != found.shape or wanted.dtype != found.dtype:
         return False
     if not wanted.is_floating_point():
@@ -221,7 +284,11 @@ def _is_close(wanted: object, found: object) -> bool:
     tolerance = TOLERANCES.get(wanted.dtype, HALF_TOLERANCE)
     if torch.is_autocast_enabled(wanted.device.type):
         tolerance = HALF_TOLERANCE
-    size = float(wanted.abs().nan_to_num().max()) if wanted.numel() else 0.0
-    return torch.allclose(
-        found, wanted, rtol=0.0, atol=tolerance * (size + FLOOR), equal_nan=True
-    )
+    # Columns may be of very different size.
+    size = wanted.abs().nan_to_num(0.0, 0.0, 0.0)
+    if wanted.dim() > 1 and wanted.size(0):
+        size = size.amax(dim=0, keepdim=True)
+    elif wanted.numel():
+        size = size.amax()
+    close = (found - wanted).abs() <= tolerance * (size + FLOOR)
+    return bool((close | (found == wanted) | (found.isnan() & wanted.isnan())).all())

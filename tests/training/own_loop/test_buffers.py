@@ -202,7 +202,7 @@ def test_a_model_that_fails_leaves_its_buffers_alone():
     step = TrainingStep(model, mae, optimizer, call=call)
     with pytest.raises(ValueError, match="no output"):
         step(next(iter(GraphLoader(molecules(3), 3, pad=True))))
-    assert float(model.inside.calls) == 0.0
+    assert float(model.inside.calls) == 1.0  # by the step, not by the comparison
 
 
 @pytest.mark.parametrize("dtype", [torch.double, torch.float, torch.bfloat16])

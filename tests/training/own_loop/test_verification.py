@@ -1,10 +1,15 @@
 """Differences by padding are found, although new weights hide them."""
 
+import copy
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GINConv, LayerNorm, PairNorm, global_add_pool
+from torch_geometric.utils import degree
 
 from gnnak import GraphLoader, TrainingStep
 from tests.training.own_loop.models import assert_same_weights, mae, twins
@@ -54,6 +59,163 @@ def test_padding_that_changes_values_is_found_behind_small_weights(kind, size, d
     step = TrainingStep(model, mae, sgd(model))
     step(next(iter(GraphLoader(graphs(dtype), 8, pad=True))))
     assert "padding changes the output" in step.reason
+
+
+class GraphMean(Mixes):
+    """Subtracts the mean over all graphs, of which one is padding."""
+
+    def forward(self, x, edge_index, batch):
+        h = global_add_pool(self.conv(x, edge_index).relu(), batch)
+        return self.head(h - h.mean(dim=0)).flatten()
+
+
+class OneLarge(Mixes):
+    """Has a small output that depends on all nodes, beside a large one."""
+
+    large = 1e9
+
+    def forward(self, x, edge_index, batch):
+        h = self.conv(x, edge_index)
+        small = self.head(global_add_pool(h - h.mean(dim=0), batch))
+        return torch.cat([small, torch.full_like(small, self.large)], dim=1)
+
+
+class OneInfinite(OneLarge):
+    """Has a small output that depends on all nodes, beside an infinite one."""
+
+    large = float("-inf")
+
+
+class NumNodes(Mixes):
+    """Returns the number of nodes, with padding, beside its output."""
+
+    def forward(self, x, edge_index, batch):
+        return super().forward(x, edge_index, batch), x.size(0)
+
+
+class ChangesWeights(Mixes):
+    """Changes a weight in each call."""
+
+    def forward(self, x, edge_index, batch):
+        self.head.weight.data.mul_(0.9)
+        return super().forward(x, edge_index, batch)
+
+
+class NeedsGradients(Mixes):
+    """Computes a gradient in its forward pass, as models of forces do."""
+
+    def forward(self, x, edge_index, batch):
+        x = x.clone().requires_grad_()
+        energy = super().forward(x, edge_index, batch)
+        (force,) = torch.autograd.grad(energy.sum(), x, create_graph=True)
+        return energy + global_add_pool(force.square().sum(1), batch)
+
+
+REFUSED = {
+    "mean of graphs": (GraphMean, "padding changes the output"),
+    "large beside small": (OneLarge, "padding changes the output"),
+    "infinite beside small": (OneInfinite, "padding changes the output"),
+    "number of nodes": (NumNodes, "padding changes the output"),
+    "changed weights": (ChangesWeights, "a call of the model changes its weights"),
+    "gradients": (NeedsGradients, "a call without gradients raised RuntimeError"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("autocast", [None, torch.bfloat16])
+def test_models_that_cannot_be_padded_are_refused_and_train_as_by_hand(name, autocast):
+    make, reason = REFUSED[name]
+    model = make("none", 0.1)
+    other = copy.deepcopy(model)
+    given = graphs(torch.float)
+
+    def loss(output, batch):
+        first = output[0] if isinstance(output, tuple) else output
+        return first.float().nan_to_num(0.0, 0.0, 0.0).abs().mean()
+
+    found, wanted = (
+        [
+            float(step(batch))
+            for step in [TrainingStep(net, loss, sgd(net), autocast=autocast)]
+            for batch in GraphLoader(given, 8, pad=pad)
+        ]
+        for net, pad in ((model, True), (other, False))
+    )
+    assert found == wanted
+    step = TrainingStep(model, loss, sgd(model), autocast=autocast)
+    step(next(iter(GraphLoader(given, 8, pad=True))))
+    assert step.reason.startswith(reason)
+
+
+def test_a_model_that_replaces_fields_of_the_batch_gets_a_copy_to_compare():
+    class Encodes(nn.Module):
+        """Replaces the features of the batch, and changes others in place."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.encode, self.conv = nn.Linear(4, 6), GINConv(nn.Linear(6, 1))
+
+        def forward(self, data):
+            data.x.mul_(0.5)
+            data.x = self.encode(data.x)
+            return global_add_pool(self.conv(data.x, data.edge_index), data.batch)[:, 0]
+
+    one, other = twins(Encodes())
+    found, wanted = (
+        [
+            float(step(batch))
+            for step in [TrainingStep(net, mae, sgd(net))]
+            for batch in loader
+        ]
+        for net, loader in (
+            (one, GraphLoader(graphs(), 8, pad=True)),
+            (other, GraphLoader(graphs(), 8, pad=False)),
+        )
+    )
+    assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_lookups_by_degree_are_valid_in_padding_rows():
+    class Degrees(nn.Module):
+        """Looks up embeddings of degrees; the graphs have degrees up to 2."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.head = nn.Embedding(3, 8), nn.Linear(8, 1)
+
+        def forward(self, x, edge_index, batch):
+            found = degree(edge_index[1], x.size(0), dtype=torch.long)
+            return self.head(global_add_pool(self.table(found), batch)).flatten()
+
+    rings = []
+    for n in [5, 7, 9, 11, 40] * 6:
+        ends = torch.arange(n)
+        edges = torch.stack([ends, (ends + 1) % n])
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        rings.append(Data(torch.ones(n, 1), edges, y=torch.ones(1)))
+    model = Degrees()
+    step = TrainingStep(model, mae, sgd(model))
+    for batch in GraphLoader(rings, 8, shuffle=True, pad=True):
+        step(batch)
+    assert step.reason is None
+
+
+def test_comparing_restores_the_random_numbers_of_python_and_numpy():
+    class Host(Mixes):
+        """Draws random numbers on the host."""
+
+        def forward(self, x, edge_index, batch):
+            noise = random.random() + np.random.rand()  # noqa: NPY002
+            return super().forward(x, edge_index, batch) * noise
+
+    model, losses = Host("none", 0.1).double(), []
+    for pad in (False, True):
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        net = copy.deepcopy(model)
+        step = TrainingStep(net, mae, sgd(net))
+        losses.append([float(step(b)) for b in GraphLoader(graphs(), 8, pad=pad)])
+    assert losses[0] == losses[1]
 
 
 def test_comparing_leaves_weights_and_random_numbers_as_they_are():
