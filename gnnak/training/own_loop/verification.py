@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
@@ -64,9 +65,9 @@ def find_difference(
 ) -> str | None:
     """Compare a model's outputs and buffers for a batch with and without padding.
 
-    The model is compared twice: with its weights, and with random numbers added to its
-    weights. New models often have weights that are zero or very small, which would hide
-    a difference.
+    The model is compared twice: as it is, and with random numbers added to its weights
+    and buffers. New models often have weights that are zero or very small, which would
+    hide a difference. Tensors that the model stores as attributes are compared, too.
 
     All calls run without dropout and gradients, and start with the same buffers. At
     the end, the buffers and the state of random number generators are restored. The
@@ -101,7 +102,10 @@ def find_difference(
                     reason = "a call of the model changes its weights"
                 if reason is None:
                     weights.add_noise()
-                    reason = _difference(model, buffers, plain, padded, noisy=True)
+                    buffers.restore()
+                    _add_noise(model.buffers())
+                    noisy = SavedBuffers(model)
+                    reason = _difference(model, noisy, plain, padded, noisy=True)
             return reason
         finally:
             buffers.restore()
@@ -142,8 +146,19 @@ class _Weights:
             weight.copy_(values)
 
 
+def _add_noise(buffers: Iterable[Tensor]) -> None:
+    """Add positive random numbers to all floating-point buffers.
+
+    They are positive because some buffers, such as variances, must be.
+    """
+    for buffer in buffers:
+        if not is_lazy(buffer) and buffer.is_floating_point() and _is_plain(buffer):
+            noise = torch.randn_like(buffer, dtype=torch.float)
+            buffer.data.add_(noise.abs_().mul_(NOISE))
+
+
 def _is_plain(weight: Tensor) -> bool:
-    """Return whether a weight can be changed in place: no two elements are one."""
+    """Return whether a tensor can be changed in place: no two elements are one."""
     strides = zip(weight.shape, weight.stride(), strict=True)
     overlapping = any(size > 1 and not stride for size, stride in strides)
     return (
@@ -173,10 +188,12 @@ def _difference(
     If `noisy`, an error in the call without padding means that random weights are not
     possible, and nothing is compared.
     """
+    before = _stored(model)
     try:
         wanted, after_plain = buffers.call(plain)
     except Exception as error:
         return None if noisy else _raised("a call without gradients", error)
+    stored = [(k, v) for k, v in _stored(model).items() if before.get(k) is not v]
     replaced = buffers.replaced()
     if replaced is not None:
         module, name = replaced
@@ -192,6 +209,12 @@ def _difference(
             return "two calls of the model with the same batch return other values"
         module = _first_difference(model, buffers, plain, padded)
         return f"padding changes the output of {_described(module)}"
+    now = _stored(model)
+    for place, value in stored:
+        if place not in now or not _is_close(value, now[place]):
+            module, name = place
+            where = _described(module)
+            return f"padding changes the tensor {name!r} that {where} stores"
     device = next(iter(model.parameters())).device
     autocast = torch.is_autocast_enabled(device.type)
     changed = buffers.first_difference(after_plain, after_padded, autocast)
@@ -199,6 +222,16 @@ def _difference(
         return None
     module, name = changed
     return f"padding changes the buffer {name!r} of {_described(module)}"
+
+
+def _stored(model: nn.Module) -> dict[tuple[nn.Module, str], Tensor]:
+    """Return the tensors that are attributes of modules, but no weights or buffers."""
+    return {
+        (module, name): value
+        for module in model.modules()
+        for name, value in vars(module).items()
+        if isinstance(value, Tensor)
+    }
 
 
 def _raised(what: str, error: Exception) -> str:

@@ -111,7 +111,29 @@ class NeedsGradients(Mixes):
         return energy + global_add_pool(force.square().sum(1), batch)
 
 
+class StoresTensor(Mixes):
+    """Stores a tensor for the loss."""
+
+    def forward(self, x, edge_index, batch):
+        self.size = self.conv(x, edge_index).square().mean()
+        return super().forward(x, edge_index, batch)
+
+
+class Closed(Mixes):
+    """Has a gate in a buffer, which the user opens later."""
+
+    def __init__(self, *given) -> None:
+        super().__init__(*given)
+        self.register_buffer("open", torch.zeros(()))
+
+    def forward(self, x, edge_index, batch):
+        h = self.conv(x, edge_index)
+        return self.head(global_add_pool(h - self.open * h.mean(0), batch)).flatten()
+
+
 REFUSED = {
+    "stored tensor": (StoresTensor, "padding changes the tensor 'size' that Stores"),
+    "closed gate": (Closed, "padding changes the output"),
     "mean of graphs": (GraphMean, "padding changes the output"),
     "large beside small": (OneLarge, "padding changes the output"),
     "infinite beside small": (OneInfinite, "padding changes the output"),
