@@ -141,6 +141,7 @@ def test_train_of_two_processes_leaves_none_behind(everybody, tmp_path):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux")
 def test_train_of_two_processes_ends_with_the_one_that_was_killed(tmp_path):
     process = start(tmp_path, *ENDLESS, "--devices", "2")
