@@ -86,6 +86,7 @@ def assert_stops(number: signal.Signals, tmp_path: Path, *arguments: str) -> Non
     assert records(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_train_that_is_interrupted_says_how_to_go_on(tmp_path):
     assert_stops(signal.SIGINT, tmp_path, *ENDLESS)
 

@@ -60,7 +60,9 @@ def test_kernels_share_is_their_time_divided_by_that_of_a_step():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("batch_size", "steps"), [(8, 3), (2, 10)])
+@pytest.mark.parametrize(
+    ("batch_size", "steps"), [(8, 3), pytest.param(2, 10, marks=pytest.mark.slow)]
+)
 def test_kernel_times_profile_and_stop_one_more_epoch(batch_size, steps):
     dataset, config = triangles(24), small_config(train__batch_size=batch_size)
     meters = Meters(Stopwatch(0, 1), PhaseTimes(), KernelTimes(1))
