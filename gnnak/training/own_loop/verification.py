@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
-from gnnak.training.own_loop.changes import built_weights
+from gnnak.training.own_loop.noise import add_noise, weights_restored
 
 DROPOUTS = (
     F.dropout,
@@ -43,9 +42,6 @@ SIMPLE = (bool, int, float, complex, str, type(None))
 """Outputs other than tensors that can be compared."""
 MOST_LETTERS = 200
 """Number of letters of an error message that are shown."""
-NOISE = 0.3
-"""Size of the random numbers that are added to weights for a second comparison. They
-are divided by the square root of the number of inputs of a Linear."""
 
 
 class _NoDropout(TorchFunctionMode):
@@ -96,14 +92,14 @@ def find_difference(
         # A model may use the global generators of Python and NumPy.
         of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
-            with _weights_restored(model) as weights:
+            with weights_restored(model) as weights:
                 reason = _difference(model, buffers, plain, padded)
                 if weights.have_changed():
                     reason = "a call of the model changes its weights"
                 if reason is None:
                     weights.add_noise()
                     buffers.restore()
-                    _add_noise(model.buffers())
+                    add_noise(model.buffers())
                     noisy = SavedBuffers(model)
                     reason = _difference(model, noisy, plain, padded, noisy=True)
             return reason
@@ -111,69 +107,6 @@ def find_difference(
             buffers.restore()
             random.setstate(of_python)
             np.random.set_state(of_numpy)  # noqa: NPY002
-
-
-class _Weights:
-    """The weights of a model, to be restored after the model was compared.
-
-    Memory addresses and version counters of the weights do not change. Weights whose
-    elements share memory are left out.
-
-    Args:
-        model: The model.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        every = [weight.data for weight in built_weights(model)]
-        self._weights = [w for w in every if w.is_floating_point() and _is_plain(w)]
-        self._saved = [weight.clone() for weight in self._weights]
-
-    def have_changed(self) -> bool:
-        """Return whether a weight has other values than at the beginning."""
-        pairs = zip(self._weights, self._saved, strict=True)
-        return not all(torch.equal(now, before) for now, before in pairs)
-
-    def add_noise(self) -> None:
-        """Add random numbers to all weights."""
-        for weight in self._weights:
-            inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
-            noise = torch.randn_like(weight, dtype=torch.float)
-            weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
-
-    def restore(self) -> None:
-        """Give all weights the values that they had at the beginning."""
-        for weight, values in zip(self._weights, self._saved, strict=True):
-            weight.copy_(values)
-
-
-def _add_noise(buffers: Iterable[Tensor]) -> None:
-    """Add positive random numbers to all floating-point buffers.
-
-    They are positive because some buffers, such as variances, must be.
-    """
-    for buffer in buffers:
-        if not is_lazy(buffer) and buffer.is_floating_point() and _is_plain(buffer):
-            noise = torch.randn_like(buffer, dtype=torch.float)
-            buffer.data.add_(noise.abs_().mul_(NOISE))
-
-
-def _is_plain(weight: Tensor) -> bool:
-    """Return whether a tensor can be changed in place: no two elements are one."""
-    strides = zip(weight.shape, weight.stride(), strict=True)
-    overlapping = any(size > 1 and not stride for size, stride in strides)
-    return (
-        weight.dtype.itemsize > 1 and weight.device.type != "meta" and not overlapping
-    )
-
-
-@contextmanager
-def _weights_restored(model: nn.Module) -> Iterator[_Weights]:
-    """Context manager: at the end, all weights of a model are restored."""
-    weights = _Weights(model)
-    try:
-        yield weights
-    finally:
-        weights.restore()
 
 
 def _difference(
