@@ -80,8 +80,8 @@ def memory_shares(
 def for_several_batches(share: Tensor, batch_size: int) -> Tensor:
     """Enlarge the memory budget of a window if it is too small for several batches.
 
-    If each batch is a window, a GPU spends more time on the many small kernels that
-    assemble a batch than on the training step, whose memory is much larger.
+    A window of several batches needs fewer small kernels per batch. Its memory is small
+    compared with the memory of a training step on such a batch.
 
     Args:
         share: Fraction of the budget that each of the g graphs takes, [g].

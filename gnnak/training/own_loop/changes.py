@@ -87,7 +87,7 @@ class NumberWatch:
         self._ignored: set[tuple[int, str]] = set()
 
     def remember(self) -> None:
-        """List all numbers of the model, with their present values."""
+        """Store all numbers of the model, to be compared with later ones."""
         self._numbers = [
             (module, name, vars(module))
             for module in self.model.modules()
@@ -114,6 +114,7 @@ class NumberWatch:
         return f"{type(module).__name__}.{name}"
 
     def _present(self) -> list[object]:
+        """Return the present values of all listed numbers."""
         return [values.get(name) for _, name, values in self._numbers]
 
     def _different(self, before: list[object]) -> Iterator[tuple[nn.Module, str]]:

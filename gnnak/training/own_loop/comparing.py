@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from gnnak.loading.forms import is_structure
 from gnnak.loading.items import Item
 from gnnak.training.own_loop.padding import disturbed, padded_rows
 
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
 def copied(batch: Batch) -> Batch:
     """Return a copy of a batch, which a model may change without changing the batch.
 
-    Features and targets are copied, but not `edge_index`: subgraphs are attached to it.
+    The copy has the same tensor `edge_index`, since subgraphs are attached to it.
     """
-    return _with(batch, lambda value: value.clone())
+    return _with(batch, Tensor.clone)
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
@@ -30,13 +32,18 @@ def disturbed_batch(batch: Batch, item: Item) -> Batch:
         item: The same batch.
     """
     rows = padded_rows(item)
-    return _with(batch, lambda value: disturbed(value, rows))
+    return _with(batch, lambda value: disturbed(value.clone(), rows))
 
 
-def _with(batch: Batch, change: Any) -> Batch:
-    """Return a copy of a batch with other values of its floating-point fields."""
+def _with(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    """Return a copy of a batch with changed tensors, except for its edges and graphs.
+
+    Args:
+        batch: The batch.
+        change: Returns the new value of a field.
+    """
     found = copy.copy(batch)
     for name, value in batch._store.items():
-        if isinstance(value, Tensor) and value.is_floating_point():
+        if isinstance(value, Tensor) and not is_structure(name, value):
             found[name] = change(value)
     return found

@@ -197,6 +197,26 @@ def test_a_model_that_replaces_fields_of_the_batch_gets_a_copy_to_compare():
     assert found == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.parametrize("pad", [False, True])
+def test_integer_features_that_a_model_changes_in_place_are_changed_once(pad):
+    class Shifts(nn.Module):
+        """Adds one to the categories of the batch, in place."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(3, 1)
+
+        def forward(self, x, batch):
+            return global_add_pool(self.table(x.flatten().add_(1)), batch).flatten()
+
+    given = [Data(torch.tensor([[0], [1]]), y=torch.ones(1)) for _ in range(8)]
+    model = Shifts()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.0))
+    batch = next(iter(GraphLoader(given, 8, pad=pad)))
+    wanted = (model.table.weight.detach()[1:].sum() - 1).abs()
+    assert float(step(batch)) == pytest.approx(float(wanted))
+
+
 def test_lookups_by_degree_are_valid_in_padding_rows():
     class Degrees(nn.Module):
         """Looks up embeddings of degrees; the graphs have degrees up to 2."""
