@@ -195,8 +195,17 @@ class IgnorePadding(TorchFunctionMode):
         found = self.rows.get(index.size(0)) if index.dim() else None
         if found is None or not size or index.data_ptr() in self._fields:
             return index
-        real = index.narrow(0, 0, found[1])
-        return torch.cat([real, index[found[1] :].clamp(max=size - 1)])
+        # Compare with the counts on the device: a replay has other numbers of rows than
+        # the capture.
+        row = torch.arange(index.size(0), device=index.device)
+        is_real = row < self._real_rows(found[0])
+        is_real = is_real.view(-1, *[1] * (index.dim() - 1))
+        return torch.where(is_real, index, index.clamp(max=size - 1))
+
+    def _real_rows(self, axis: str) -> Tensor:
+        """Return the number of real rows of an axis, such as "nodes", on the device."""
+        assert self.item.batch.real is not None
+        return getattr(self.item.batch.real, axis)
 
     def batch_norm(
         self,
@@ -222,8 +231,6 @@ class IgnorePadding(TorchFunctionMode):
                 f"a BatchNorm gets an input of shape {list(x.shape)}, whose rows are "
                 "neither graphs, nodes nor edges"
             )
-        real = self.item.batch.real
-        assert real is not None
-        count = getattr(real, self.rows[x.size(0)][0])
+        count = self._real_rows(self.rows[x.size(0)][0])
         tensors = (running_mean, running_var, weight, bias)
         return norm_real_rows(x, count, *tensors, momentum, eps)

@@ -44,6 +44,21 @@ def test_ignore_padding_normalises_rows_of_each_axis():
         )
 
 
+def test_ignore_padding_replaces_indices_of_rows_that_are_padding_in_a_replay():
+    item = padded_item()
+    table = torch.rand(3, 2)
+    index = torch.zeros(item.shape.nodes, 1, dtype=torch.long)
+    # A replay copies another batch, here one with a single node, into the buffers.
+    item.batch.real.counts[1] = 1
+    index[1:] = 9
+    with IgnorePadding(item):
+        found = F.embedding(index, table)
+    torch.testing.assert_close(found[:, 0], table[index.clamp(max=2)[:, 0]])
+    index[0] = 9
+    with IgnorePadding(item), pytest.raises(IndexError):
+        F.embedding(index, table)
+
+
 def test_real_rows_of_outputs_leave_other_values_alone():
     item = padded_item()
     real = item.sizes["nodes"], item.sizes["graphs"]
