@@ -35,12 +35,24 @@ def tensors_of(record: Any) -> list[Tensor]:
 
 def _collect(record: Any, found: list[Tensor]) -> None:
     """Append all tensors of a nested record to a list."""
+    # The same order as in `_parts`, but without lists of pairs, since every step calls
+    # this function.
     if isinstance(record, Tensor):
         found.append(record)
-        return
-    for _, part in _parts(record) or ():
-        if part is not None:
+    elif isinstance(record, dict):
+        for key in sorted(record):
+            _collect(record[key], found)
+    elif isinstance(record, tuple):
+        for part in record:
             _collect(part, found)
+    elif record is not None:
+        names = _field_names(type(record))  # type: ignore[arg-type]
+        if names is None:
+            return
+        for name in (*names, DERIVED):
+            part = getattr(record, name, None)
+            if part is not None:
+                _collect(part, found)
 
 
 def like(record: Record, tensors: Iterable[Tensor]) -> Record:

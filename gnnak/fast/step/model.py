@@ -5,6 +5,7 @@ and may have any number of rows.
 """
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -139,6 +140,7 @@ class _Passes:
             backward pass reads.
         gradients: For each weight, by its `id`, the gradient that the captured backward
             pass writes; None if the outputs do not depend on the weight.
+        written: The pairs of a weight and its gradient, for all that are not None.
         replay_update: Replays clipping and the optimiser step; None before the capture.
     """
 
@@ -158,6 +160,7 @@ class _Passes:
         self.differentiable: list[Tensor] = []
         self.positions: set[int] = set()
         self.gradients: dict[int, Tensor | None] = {}
+        self.written: list[tuple[nn.Parameter, Tensor]] = []
         self.of_outputs: list[Tensor] = []
         self.replay_update: Callable[[], object] | None = None
         self.replay_forward = recorder.record(self._run_forward)
@@ -185,17 +188,14 @@ class _Passes:
         """
         for buffer, gradient in zip(self.of_outputs, gradients, strict=True):
             buffer.zero_() if gradient is None else buffer.copy_(gradient)
-        for weight in self.weights:
-            before = weight.grad
-            if before is not None and before is self.gradients.get(id(weight)):
+        for weight, found in self.written:
+            if weight.grad is found:
                 # The replay writes the new gradient to the memory of the old one.
-                weight.grad = before.clone()
+                weight.grad = found.clone()
         self.replay_backward()
-        for weight in self.weights:
-            found = self.gradients[id(weight)]
-            if found is not None:
-                before = weight.grad
-                weight.grad = found if before is None else before + found
+        for weight, found in self.written:
+            before = weight.grad
+            weight.grad = found if before is None else before + found
 
     def has_own_gradients(self, trained: Sequence[Tensor]) -> bool:
         """Return whether all gradients are those of the captured backward pass.
@@ -206,8 +206,8 @@ class _Passes:
         Args:
             trained: The weights that the optimiser updates.
         """
-        found = self.gradients
-        return all(weight.grad is found.get(id(weight)) for weight in trained)
+        wanted = map(self.gradients.get, map(id, trained))
+        return all(map(is_, [weight.grad for weight in trained], wanted))
 
     def _detach(self) -> None:
         """Free the autograd graph of the outputs, which is not needed any more.
@@ -252,6 +252,8 @@ class _Passes:
         with torch.autograd.set_multithreading_enabled(False):
             torch.autograd.backward(self.differentiable, self.of_outputs)
         self.gradients = {id(weight): weight.grad for weight in self.weights}
+        pairs = [(weight, weight.grad) for weight in self.weights]
+        self.written = [(weight, found) for weight, found in pairs if found is not None]
         for weight, gradient in zip(self.weights, before, strict=True):
             weight.grad = gradient
         return self.nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,13 @@ class ModelWatch:
         self.model = model
         self._modules: list[nn.Module] = []
         # For each weight and buffer, the dict of its module that has it, and its key.
-        self._weights: list[tuple[dict[str, Any], str]] = []
-        self._buffers: list[tuple[dict[str, Any], str]] = []
+        self._places: list[tuple[dict[str, Any], str]] = []
+        # The tensors at these places when they were listed. Weights and buffers are
+        # those with an address; lazy ones are built by a later call of the model.
+        self._listed: list[Tensor | None] = []
+        self._weights: list[Tensor] = []
+        self._buffers: list[Tensor] = []
+        self._lazy: list[Tensor] = []
         self._state: tuple | None = None
 
     def has_changed(self, quick: bool) -> bool:
@@ -43,24 +49,44 @@ class ModelWatch:
                 capture. Then, addresses of buffers do not matter: some modules replace
                 a buffer in each call.
         """
-        if quick and self._present_state() == self._state:
+        if quick and self._has_listed() and self._present_state() == self._state:
             return False
-        self._modules = list(self.model.modules())
-        self._weights = _places(each._parameters for each in self._modules)
-        self._buffers = _places(each._buffers for each in self._modules)
+        self._list_all()
         before, self._state = self._state, self._present_state()
         if before is None or quick:
             return self._state != before
         return self._state[1:] != before[1:]
 
+    def _list_all(self) -> None:
+        """List all modules of the model, with their weights and buffers."""
+        self._modules = list(self.model.modules())
+        weights = _places(each._parameters for each in self._modules)
+        buffers = _places(each._buffers for each in self._modules)
+        self._places = weights + buffers
+        self._listed = self._present_tensors()
+        tensors = [tensor for tensor in self._listed if tensor is not None]
+        self._lazy = list(filter(is_lazy, tensors))
+        count = len(weights)
+        self._weights = [t for t in map(_built, self._listed[:count]) if t is not None]
+        self._buffers = [t for t in map(_built, self._listed[count:]) if t is not None]
+
+    def _has_listed(self) -> bool:
+        """Return whether the modules still have the weights and buffers listed."""
+        return all(map(is_, self._present_tensors(), self._listed)) and all(
+            map(is_lazy, self._lazy)
+        )
+
+    def _present_tensors(self) -> list[Tensor | None]:
+        """Return the tensors that the modules have at the listed places."""
+        return [tensors.get(name) for tensors, name in self._places]
+
     def _present_state(self) -> tuple:
         """Return the state of the listed modules, to be compared with a later state."""
-        weights = [_built(tensors.get(name)) for tensors, name in self._weights]
-        buffers = [_built(tensors.get(name)) for tensors, name in self._buffers]
-        kind = next((t.device.type for t in weights if t is not None), "cpu")
+        kind = self._weights[0].device.type if self._weights else "cpu"
         return (
-            [None if t is None else t.data_ptr() for t in buffers],
-            [None if t is None else (t.data_ptr(), t.requires_grad) for t in weights],
+            [tensor.data_ptr() for tensor in self._buffers],
+            [tensor.data_ptr() for tensor in self._weights],
+            [tensor.requires_grad for tensor in self._weights],
             [module.training for module in self._modules],
             torch.is_autocast_enabled(kind),
         )

@@ -25,6 +25,7 @@ def captured_backward(weight):
     passes = object.__new__(_Passes)
     gradient = torch.zeros_like(weight)
     passes.weights, passes.gradients = [weight], {id(weight): gradient}
+    passes.written = [(weight, gradient)]
     passes.of_outputs, passes.replay_backward = [], lambda: gradient.add_(1)
     return passes
 
