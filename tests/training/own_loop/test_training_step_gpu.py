@@ -7,6 +7,9 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric import nn as pyg
+from torch_geometric.data import Data
+from torch_geometric.transforms import AddSelfLoops
+from torch_geometric.utils import degree
 
 from gnnak import EgoNets, GraphLoader, SubgraphDrop, TrainingStep, uplift
 from tests.gpu import needs_gpu
@@ -163,6 +166,59 @@ def test_a_step_that_synchronises_is_named_and_runs_uncaptured(caplog):
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
     assert not replayed(step)
     assert "test_training_step_gpu.py, line" in caplog.text
+
+
+class Pooled(nn.Module):
+    """A conv that reads node features and edges, a sum over the nodes, and a head."""
+
+    def __init__(self, conv: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.head = conv, nn.Linear(8, 1)
+
+    def forward(self, x, edge_index, batch):
+        h = self.conv(x, edge_index)
+        return self.head(pyg.global_add_pool(h, batch)).flatten()
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", ["GCNConv", "GATConv", "GATv2Conv", "SGConv"])
+def test_convs_are_captured_if_the_data_have_the_self_loops(name):
+    conv = getattr(pyg, name)(4, 8, add_self_loops=False).double()
+    one, other = twins(Pooled(conv).double())
+    graphs = [AddSelfLoops(attr=None)(graph) for graph in molecules(136)]
+    found, step = losses(one, True, graphs)
+    wanted, _ = losses(other, False, graphs)
+    assert step.reason is None
+    assert replayed(step)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
+class DegreeTable(nn.Module):
+    """Embeddings of degrees, for degrees below 3."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(3, 8)
+
+    def forward(self, x, edge_index):
+        return self.table(degree(edge_index[1], x.size(0), dtype=torch.long))
+
+
+@needs_gpu
+def test_replays_look_up_only_degrees_that_the_table_has():
+    rings = []
+    for n in [5, 7, 9, 11, 40] * 27:
+        ends = torch.arange(n)
+        edges = torch.stack([ends, (ends + 1) % n])
+        edges = torch.cat([edges, edges.flip(0)], dim=1)
+        target = torch.full((1,), n / 40, dtype=torch.double)
+        rings.append(Data(torch.ones(n, 1), edges, y=target))
+    one, other = twins(Pooled(DegreeTable()).double())
+    found, step = losses(one, True, rings)
+    wanted, _ = losses(other, False, rings)
+    assert step.reason is None
+    assert replayed(step)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
 
 @needs_gpu
