@@ -211,10 +211,11 @@ def kernel_lines(records: list[Record], names: tuple[str, ...]) -> list[list[str
     """Return table lines with the slowest GPU kernels of a training step.
 
     Args:
-        records: JSON records of `benchmarks.gpu`, oldest first.
+        records: JSON records of `benchmarks.gpu`, oldest first. Those of `gnnak bench
+            --record`, in the same file, belong to no row and are ignored.
         names: Names of the rows in `ROWS` whose newest records are used.
     """
-    newest = {record["row"]: record for record in records if record["fast"]}
+    newest = {record.get("row"): record for record in records if record["fast"]}
     lines = []
     for name in names:
         found = newest[name]["kernels"] if name in newest else None

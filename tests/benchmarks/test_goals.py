@@ -72,3 +72,8 @@ def test_repeated_fills_every_part():
     assert large.split.bincount().tolist() == [20, 3, 2]
     assert "16 graphs repeated" in large.info.source
     assert repeated(dataset, (8, 4, 4)) is dataset
+
+
+def test_records_of_gnnak_bench_do_not_disturb_the_table_of_kernels():
+    record = {"fast": True, "kernels": None}
+    assert goals.kernel_lines([record, record | {"row": "zinc-ak"}], ("zinc-ak",)) == []
