@@ -7,9 +7,10 @@ contain the time of evaluation.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
@@ -49,11 +50,12 @@ class Estimator:
     """Estimates runs on one device, from the records of earlier runs on this device.
 
     A run is estimated from the runs that are most like it: those with the same options
-    up to seed and fold, otherwise those with the same model on the same data set,
-    otherwise those with a similar model on the same data set, otherwise those with a
-    similar model on other data sets, in proportion to the number of nodes, otherwise
-    those with any model on the same data set. The estimate is the median over these
-    runs.
+    up to seed and fold, otherwise those with the same model on the same data set, then
+    with the same base GNN. Otherwise from runs with the same base GNN on other data
+    sets: their times are multiplied by how much longer models with other base GNNs
+    take on this data set or, if none was run on both, by the number of nodes. Otherwise
+    from runs with any base GNN on the same data set, on other data sets, and from all
+    runs on the same data set. The estimate is the median over these runs.
 
     Args:
         records: Records of runs and of `gnnak bench`.
@@ -71,9 +73,8 @@ class Estimator:
         sizes: Mapping[str, float] | None = None,
     ) -> None:
         self.sizes = sizes or {}
-        self._costs: dict[Hashable, list[_Cost]] = {}
-        self._scaled: dict[Hashable, list[_Cost]] = {}
-        self._on_data: dict[str, list[_Cost]] = {}
+        # The costs of runs by data set, for each likeness and its value.
+        self._costs: dict[tuple[Kind, Any], dict[str, list[_Cost]]] = {}
         newest: dict[tuple[str, int], tuple[RunConfig, Record]] = {}
         # Runs come last: they replace benchmarks of the same config.
         for record in sorted(records, key=lambda record: record["kind"] == "run"):
@@ -93,34 +94,57 @@ class Estimator:
             config: The options of the run.
             done: Number of epochs that are already done, in a run that is resumed.
         """
-        costs, scale = self._similar(config)
+        costs = self._similar(config)
         if not costs:
             return None
         epochs = max(0, config.train.epochs - done)
         return Estimate(
-            median(c.start + epochs * scale * c.epoch for c in costs),
+            median(c.start + epochs * c.epoch for c in costs),
             median(c.megabytes for c in costs),
         )
 
     def _add(self, config: RunConfig, cost: _Cost) -> None:
-        self._on_data.setdefault(config.data.name, []).append(cost)
-        for kind in LIKENESSES:
-            self._costs.setdefault((kind, kind(config)), []).append(cost)
-        if size := self.sizes.get(config.data.name):
-            scaled = _Cost(cost.start, cost.epoch / size, cost.megabytes)
-            for kind in ELSEWHERE:
-                self._scaled.setdefault((kind, kind(config)), []).append(scaled)
+        for kind in KINDS:
+            by_data = self._costs.setdefault((kind, kind(config)), {})
+            by_data.setdefault(config.data.name, []).append(cost)
 
-    def _similar(self, config: RunConfig) -> tuple[list[_Cost], float]:
-        """Return the costs of similar runs, and the factor for their epochs."""
-        for kind in LIKENESSES:
-            if found := self._costs.get((kind, kind(config))):
-                return found, 1.0
-        if size := self.sizes.get(config.data.name):
-            for kind in ELSEWHERE:
-                if found := self._scaled.get((kind, kind(config))):
-                    return found, size
-        return self._on_data.get(config.data.name, []), 1.0
+    def _similar(self, config: RunConfig) -> list[_Cost]:
+        """Return the costs of similar runs, as if they had run on this data set."""
+        for kind, elsewhere in SEARCH:
+            by_data = self._costs.get((kind, kind(config)), {})
+            if not elsewhere:
+                found = by_data.get(config.data.name, [])
+            else:
+                found = [
+                    replace(cost, epoch=cost.epoch * factor)
+                    for name, costs in by_data.items()
+                    for factor in self._factors(name, config)
+                    for cost in costs
+                ]
+            if found:
+                return found
+        return []
+
+    def _factors(self, name: str, config: RunConfig) -> list[float]:
+        """Return how much longer epochs take on the data set of a run than on another.
+
+        Args:
+            name: The other data set.
+            config: The options of the run.
+
+        Returns:
+            One factor, or none if it is unknown.
+        """
+        ratios = []
+        for (kind, value), by_data in self._costs.items():
+            if kind is _base and value[1] == _form(config):
+                here, there = by_data.get(config.data.name), by_data.get(name)
+                if here and there:
+                    ratios.append(_epoch(here) / _epoch(there))
+        if ratios:
+            return [median(ratios)]
+        sizes = [self.sizes.get(each) for each in (config.data.name, name)]
+        return [sizes[0] / sizes[1]] if sizes[0] and sizes[1] else []
 
 
 def runs_at_once(record: Record) -> int:
@@ -164,22 +188,46 @@ def _cost(record: Record, jobs: int) -> _Cost:
     )
 
 
-def _form(config: RunConfig) -> Hashable:
+def _epoch(costs: Iterable[_Cost]) -> float:
+    """Return the median time of an epoch, in seconds."""
+    return median(cost.epoch for cost in costs)
+
+
+def _cell(config: RunConfig) -> Hashable:
+    """Return the same value for runs that differ in seed, fold and epochs only."""
+    return config.cell(also_without=("train.epochs",))
+
+
+def _model(config: RunConfig) -> Hashable:
+    return config.data.protocol, config.model.name
+
+
+def _base(config: RunConfig) -> tuple[str, tuple[Hashable, ...]]:
+    """Return the base GNN of a run, and its form."""
+    return parse_name(config.model.name).base, _form(config)
+
+
+def _form(config: RunConfig) -> tuple[Hashable, ...]:
+    """Return how a run uses its base GNN: uplifted or not, with SubgraphDrop or not."""
     form = parse_name(config.model.name)
     return form.uplifted, form.sampled
 
 
-def _base(config: RunConfig) -> Hashable:
-    return parse_name(config.model.name).base, _form(config)
+def _any(config: RunConfig) -> Hashable:
+    """Return the same value for all runs."""
+    return None
 
 
-LIKENESSES: tuple[Callable[[RunConfig], Hashable], ...] = (
-    lambda config: config.cell(also_without=("train.epochs",)),
-    lambda config: (config.data.name, config.data.protocol, config.model.name),
-    lambda config: (config.data.name, _base(config)),
-    lambda config: (config.data.name, _form(config)),
+Kind = Callable[[RunConfig], Hashable]
+SEARCH: tuple[tuple[Kind, bool], ...] = (
+    (_cell, False),
+    (_model, False),
+    (_base, False),
+    (_base, True),
+    (_form, False),
+    (_form, True),
+    (_any, False),
 )
-"""When two runs on the same data set are alike, strictest first: if the function has
-the same value for both configs."""
-ELSEWHERE: tuple[Callable[[RunConfig], Hashable], ...] = (_base, _form)
-"""When runs on different data sets are alike, strictest first."""
+"""Which runs are like a run, strictest first: those for which a function has the same
+value, either on the same data set or, if the second entry is True, on other ones."""
+KINDS: tuple[Kind, ...] = tuple(dict.fromkeys(kind for kind, _ in SEARCH))

@@ -79,6 +79,21 @@ def test_estimate_prefers_similar_models_to_the_same_data_set():
     assert Estimator(records, "abacus")(uplifted).seconds == 15.0
 
 
+def test_estimate_multiplies_the_cost_elsewhere_by_that_of_other_base_gnns():
+    there, here = {"data.name": "zinc"}, {"data.name": "mutag"}
+    records = [
+        recorded(10.0, change(ZINC, there | {"model.name": "gin-ak+"})),
+        recorded(30.0, change(ZINC, here | {"model.name": "gin-ak+"})),
+        recorded(99.0, change(ZINC, here | {"model.name": "gin"})),
+        recorded(70.0, change(ZINC, there | {"model.name": "pna*-ak+"})),
+    ]
+    wanted = change(ZINC, here | {"model.name": "pna*-ak+"})
+    sizes = {"zinc": 10, "mutag": 40}
+    for given in (None, sizes):
+        estimate = Estimator(records, "abacus", sizes=given)
+        assert estimate(wanted).seconds == pytest.approx(5.0 + 3 * 70.0)
+
+
 def test_estimate_is_none_without_records_of_the_device():
     assert Estimator([recorded(30.0)], "another device")(ZINC) is None
     assert Estimator([], "abacus")(ZINC) is None
