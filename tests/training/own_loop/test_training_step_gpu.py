@@ -185,7 +185,7 @@ class Pooled(nn.Module):
 def test_convs_are_captured_if_the_data_have_the_self_loops(name):
     conv = getattr(pyg, name)(4, 8, add_self_loops=False).double()
     one, other = twins(Pooled(conv).double())
-    graphs = [AddSelfLoops(attr=None)(graph) for graph in molecules(136)]
+    graphs = [AddSelfLoops("edge_attr", 1.0)(graph) for graph in molecules(136)]
     found, step = losses(one, True, graphs)
     wanted, _ = losses(other, False, graphs)
     assert step.reason is None
