@@ -72,8 +72,8 @@ def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
         axis, real = rows.get(more, (None, -1))
         if count != more and count != real:
             raise GraphError(
-                f"an output has {count} rows, and with padding {more}, which are "
-                "neither graphs, nodes nor edges"
+                f"an output has {counted(count, 'row')}, and with padding {more}, "
+                "which are neither graphs, nodes nor edges"
             )
         axes.append(None if count == more else axis)
     return axes

@@ -35,6 +35,7 @@ from gnnak.training.own_loop.comparing import copied, disturbed_batch
 from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
+from gnnak.wording import counted
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -160,9 +161,9 @@ class TrainingStep:
         try:
             return self._step(batch)
         except torch.OutOfMemoryError as error:
-            graphs = getattr(batch, "num_graphs", 1)
+            graphs = counted(getattr(batch, "num_graphs", 1), "graph")
             raise SizeError(
-                f"a step on a batch of {graphs} graphs does not fit into the memory of "
+                f"a step on a batch of {graphs} does not fit into the memory of "
                 f"{self.device}; use smaller batches."
             ) from error
 
@@ -332,10 +333,10 @@ class TrainingStep:
         new = [weight for weight in self._weights if id(weight) not in known]
         if new:
             logging.getLogger("gnnak").warning(
-                "the model built %d weights in its first call, which the optimizer "
+                "the model built %s in its first call, which the optimizer "
                 "does not train; call the model once under torch.no_grad() before "
                 "you build the optimizer",
-                len(new),
+                counted(len(new), "weight"),
             )
 
     def __repr__(self) -> str:

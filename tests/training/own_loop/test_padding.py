@@ -86,6 +86,8 @@ def test_outputs_whose_rows_are_no_axis_are_refused():
     item = padded_item()
     with pytest.raises(GraphError, match="an output has 3 rows, and with padding 5"):
         axes_of(torch.rand(3), torch.rand(5), item)
+    with pytest.raises(GraphError, match="an output has 1 row, and with padding 5"):
+        axes_of(torch.rand(1), torch.rand(5), item)
     with pytest.raises(GraphError, match="padding changes the number of outputs"):
         axes_of((torch.rand(3),), (torch.rand(3), None), item)
     with pytest.raises(GraphError, match="the model returned 2 values, but 1 on"):
