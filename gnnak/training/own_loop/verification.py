@@ -12,24 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
+from gnnak.training.own_loop.no_dropout import NoDropout
 from gnnak.training.own_loop.noise import add_noise, weights_restored
 
-DROPOUTS = (
-    F.dropout,
-    F.dropout1d,
-    F.dropout2d,
-    F.dropout3d,
-    F.alpha_dropout,
-    F.feature_alpha_dropout,
-)
-"""Dropout functions, which return their input while outputs are compared."""
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 """Largest allowed difference by dtype, relative to the largest value plus `FLOOR`; for
 all other dtypes, and with autocast, it is `HALF_TOLERANCE`."""
@@ -42,18 +32,6 @@ SIMPLE = (bool, int, float, complex, str, type(None))
 """Outputs other than tensors that can be compared."""
 MOST_LETTERS = 200
 """Number of letters of an error message that are shown."""
-
-
-class _NoDropout(TorchFunctionMode):
-    """Context manager: dropout has no effect."""
-
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in DROPOUTS:
-            return args[0] if args else kwargs["input"]
-        return func(*args, **kwargs)
 
 
 def find_difference(
@@ -85,7 +63,7 @@ def find_difference(
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices),
-        _NoDropout(),
+        NoDropout(),
         on_capture_stream(weight.device),
     ):
         buffers = SavedBuffers(model)
