@@ -22,6 +22,7 @@ from gnnak.errors import GraphError
 from gnnak.loading.items import Item
 from gnnak.nn.norm import norm_real_rows
 from gnnak.nn.segment import embed_rows
+from gnnak.training.own_loop.dtypes import is_inexact
 from gnnak.wording import counted
 
 DISTURBANCE = 100.0
@@ -118,7 +119,7 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
         rows: The axis and the number of real rows by number of rows; see `padded_rows`.
     """
     found = rows.get(_num_rows(value))
-    if found is None or not value.is_floating_point():
+    if found is None or not is_inexact(value):
         return value
     noise = DISTURBANCE * torch.randn_like(value[found[1] :])
     return torch.cat([value[: found[1]], noise])

@@ -17,12 +17,14 @@ from torch.utils._pytree import tree_leaves
 from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
+from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
 from gnnak.training.own_loop.no_dropout import NoDropout
 from gnnak.training.own_loop.noise import add_noise, weights_restored
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
-"""Largest allowed difference by dtype, relative to the largest value plus `FLOOR`; for
-all other dtypes, and with autocast, it is `HALF_TOLERANCE`."""
+"""Largest allowed difference by dtype (of complex numbers, by the dtype of their real
+parts), relative to the largest value plus `FLOOR`; for all other dtypes, and with
+autocast, it is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """Largest allowed difference for float16 and bfloat16, as in `TOLERANCES`."""
 FLOOR = 1e-2
@@ -223,9 +225,9 @@ def _is_close(wanted: object, found: object) -> bool:
         return isinstance(wanted, SIMPLE) and wanted == found
     if wanted.shape != found.shape or wanted.dtype != found.dtype:
         return False
-    if not wanted.is_floating_point():
+    if not is_inexact(wanted):
         return torch.equal(wanted, found)
-    tolerance = TOLERANCES.get(wanted.dtype, HALF_TOLERANCE)
+    tolerance = TOLERANCES.get(real_dtype(wanted), HALF_TOLERANCE)
     if torch.is_autocast_enabled(wanted.device.type):
         tolerance = HALF_TOLERANCE
     # Columns may be of very different size.
