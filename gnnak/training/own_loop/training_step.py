@@ -249,11 +249,12 @@ class TrainingStep:
             wanted = self.call(self.model, copied(batch))
             return wanted
 
-        def padded() -> Any:
+        def padded(disturb: bool) -> Any:
             """Return the outputs for the padded form of `batch`, without padding."""
-            # Copy the item, since layers cache values in its rooted subgraphs.
-            item = like(form.item, tensors_of(form.item))
-            found = forward(item, disturb=True)
+            # Copy the item: layers cache values in its rooted subgraphs, and the model
+            # may change features in place.
+            item = like(form.item, [each.clone() for each in tensors_of(form.item)])
+            found = forward(item, disturb)
             axes[:] = axes_of(wanted, found, item)
             return real_rows_of(found, item, axes)
 

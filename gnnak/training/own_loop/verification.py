@@ -6,6 +6,7 @@ import inspect
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
 from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
+from gnnak.training.own_loop.gradients import GradientComparison
 from gnnak.training.own_loop.no_dropout import NoDropout
 from gnnak.training.own_loop.noise import add_noise, weights_restored
 
@@ -37,24 +39,25 @@ MOST_LETTERS = 200
 
 
 def find_difference(
-    model: nn.Module, plain: Callable[[], Any], padded: Callable[[], Any]
+    model: nn.Module, plain: Callable[[], Any], padded: Callable[[bool], Any]
 ) -> str | None:
-    """Compare a model's outputs and buffers for a batch with and without padding.
+    """Compare outputs, buffers and gradients of a model with and without padding.
 
     The model is compared twice: as it is, and with random numbers added to its weights
     and buffers. New models often have weights that are zero or very small, which would
     hide a difference. Tensors that the model stores as attributes are compared, too.
 
-    All calls run without dropout and gradients, and start with the same buffers. At
-    the end, the buffers and the state of random number generators are restored. The
-    calls run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for
-    each stream.
+    All calls run without dropout, and start with the same buffers. Gradients are
+    compared if outputs and buffers are the same; see `GradientComparison`. At the end,
+    the buffers and the state of random number generators are restored. The calls run on
+    the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
 
     Args:
         model: The model, in training mode.
         plain: Calls the model without padding, and returns its outputs.
         padded: Calls the model with padding, and returns its outputs without padding
-            rows.
+            rows. Takes whether padding rows get large random values; if not, their
+            features are zero.
 
     Returns:
         A text that says what differs, which buffer is replaced, or which error the call
@@ -81,7 +84,11 @@ def find_difference(
                     buffers.restore()
                     add_noise(model.buffers())
                     noisy = SavedBuffers(model)
-                    reason = _difference(model, noisy, plain, padded, noisy=True)
+                    reason = _difference(
+                        model, noisy, plain, padded, noisy=True
+                    ) or _difference_of_gradients(model, noisy, plain, padded)
+            if reason is None:
+                reason = _difference_of_gradients(model, buffers, plain, padded)
             return reason
         finally:
             buffers.restore()
@@ -93,7 +100,7 @@ def _difference(
     model: nn.Module,
     buffers: SavedBuffers,
     plain: Callable[[], Any],
-    padded: Callable[[], Any],
+    padded: Callable[[bool], Any],
     noisy: bool = False,
 ) -> str | None:
     """Say what differs between two calls of a model; see `find_difference`.
@@ -112,7 +119,7 @@ def _difference(
         module, name = replaced
         return f"{_described(module)} replaces its buffer {name!r} in each call"
     try:
-        found, after_padded = buffers.call(padded)
+        found, after_padded = buffers.call(partial(padded, True))
     except GnnakError as error:
         return str(error).rstrip(".")
     except Exception as error:
@@ -120,7 +127,7 @@ def _difference(
     if not _are_same(wanted, found):
         if not _are_same(wanted, buffers.call(plain)[0]):
             return "two calls of the model with the same batch return other values"
-        module = _first_difference(model, buffers, plain, padded)
+        module = _first_difference(model, buffers, plain, partial(padded, True))
         return f"padding changes the output of {_described(module)}"
     now = _stored(model)
     for place, value in stored:
@@ -135,6 +142,32 @@ def _difference(
         return None
     module, name = changed
     return f"padding changes the buffer {name!r} of {_described(module)}"
+
+
+def _difference_of_gradients(
+    model: nn.Module,
+    buffers: SavedBuffers,
+    plain: Callable[[], Any],
+    padded: Callable[[bool], Any],
+) -> str | None:
+    """Say which gradient or output differs if features of padding rows are zero.
+
+    An error without padding is left to the step itself.
+    """
+    gradients = GradientComparison(model)
+    try:
+        (wanted, ours), _ = buffers.call(partial(gradients.call, plain))
+    except Exception:
+        return None
+    given = partial(padded, False)
+    try:
+        (found, theirs), _ = buffers.call(partial(gradients.call, given))
+    except Exception as error:
+        return _raised("the backward pass with padding", error)
+    if not _are_same(wanted, found):
+        module = _first_difference(model, buffers, plain, given)
+        return f"padding changes the output of {_described(module)}"
+    return gradients.difference(ours, theirs)
 
 
 def _stored(model: nn.Module) -> dict[tuple[nn.Module, str], Tensor]:
