@@ -22,6 +22,7 @@ from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
 from gnnak.training.own_loop.gradients import GradientComparison
 from gnnak.training.own_loop.no_dropout import NoDropout
 from gnnak.training.own_loop.noise import add_noise, weights_restored
+from gnnak.training.own_loop.stored_tensors import StoredTensors
 
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
 """Largest allowed difference by dtype (of complex numbers, by the dtype of their real
@@ -108,12 +109,12 @@ def _difference(
     If `noisy`, an error in the call without padding means that random weights are not
     possible, and nothing is compared.
     """
-    before = _stored(model)
+    stored = StoredTensors(model)
     try:
         wanted, after_plain = buffers.call(plain)
     except Exception as error:
         return None if noisy else _raised("a call without gradients", error)
-    stored = [(k, v) for k, v in _stored(model).items() if before.get(k) is not v]
+    stored_by_plain = stored.new()
     replaced = buffers.replaced()
     if replaced is not None:
         module, name = replaced
@@ -129,9 +130,10 @@ def _difference(
             return "two calls of the model with the same batch return other values"
         module = _first_difference(model, buffers, plain, partial(padded, True))
         return f"padding changes the output of {_described(module)}"
-    now = _stored(model)
-    for place, value in stored:
-        if place not in now or not _is_close(value, now[place]):
+    stored_by_padded = stored.new()
+    for place, tensors in stored_by_plain.items():
+        # A model may store a tensor once, and use it in later calls.
+        if not _are_same(tensors, stored_by_padded.get(place, tensors)):
             module, name = place
             where = _described(module)
             return f"padding changes the tensor {name!r} that {where} stores"
@@ -168,16 +170,6 @@ def _difference_of_gradients(
         module = _first_difference(model, buffers, plain, given)
         return f"padding changes the output of {_described(module)}"
     return gradients.difference(ours, theirs)
-
-
-def _stored(model: nn.Module) -> dict[tuple[nn.Module, str], Tensor]:
-    """Return the tensors that are attributes of modules, but no weights or buffers."""
-    return {
-        (module, name): value
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if isinstance(value, Tensor)
-    }
 
 
 def _raised(what: str, error: Exception) -> str:

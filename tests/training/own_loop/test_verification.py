@@ -120,6 +120,26 @@ class StoresTensor(Mixes):
         return super().forward(x, edge_index, batch)
 
 
+class StoresList(StoresTensor):
+    """Stores tensors for the loss in a list that grows in each call."""
+
+    def __init__(self, *given) -> None:
+        super().__init__(*given)
+        self.sizes = []
+
+    def forward(self, x, edge_index, batch):
+        self.sizes.append(self.conv(x, edge_index).square().mean())
+        return Mixes.forward(self, x, edge_index, batch)
+
+
+class StoresDict(StoresTensor):
+    """Stores a tensor for the loss in a dict."""
+
+    def forward(self, x, edge_index, batch):
+        self.terms = {"size": [self.conv(x, edge_index).square().mean()]}
+        return Mixes.forward(self, x, edge_index, batch)
+
+
 class Closed(Mixes):
     """Has a gate in a buffer, which the user opens later."""
 
@@ -134,6 +154,8 @@ class Closed(Mixes):
 
 REFUSED = {
     "stored tensor": (StoresTensor, "padding changes the tensor 'size' that Stores"),
+    "list": (StoresList, "padding changes the tensor 'sizes' that StoresList"),
+    "dict": (StoresDict, "padding changes the tensor 'terms' that StoresDict"),
     "closed gate": (Closed, "padding changes the output"),
     "mean of graphs": (GraphMean, "padding changes the output"),
     "large beside small": (OneLarge, "padding changes the output"),
@@ -168,6 +190,24 @@ def test_models_that_cannot_be_padded_are_refused_and_train_as_by_hand(name, aut
     step = TrainingStep(model, loss, sgd(model), autocast=autocast)
     step(next(iter(GraphLoader(given, 8, pad=True))))
     assert step.reason.startswith(reason)
+
+
+def test_stored_tensors_that_padding_does_not_change_are_captured():
+    class Stores(Mixes):
+        """Stores tensors of its weights, in a dict and once for all calls."""
+
+        cached = None
+
+        def forward(self, x, edge_index, batch):
+            self.terms = {"decay": self.head.weight.square().sum(), "count": 3}
+            if self.cached is None:
+                self.cached = [torch.ones(2)]
+            return super().forward(x, edge_index, batch)
+
+    model = Stores("none", 0.1).double()
+    step = TrainingStep(model, mae, sgd(model))
+    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
+    assert step.reason is None
 
 
 def test_a_model_that_replaces_fields_of_the_batch_gets_a_copy_to_compare():
