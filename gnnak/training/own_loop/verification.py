@@ -57,8 +57,8 @@ def find_difference(
         model: The model, in training mode.
         plain: Calls the model without padding, and returns its outputs.
         padded: Calls the model with padding, and returns its outputs without padding
-            rows. Takes whether padding rows get large random values; if not, their
-            features are zero.
+            rows. Takes whether padding rows get large random values, and others; if
+            not, their features are zero.
 
     Returns:
         A text that says what differs, which buffer is replaced, or which error the call

@@ -5,7 +5,12 @@ from torch.nn import functional as F
 from gnnak import GraphLoader
 from gnnak.errors import GraphError
 from gnnak.loading.items import Item
-from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
+from gnnak.training.own_loop.padding import (
+    IgnorePadding,
+    axes_of,
+    disturbed,
+    real_rows_of,
+)
 from tests.training.own_loop.models import molecules
 
 
@@ -57,6 +62,19 @@ def test_ignore_padding_replaces_indices_of_rows_that_are_padding_in_a_replay():
     index[0] = 9
     with IgnorePadding(item), pytest.raises(IndexError):
         F.embedding(index, table)
+
+
+def test_disturbed_rows_are_random_numbers_and_copies_of_real_rows():
+    torch.manual_seed(0)
+    rows = {9: ("nodes", 3)}
+    value = torch.arange(18.0).view(9, 2) / 18
+    found = disturbed(value, rows)
+    assert torch.equal(found[:3], value[:3])
+    assert (found[3::2].abs().amax(dim=1) > 1).all()
+    assert all(row in value[:3].tolist() for row in found[4::2].tolist())
+    assert disturbed(value, {9: ("nodes", 0)}).shape == (9, 2)
+    whole = torch.arange(9)
+    assert disturbed(whole, rows) is whole
 
 
 def test_real_rows_of_outputs_leave_other_values_alone():
