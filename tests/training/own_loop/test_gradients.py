@@ -135,6 +135,29 @@ def test_gradients_that_are_nan_are_found_for_all_dtypes(dtype, autocast):
         assert (step.reason is None) == is_captured
 
 
+def test_wrong_gradients_are_found_in_float32():
+    graphs = molecules(40, most=20)
+    for graph in graphs:
+        graph.x, graph.y = graph.x.float(), graph.y.float()
+    for build, is_captured in ((Net, True), (StraightThrough, False)):
+        torch.manual_seed(0)
+        _, step = by_step(build(), GraphLoader(graphs, 10, pad=True))
+        assert (step.reason is None) == is_captured
+
+
+def test_sparse_gradients_are_compared():
+    class Sparse(Frequency):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(2, 8, sparse=True)
+
+    model = Sparse().double()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    for batch in GraphLoader(molecules(12), 4, pad=True):
+        step(batch)
+    assert step.reason is None
+
+
 def test_gradients_that_are_nan_without_padding_are_not_compared():
     class Nan(Net):
         def change(self, h, x):
