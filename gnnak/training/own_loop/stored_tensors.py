@@ -3,10 +3,11 @@
 A loss might read them, although it should read only the outputs of the model.
 """
 
-from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
+from collections.abc import Iterator
 
-from gnnak.training.own_loop.module_numbers import OF_LIBRARIES
+from torch import Tensor, nn
+
+from gnnak.training.own_loop.module_numbers import MOST_LEVELS, OF_LIBRARIES
 
 
 class StoredTensors:
@@ -35,15 +36,24 @@ class StoredTensors:
         found: dict[tuple[nn.Module, str], list[Tensor]] = {}
         for module in self.model.modules():
             for name, value in vars(module).items():
-                if name in OF_LIBRARIES:
-                    continue
-                if not isinstance(value, Tensor | list | tuple | dict):
-                    continue
-                leaves = tree_leaves(value)
-                tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-                tensors = [each for each in tensors if id(each) not in self._seen]
+                inside = () if name in OF_LIBRARIES else _tensors_in(value)
+                tensors = [each for each in inside if id(each) not in self._seen]
                 if tensors:
                     found[module, name] = tensors
         for tensors in found.values():
             self._seen |= {id(tensor): tensor for tensor in tensors}
         return found
+
+
+def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:
+    """Yield a value that is a tensor, or the tensors in a list, tuple or dict.
+
+    Args:
+        value: Any value.
+        levels: Number of levels of lists, tuples and dicts to look at.
+    """
+    if isinstance(value, Tensor):
+        yield value
+    elif levels and isinstance(value, dict | list | tuple):
+        for entry in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(entry, levels - 1)

@@ -200,6 +200,7 @@ def test_stored_tensors_that_padding_does_not_change_are_captured():
 
         def forward(self, x, edge_index, batch):
             self.terms = {"decay": self.head.weight.square().sum(), "count": 3}
+            self.terms["itself"] = self.terms
             if self.cached is None:
                 self.cached = [torch.ones(2)]
             return super().forward(x, edge_index, batch)
