@@ -165,7 +165,7 @@ def _difference_of_gradients(
     try:
         (found, theirs), _ = buffers.call(partial(gradients.call, given))
     except Exception as error:
-        return _raised("the backward pass with padding", error)
+        return _raised("a call with padding and gradients", error)
     if not _are_same(wanted, found):
         module = _first_difference(model, buffers, plain, given)
         return f"padding changes the output of {_described(module)}"

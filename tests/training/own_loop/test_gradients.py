@@ -145,6 +145,24 @@ def test_wrong_gradients_are_found_in_float32():
         assert (step.reason is None) == is_captured
 
 
+def test_errors_of_backward_passes_with_padding_are_named():
+    class Raises(Net):
+        """Refuses gradients of rows whose features are zero."""
+
+        def change(self, h, x):
+            def check(gradient):
+                if not x.any(dim=1).all():
+                    raise ValueError("a row of zeros")
+
+            if h.requires_grad:
+                h.register_hook(check)
+            return h
+
+    _, step = by_step(Raises().double(), GraphLoader(molecules(12), 4, pad=True))
+    wanted = "a call with padding and gradients raised ValueError: a row of zeros"
+    assert step.reason == wanted
+
+
 def test_sparse_gradients_are_compared():
     class Sparse(Frequency):
         def __init__(self) -> None:
