@@ -1,6 +1,13 @@
 """Words of messages: the article before a type, and the plural of counted things."""
 
+import re
 from numbers import Number
+
+ACRONYM = re.compile(r"[A-Z]+(?![a-z])")
+"""The capital letters of a name that begins with an acronym, such as SG of SGConv."""
+VOWELS = tuple("aeiouAEIOU")
+VOWEL_SOUNDS = tuple("AEFHILMNORSX")
+"""The letters whose names begin with a vowel: an S, but a U."""
 
 
 def counted(number: int, word: str) -> str:
@@ -20,10 +27,19 @@ def counted(number: int, word: str) -> str:
 def with_article(word: str) -> str:
     """Return a word with the article a or an, by its first letter.
 
+    An acronym at its beginning is read letter by letter, unless the acronym has three
+    letters or more and a vowel as second letter, like SAGE.
+
     >>> with_article("int"), with_article("Data")
     ('an int', 'a Data')
+    >>> with_article("SGD"), with_article("SAGEConv")
+    ('an SGD', 'a SAGEConv')
     """
-    return f"{'an' if word.lower().startswith(tuple('aeiou')) else 'a'} {word}"
+    found = ACRONYM.match(word)
+    acronym = found.group() if found else ""
+    is_word = not acronym or (len(acronym) > 2 and acronym[1] in VOWELS)
+    is_an = word.startswith(VOWELS if is_word else VOWEL_SOUNDS)
+    return f"{'an' if is_an else 'a'} {word}"
 
 
 def kind_of(value: object) -> str:

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
+
 TOLERANCES = {
     torch.double: (1e-9, 1e-12),
     torch.float: (2e-3, 1e-5),
@@ -154,13 +156,13 @@ def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) ->
         found: The values after the second call.
         autocast: Whether the calls run with autocast.
     """
-    if not wanted.is_floating_point():
+    if not is_inexact(wanted):
         return torch.equal(wanted, found)
     change, size = (
         float(each.abs().nan_to_num(0.0, 0.0).max()) if each.numel() else 0.0
         for each in (wanted - before, wanted)
     )
-    of_change, of_size = TOLERANCES.get(wanted.dtype, TOLERANCES[torch.bfloat16])
+    of_change, of_size = TOLERANCES.get(real_dtype(wanted), TOLERANCES[torch.bfloat16])
     if autocast:
         of_change = max(of_change, AUTOCAST_TOLERANCES[0])
         of_size = max(of_size, AUTOCAST_TOLERANCES[1])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from operator import is_
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-NUMBERS = (bool, int, float, complex, str, tuple, type(None), np.generic)
-"""The types of attributes that `NumberWatch` watches."""
+from gnnak.training.own_loop.module_numbers import Place, find_numbers
 
 
 class ModelWatch:
@@ -96,9 +94,9 @@ class NumberWatch:
     """Detects numbers of a model that were changed between steps.
 
     A replay of a captured step would use the number of the capture, such as the old
-    `model.temperature` or `dropout.p`. Numbers are all attributes of modules that are
-    ints, floats, bools, strings, tuples, None, or scalars of NumPy. Numbers that change
-    while the model is called, such as counters, are ignored.
+    `model.temperature`, `dropout.p` or `model.config["p"]`; see `find_numbers`. Numbers
+    that change while the model is called, such as counters, are ignored, as are new
+    attributes and new entries of containers.
 
     Args:
         model: The model.
@@ -106,48 +104,69 @@ class NumberWatch:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        # For each number, its module, its name, and the dict of the module's
-        # attributes, from which it is read fastest.
-        self._numbers: list[tuple[nn.Module, str, dict[str, Any]]] = []
-        self._values: list[object] = []
+        self._places: dict[tuple[int, str], Place] = {}
         self._ignored: set[tuple[int, str]] = set()
+        # How numbers and containers are read fastest, and what is read if none has
+        # changed: the values of numbers, and the ids of containers.
+        self._numbers: list[tuple[Callable[[Any], Any], Any]] = []
+        self._containers: list[tuple[Callable[[Any], Any], Any]] = []
+        self._values: list[object] = []
+        self._ids: list[int] = []
 
     def remember(self) -> None:
         """Store all numbers of the model, to be compared with later ones."""
-        self._numbers = [
-            (module, name, vars(module))
-            for module in self.model.modules()
-            for name, value in vars(module).items()
-            if name != "training" and isinstance(value, NUMBERS)
-            if (id(module), name) not in self._ignored
-        ]
-        self._values = self._present()
+        found = {place.identity(): place for place in find_numbers(self.model)}
+        self._places = {k: p for k, p in found.items() if k not in self._ignored}
+        read = [place for place in self._places.values() if not place.is_fixed]
+        numbers = [place for place in read if not place.is_container]
+        containers = [place for place in read if place.is_container]
+        self._numbers = [(place.get, place.key) for place in numbers]
+        self._containers = [(place.get, place.key) for place in containers]
+        self._values = [place.value for place in numbers]
+        self._ids = [id(place.value) for place in containers]
 
     @contextmanager
     def during_call(self) -> Iterator[None]:
         """Context manager for a call of the model: ignore numbers that it changes."""
-        before = self._present()
+        if not self._is_same():
+            self.remember()
         yield
-        if self._present() != before:
-            self._ignored |= {(id(m), name) for m, name in self._different(before)}
+        if not self._is_same():
+            self._ignored |= {place.identity() for place in self._different()}
             self.remember()
 
     def changed(self) -> str | None:
         """Return the name of a number that has changed since `remember`, or None."""
-        if self._present() == self._values:
+        if self._is_same():
             return None
-        module, name = next(self._different(self._values))
-        return f"{type(module).__name__}.{name}"
+        different = next(self._different(), None)
+        if different is None:
+            # A container was replaced by one with the same numbers.
+            self.remember()
+            return None
+        return f"{type(different.module).__name__}.{different.name}"
 
-    def _present(self) -> list[object]:
-        """Return the present values of all listed numbers."""
-        return [values.get(name) for _, name, values in self._numbers]
+    def _is_same(self) -> bool:
+        """Return whether no number has changed, and no container was replaced."""
+        try:
+            return [get(key) for get, key in self._numbers] == self._values and (
+                [id(get(key)) for get, key in self._containers] == self._ids
+            )
+        except Exception:
+            # A list is shorter now, or a number was replaced by a tensor.
+            return False
 
-    def _different(self, before: list[object]) -> Iterator[tuple[nn.Module, str]]:
-        """Yield the modules and names of all numbers that had other values before."""
-        for (module, name, now), value in zip(self._numbers, before, strict=True):
-            if now.get(name) != value:
-                yield module, name
+    def _different(self) -> Iterator[Place]:
+        """Yield the places of all numbers that have changed since `remember`."""
+        now = {place.identity(): place for place in find_numbers(self.model)}
+        for identity, before in self._places.items():
+            if not before.is_container and not _is_equal(before, now.get(identity)):
+                yield before
+
+
+def _is_equal(before: Place, now: Place | None) -> bool:
+    """Return whether a number has the value that it had before."""
+    return now is not None and (now.value is before.value or now.value == before.value)
 
 
 def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:

@@ -25,7 +25,9 @@ def copied(batch: Batch) -> Batch:
 
 
 def disturbed_batch(batch: Batch, item: Item) -> Batch:
-    """Return a copy of a padded batch with large random numbers in its padding rows.
+    """Return a copy of a padded batch with other values in its padding rows.
+
+    These are large random numbers, and copies of real rows; see `disturbed`.
 
     Args:
         batch: The padded batch, for the model.

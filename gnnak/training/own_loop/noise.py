@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from gnnak.training.own_loop.changes import built_weights
+from gnnak.training.own_loop.dtypes import is_inexact
 
 NOISE = 0.3
 """Size of the random numbers that are added to weights for a second comparison. They
@@ -28,7 +29,7 @@ class SavedWeights:
 
     def __init__(self, model: nn.Module) -> None:
         every = [weight.data for weight in built_weights(model)]
-        self._weights = [w for w in every if w.is_floating_point() and _is_plain(w)]
+        self._weights = [w for w in every if is_inexact(w) and _is_plain(w)]
         self._saved = [weight.clone() for weight in self._weights]
 
     def have_changed(self) -> bool:
@@ -40,7 +41,8 @@ class SavedWeights:
         """Add random numbers to all weights."""
         for weight in self._weights:
             inputs = weight[0].numel() if weight.dim() > 1 and len(weight) else 1
-            noise = torch.randn_like(weight, dtype=torch.float)
+            dtype = torch.cfloat if weight.is_complex() else torch.float
+            noise = torch.randn_like(weight, dtype=dtype)
             weight.add_(noise.mul_(NOISE / max(inputs, 1) ** 0.5))
 
     def restore(self) -> None:
@@ -50,12 +52,13 @@ class SavedWeights:
 
 
 def add_noise(buffers: Iterable[Tensor]) -> None:
-    """Add positive random numbers to all floating-point buffers.
+    """Add positive random numbers to all floating-point and complex buffers.
 
-    They are positive because some buffers, such as variances, must be.
+    They are positive because some buffers, such as variances, must be. For complex
+    buffers, they are added to the real parts.
     """
     for buffer in buffers:
-        if not is_lazy(buffer) and buffer.is_floating_point() and _is_plain(buffer):
+        if not is_lazy(buffer) and is_inexact(buffer) and _is_plain(buffer):
             noise = torch.randn_like(buffer, dtype=torch.float)
             buffer.data.add_(noise.abs_().mul_(NOISE))
 

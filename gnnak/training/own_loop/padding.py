@@ -22,6 +22,7 @@ from gnnak.errors import GraphError
 from gnnak.loading.items import Item
 from gnnak.nn.norm import norm_real_rows
 from gnnak.nn.segment import embed_rows
+from gnnak.training.own_loop.dtypes import is_inexact
 from gnnak.wording import counted
 
 DISTURBANCE = 100.0
@@ -72,8 +73,8 @@ def axes_of(plain: Any, padded: Any, item: Item) -> list[str | None]:
         axis, real = rows.get(more, (None, -1))
         if count != more and count != real:
             raise GraphError(
-                f"an output has {count} rows, and with padding {more}, which are "
-                "neither graphs, nodes nor edges"
+                f"an output has {counted(count, 'row')}, and with padding {more}, "
+                "which are neither graphs, nodes nor edges"
             )
         axes.append(None if count == more else axis)
     return axes
@@ -110,7 +111,11 @@ def real_rows_of(outputs: Any, item: Item, axes: Sequence[str | None]) -> Any:
 
 
 def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
-    """Return a copy of a tensor with large random numbers in its padding rows.
+    """Return a copy of a tensor with other values in its padding rows.
+
+    Every second padding row, from the first, gets large random numbers, which change
+    sums and means. The others get copies of random real rows, which change the nearest
+    neighbours of real rows.
 
     Args:
         value: A tensor. Other values, tensors without padding rows, and tensors of
@@ -118,10 +123,15 @@ def disturbed(value: Any, rows: dict[int, tuple[str, int]]) -> Any:
         rows: The axis and the number of real rows by number of rows; see `padded_rows`.
     """
     found = rows.get(_num_rows(value))
-    if found is None or not value.is_floating_point():
+    if found is None or not is_inexact(value):
         return value
+    real = value[: found[1]]
     noise = DISTURBANCE * torch.randn_like(value[found[1] :])
-    return torch.cat([value[: found[1]], noise])
+    if len(real):
+        copies = noise[1::2]
+        chosen = torch.randint(len(real), (len(copies),), device=value.device)
+        copies.copy_(real[chosen])
+    return torch.cat([real, noise])
 
 
 def _is_plain_lookup(*args: Any, **options: Any) -> bool:
@@ -146,9 +156,10 @@ class IgnorePadding(TorchFunctionMode):
 
     Args:
         item: The padded batch that a model is called with.
-        disturb: Whether padding rows get large random values after each Linear,
-            embedding and BatchNorm. An operation that mixes padding rows with real rows
-            then changes the real rows much, however few padding rows there are.
+        disturb: Whether padding rows get other values, many of them large, after each
+            Linear, embedding and BatchNorm; see `disturbed`. An operation that mixes
+            padding rows with real rows then changes the real rows much, however few
+            padding rows there are.
     """
 
     def __init__(self, item: Item, disturb: bool = False) -> None:

@@ -35,6 +35,7 @@ from gnnak.training.own_loop.comparing import copied, disturbed_batch
 from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
 from gnnak.training.own_loop.verification import find_difference
 from gnnak.training.step import clip_gradients, train_once
+from gnnak.wording import counted
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
@@ -160,9 +161,9 @@ class TrainingStep:
         try:
             return self._step(batch)
         except torch.OutOfMemoryError as error:
-            graphs = getattr(batch, "num_graphs", 1)
+            graphs = counted(getattr(batch, "num_graphs", 1), "graph")
             raise SizeError(
-                f"a step on a batch of {graphs} graphs does not fit into the memory of "
+                f"a step on a batch of {graphs} does not fit into the memory of "
                 f"{self.device}; use smaller batches."
             ) from error
 
@@ -248,11 +249,12 @@ class TrainingStep:
             wanted = self.call(self.model, copied(batch))
             return wanted
 
-        def padded() -> Any:
+        def padded(disturb: bool) -> Any:
             """Return the outputs for the padded form of `batch`, without padding."""
-            # Copy the item, since layers cache values in its rooted subgraphs.
-            item = like(form.item, tensors_of(form.item))
-            found = forward(item, disturb=True)
+            # Copy the item: layers cache values in its rooted subgraphs, and the model
+            # may change features in place.
+            item = like(form.item, [each.clone() for each in tensors_of(form.item)])
+            found = forward(item, disturb)
             axes[:] = axes_of(wanted, found, item)
             return real_rows_of(found, item, axes)
 
@@ -332,10 +334,10 @@ class TrainingStep:
         new = [weight for weight in self._weights if id(weight) not in known]
         if new:
             logging.getLogger("gnnak").warning(
-                "the model built %d weights in its first call, which the optimizer "
+                "the model built %s in its first call, which the optimizer "
                 "does not train; call the model once under torch.no_grad() before "
                 "you build the optimizer",
-                len(new),
+                counted(len(new), "weight"),
             )
 
     def __repr__(self) -> str:

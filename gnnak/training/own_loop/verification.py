@@ -6,33 +6,28 @@ import inspect
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
+from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
+from gnnak.training.own_loop.gradients import GradientComparison
+from gnnak.training.own_loop.no_dropout import NoDropout
 from gnnak.training.own_loop.noise import add_noise, weights_restored
+from gnnak.training.own_loop.stored_tensors import StoredTensors
 
-DROPOUTS = (
-    F.dropout,
-    F.dropout1d,
-    F.dropout2d,
-    F.dropout3d,
-    F.alpha_dropout,
-    F.feature_alpha_dropout,
-)
-"""Dropout functions, which return their input while outputs are compared."""
 TOLERANCES = {torch.double: 1e-9, torch.float: 1e-3}
-"""Largest allowed difference by dtype, relative to the largest value plus `FLOOR`; for
-all other dtypes, and with autocast, it is `HALF_TOLERANCE`."""
+"""Largest allowed difference by dtype (of complex numbers, by the dtype of their real
+parts), relative to the largest value plus `FLOOR`; for all other dtypes, and with
+autocast, it is `HALF_TOLERANCE`."""
 HALF_TOLERANCE = 5e-2
 """Largest allowed difference for float16 and bfloat16, as in `TOLERANCES`."""
 FLOOR = 1e-2
@@ -44,37 +39,26 @@ MOST_LETTERS = 200
 """Number of letters of an error message that are shown."""
 
 
-class _NoDropout(TorchFunctionMode):
-    """Context manager: dropout has no effect."""
-
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in DROPOUTS:
-            return args[0] if args else kwargs["input"]
-        return func(*args, **kwargs)
-
-
 def find_difference(
-    model: nn.Module, plain: Callable[[], Any], padded: Callable[[], Any]
+    model: nn.Module, plain: Callable[[], Any], padded: Callable[[bool], Any]
 ) -> str | None:
-    """Compare a model's outputs and buffers for a batch with and without padding.
+    """Compare outputs, buffers and gradients of a model with and without padding.
 
     The model is compared twice: as it is, and with random numbers added to its weights
     and buffers. New models often have weights that are zero or very small, which would
     hide a difference. Tensors that the model stores as attributes are compared, too.
 
-    All calls run without dropout and gradients, and start with the same buffers. At
-    the end, the buffers and the state of random number generators are restored. The
-    calls run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for
-    each stream.
+    All calls run without dropout, and start with the same buffers. Gradients are
+    compared if outputs and buffers are the same; see `GradientComparison`. At the end,
+    the buffers and the state of random number generators are restored. The calls run on
+    the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
 
     Args:
         model: The model, in training mode.
         plain: Calls the model without padding, and returns its outputs.
         padded: Calls the model with padding, and returns its outputs without padding
-            rows.
+            rows. Takes whether padding rows get large random values, and others; if
+            not, their features are zero.
 
     Returns:
         A text that says what differs, which buffer is replaced, or which error the call
@@ -85,7 +69,7 @@ def find_difference(
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices),
-        _NoDropout(),
+        NoDropout(),
         on_capture_stream(weight.device),
     ):
         buffers = SavedBuffers(model)
@@ -101,7 +85,11 @@ def find_difference(
                     buffers.restore()
                     add_noise(model.buffers())
                     noisy = SavedBuffers(model)
-                    reason = _difference(model, noisy, plain, padded, noisy=True)
+                    reason = _difference(
+                        model, noisy, plain, padded, noisy=True
+                    ) or _difference_of_gradients(model, noisy, plain, padded)
+            if reason is None:
+                reason = _difference_of_gradients(model, buffers, plain, padded)
             return reason
         finally:
             buffers.restore()
@@ -113,7 +101,7 @@ def _difference(
     model: nn.Module,
     buffers: SavedBuffers,
     plain: Callable[[], Any],
-    padded: Callable[[], Any],
+    padded: Callable[[bool], Any],
     noisy: bool = False,
 ) -> str | None:
     """Say what differs between two calls of a model; see `find_difference`.
@@ -121,18 +109,18 @@ def _difference(
     If `noisy`, an error in the call without padding means that random weights are not
     possible, and nothing is compared.
     """
-    before = _stored(model)
+    stored = StoredTensors(model)
     try:
         wanted, after_plain = buffers.call(plain)
     except Exception as error:
         return None if noisy else _raised("a call without gradients", error)
-    stored = [(k, v) for k, v in _stored(model).items() if before.get(k) is not v]
+    stored_by_plain = stored.new()
     replaced = buffers.replaced()
     if replaced is not None:
         module, name = replaced
         return f"{_described(module)} replaces its buffer {name!r} in each call"
     try:
-        found, after_padded = buffers.call(padded)
+        found, after_padded = buffers.call(partial(padded, True))
     except GnnakError as error:
         return str(error).rstrip(".")
     except Exception as error:
@@ -140,11 +128,12 @@ def _difference(
     if not _are_same(wanted, found):
         if not _are_same(wanted, buffers.call(plain)[0]):
             return "two calls of the model with the same batch return other values"
-        module = _first_difference(model, buffers, plain, padded)
+        module = _first_difference(model, buffers, plain, partial(padded, True))
         return f"padding changes the output of {_described(module)}"
-    now = _stored(model)
-    for place, value in stored:
-        if place not in now or not _is_close(value, now[place]):
+    stored_by_padded = stored.new()
+    for place, tensors in stored_by_plain.items():
+        # A model may store a tensor once, and use it in later calls.
+        if not _are_same(tensors, stored_by_padded.get(place, tensors)):
             module, name = place
             where = _described(module)
             return f"padding changes the tensor {name!r} that {where} stores"
@@ -157,14 +146,30 @@ def _difference(
     return f"padding changes the buffer {name!r} of {_described(module)}"
 
 
-def _stored(model: nn.Module) -> dict[tuple[nn.Module, str], Tensor]:
-    """Return the tensors that are attributes of modules, but no weights or buffers."""
-    return {
-        (module, name): value
-        for module in model.modules()
-        for name, value in vars(module).items()
-        if isinstance(value, Tensor)
-    }
+def _difference_of_gradients(
+    model: nn.Module,
+    buffers: SavedBuffers,
+    plain: Callable[[], Any],
+    padded: Callable[[bool], Any],
+) -> str | None:
+    """Say which gradient or output differs if features of padding rows are zero.
+
+    An error without padding is left to the step itself.
+    """
+    gradients = GradientComparison(model)
+    try:
+        (wanted, ours), _ = buffers.call(partial(gradients.call, plain))
+    except Exception:
+        return None
+    given = partial(padded, False)
+    try:
+        (found, theirs), _ = buffers.call(partial(gradients.call, given))
+    except Exception as error:
+        return _raised("a call with padding and gradients", error)
+    if not _are_same(wanted, found):
+        module = _first_difference(model, buffers, plain, given)
+        return f"padding changes the output of {_described(module)}"
+    return gradients.difference(ours, theirs)
 
 
 def _raised(what: str, error: Exception) -> str:
@@ -245,9 +250,9 @@ def _is_close(wanted: object, found: object) -> bool:
         return isinstance(wanted, SIMPLE) and wanted == found
     if wanted.shape != found.shape or wanted.dtype != found.dtype:
         return False
-    if not wanted.is_floating_point():
+    if not is_inexact(wanted):
         return torch.equal(wanted, found)
-    tolerance = TOLERANCES.get(wanted.dtype, HALF_TOLERANCE)
+    tolerance = TOLERANCES.get(real_dtype(wanted), HALF_TOLERANCE)
     if torch.is_autocast_enabled(wanted.device.type):
         tolerance = HALF_TOLERANCE
     # Columns may be of very different size.

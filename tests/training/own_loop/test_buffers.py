@@ -228,3 +228,15 @@ def test_buffers_are_compared_relative_to_their_change(dtype):
     saved.restore()
     assert norm.least.item() == float("inf")
     assert norm.running_mean.tolist() == [100.0, 100.0]
+
+
+def test_complex_buffers_are_compared_up_to_rounding():
+    model = nn.Identity()
+    model.register_buffer("wave", torch.ones(3, dtype=torch.cdouble))
+    saved = SavedBuffers(model)
+    one, same, other = (
+        saved.call(lambda off=off: model.wave.mul_(2j + off))[1]
+        for off in (0.0, 1e-12, 1e-3)
+    )
+    assert saved.first_difference(one, same, False) is None
+    assert saved.first_difference(one, other, False) == (model, "wave")

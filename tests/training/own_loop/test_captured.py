@@ -53,9 +53,17 @@ def change_number(model):
     model.norm.eps = 0.5
 
 
-@pytest.mark.parametrize("change", [freeze, evaluate, replace_weight, change_number])
+def change_config(model):
+    model.config["p"] = 0.5
+
+
+CHANGES = [freeze, evaluate, replace_weight, change_number, change_config]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_captured_models_are_closed_when_the_model_changes(recorder, change):
     model = Gine().double().train()
+    model.config = {"p": 0.1}
     step = TrainingStep(model, mae, Adam(model.parameters()))
     run_epoch(step)
     ((before, _),) = step._captured.values()
@@ -118,9 +126,12 @@ class Annealed(Gine):
     def __init__(self) -> None:
         super().__init__()
         self.temperature, self.calls = 1.0, 0
+        self.counts = {"calls": 0, "nodes": []}
 
     def forward(self, x, edge_index, edge_attr, batch):
         self.calls += 1
+        self.counts["calls"] += 1
+        self.counts["nodes"] = [*self.counts["nodes"], x.size(0)]
         return super().forward(x, edge_index, edge_attr, batch) / self.temperature
 
 

@@ -5,7 +5,12 @@ from torch.nn import functional as F
 from gnnak import GraphLoader
 from gnnak.errors import GraphError
 from gnnak.loading.items import Item
-from gnnak.training.own_loop.padding import IgnorePadding, axes_of, real_rows_of
+from gnnak.training.own_loop.padding import (
+    IgnorePadding,
+    axes_of,
+    disturbed,
+    real_rows_of,
+)
 from tests.training.own_loop.models import molecules
 
 
@@ -59,6 +64,19 @@ def test_ignore_padding_replaces_indices_of_rows_that_are_padding_in_a_replay():
         F.embedding(index, table)
 
 
+def test_disturbed_rows_are_random_numbers_and_copies_of_real_rows():
+    torch.manual_seed(0)
+    rows = {9: ("nodes", 3)}
+    value = torch.arange(18.0).view(9, 2) / 18
+    found = disturbed(value, rows)
+    assert torch.equal(found[:3], value[:3])
+    assert (found[3::2].abs().amax(dim=1) > 1).all()
+    assert all(row in value[:3].tolist() for row in found[4::2].tolist())
+    assert disturbed(value, {9: ("nodes", 0)}).shape == (9, 2)
+    whole = torch.arange(9)
+    assert disturbed(whole, rows) is whole
+
+
 def test_real_rows_of_outputs_leave_other_values_alone():
     item = padded_item()
     real = item.sizes["nodes"], item.sizes["graphs"]
@@ -86,6 +104,8 @@ def test_outputs_whose_rows_are_no_axis_are_refused():
     item = padded_item()
     with pytest.raises(GraphError, match="an output has 3 rows, and with padding 5"):
         axes_of(torch.rand(3), torch.rand(5), item)
+    with pytest.raises(GraphError, match="an output has 1 row, and with padding 5"):
+        axes_of(torch.rand(1), torch.rand(5), item)
     with pytest.raises(GraphError, match="padding changes the number of outputs"):
         axes_of((torch.rand(3),), (torch.rand(3), None), item)
     with pytest.raises(GraphError, match="the model returned 2 values, but 1 on"):

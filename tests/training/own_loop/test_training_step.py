@@ -283,6 +283,21 @@ def test_weights_that_the_first_call_builds_are_captured_and_told(padded, caplog
         assert {*captured.weights} == {*model.parameters()}
 
 
+@pytest.mark.parametrize(("count", "built"), [(1, "1 weight"), (2, "2 weights")])
+def test_weights_that_the_first_call_builds_are_counted(count, built, caplog):
+    class Builds(Lazy):
+        """Builds weights in its first call."""
+
+        def forward(self, x, edge_index, batch):
+            if not hasattr(self, "gates"):
+                gates = [nn.Parameter(torch.ones(1)) for _ in range(count)]
+                self.gates = nn.ParameterList(gates)
+            return super().forward(x, edge_index, batch) * self.gates[0]
+
+    by_step(Builds().double(), GraphLoader(molecules(12), 3, pad=True))
+    assert f"the model built {built} in its first call" in caplog.text
+
+
 def test_training_step_is_not_captured_on_a_cpu():
     fast = pytest.importorskip("gnnak.fast")
     with use_backend(fast.make_backend()):
@@ -349,8 +364,9 @@ def test_training_step_names_a_batch_that_is_too_large():
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1), call=call)
-    with pytest.raises(SizeError, match="a batch of 3 graphs does not fit"):
-        step(next(iter(GraphLoader(molecules(3), 3))))
+    for count, wanted in ((3, "3 graphs"), (1, "1 graph")):
+        with pytest.raises(SizeError, match=f"a batch of {wanted} does not fit"):
+            step(next(iter(GraphLoader(molecules(count), count))))
 
 
 @pytest.mark.parametrize(
@@ -359,6 +375,7 @@ def test_training_step_names_a_batch_that_is_too_large():
         ({"model": nn.ReLU()}, "ReLU has no weights"),
         ({"model": Gine}, "the model Gine is a class"),
         ({"loss": 3}, "loss is 3"),
+        ({"loss": torch.optim.SGD(Gine().parameters())}, "loss is an SGD; give a"),
         ({"optimizer": None}, "optimizer is None"),
         ({"clip": -1.0}, "clip is -1.0"),
         ({"clip": "1"}, "clip is '1'; give a number"),

@@ -221,6 +221,42 @@ def test_replays_look_up_only_degrees_that_the_table_has():
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
 
+class LayerLstm(nn.Module):
+    """An LSTM over two states of each node, with dropout between its layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 8, 2, batch_first=True, dropout=0.5)
+
+    def forward(self, x, edge_index):
+        return self.lstm(torch.stack([x, x.flip(1)], dim=1))[0][:, -1]
+
+
+class LayerAttention(nn.Module):
+    """Attention over four states of each node, with dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start = nn.Linear(4, 8)
+        self.attention = nn.MultiheadAttention(8, 2, 0.5, batch_first=True)
+
+    def forward(self, x, edge_index):
+        h = torch.stack([self.start(x * factor) for factor in range(4)], dim=1)
+        return self.attention(h, h, h)[0].sum(dim=1)
+
+
+@needs_gpu
+@pytest.mark.parametrize("build", [LayerLstm, LayerAttention])
+def test_replays_draw_new_dropout_inside_attention_and_rnns(build):
+    model = Pooled(build()).double().cuda().train()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.0))
+    loader = GraphLoader(molecules(16), 16, device="cuda")
+    found = [float(step(batch)) for _ in range(12) for batch in loader]
+    assert step.reason is None
+    assert replayed(step)
+    assert len({*found[-4:]}) == 4
+
+
 @needs_gpu
 def test_bf16_steps_are_captured():
     graphs = molecules(136)

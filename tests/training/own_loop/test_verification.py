@@ -12,6 +12,7 @@ from torch_geometric.nn import GINConv, LayerNorm, PairNorm, global_add_pool
 from torch_geometric.utils import degree
 
 from gnnak import GraphLoader, TrainingStep
+from gnnak.training.own_loop.verification import _is_close
 from tests.training.own_loop.models import assert_same_weights, mae, twins
 
 
@@ -119,6 +120,26 @@ class StoresTensor(Mixes):
         return super().forward(x, edge_index, batch)
 
 
+class StoresList(StoresTensor):
+    """Stores tensors for the loss in a list that grows in each call."""
+
+    def __init__(self, *given) -> None:
+        super().__init__(*given)
+        self.sizes = []
+
+    def forward(self, x, edge_index, batch):
+        self.sizes.append(self.conv(x, edge_index).square().mean())
+        return Mixes.forward(self, x, edge_index, batch)
+
+
+class StoresDict(StoresTensor):
+    """Stores a tensor for the loss in a dict."""
+
+    def forward(self, x, edge_index, batch):
+        self.terms = {"size": [self.conv(x, edge_index).square().mean()]}
+        return Mixes.forward(self, x, edge_index, batch)
+
+
 class Closed(Mixes):
     """Has a gate in a buffer, which the user opens later."""
 
@@ -133,6 +154,8 @@ class Closed(Mixes):
 
 REFUSED = {
     "stored tensor": (StoresTensor, "padding changes the tensor 'size' that Stores"),
+    "list": (StoresList, "padding changes the tensor 'sizes' that StoresList"),
+    "dict": (StoresDict, "padding changes the tensor 'terms' that StoresDict"),
     "closed gate": (Closed, "padding changes the output"),
     "mean of graphs": (GraphMean, "padding changes the output"),
     "large beside small": (OneLarge, "padding changes the output"),
@@ -167,6 +190,25 @@ def test_models_that_cannot_be_padded_are_refused_and_train_as_by_hand(name, aut
     step = TrainingStep(model, loss, sgd(model), autocast=autocast)
     step(next(iter(GraphLoader(given, 8, pad=True))))
     assert step.reason.startswith(reason)
+
+
+def test_stored_tensors_that_padding_does_not_change_are_captured():
+    class Stores(Mixes):
+        """Stores tensors of its weights, in a dict and once for all calls."""
+
+        cached = None
+
+        def forward(self, x, edge_index, batch):
+            self.terms = {"decay": self.head.weight.square().sum(), "count": 3}
+            self.terms["itself"] = self.terms
+            if self.cached is None:
+                self.cached = [torch.ones(2)]
+            return super().forward(x, edge_index, batch)
+
+    model = Stores("none", 0.1).double()
+    step = TrainingStep(model, mae, sgd(model))
+    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
+    assert step.reason is None
 
 
 def test_a_model_that_replaces_fields_of_the_batch_gets_a_copy_to_compare():
@@ -297,6 +339,48 @@ def test_tables_among_the_outputs_keep_their_rows_for_all_shapes():
         losses = [float(step(batch)) for batch in GraphLoader(given, 8, pad=True)]
         assert step.reason is None
         assert losses == [8.0 * rows] * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.cdouble, torch.cfloat])
+def test_complex_outputs_are_compared_up_to_rounding(dtype):
+    wanted = torch.tensor([[1 + 2j, 3], [0, -1j]], dtype=dtype)
+    off = 1e-11 if dtype == torch.cdouble else 1e-5
+    for direction in (1, 1j):
+        assert _is_close(wanted, wanted + direction * off)
+        assert not _is_close(wanted, wanted + direction * 1e-2)
+    assert not _is_close(wanted, wanted.conj())
+    missing = torch.full_like(wanted, complex("nan"))
+    assert _is_close(missing, missing.clone())
+    assert not _is_close(wanted, missing)
+
+
+class Waves(nn.Module):
+    """A model with complex weights and outputs, and perhaps a mean over all nodes."""
+
+    def __init__(self, mixes: bool) -> None:
+        super().__init__()
+        self.mixes = mixes
+        self.wave = nn.Parameter(torch.zeros(4, 3, dtype=torch.cdouble))
+
+    def forward(self, z, batch):
+        h = z @ self.wave
+        return global_add_pool(h - h.mean(dim=0) if self.mixes else h, batch)
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_models_of_complex_numbers_are_compared(mixes):
+    given = graphs()
+    for graph in given:
+        graph.z = torch.complex(graph.x, graph.x.flip(1))
+    model = Waves(mixes)
+
+    def loss(output, batch):
+        return (output.sum(dim=1) - batch.y).abs().mean()
+
+    step = TrainingStep(model, loss, sgd(model))
+    for batch in GraphLoader(given, 8, pad=True):
+        step(batch)
+    assert (step.reason is not None) == mixes
 
 
 def test_a_model_that_draws_random_numbers_is_named_as_such():
