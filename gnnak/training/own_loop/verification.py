@@ -19,6 +19,7 @@ from gnnak.errors import GnnakError
 from gnnak.streams import on_capture_stream
 from gnnak.training.own_loop.buffers import SavedBuffers
 from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
+from gnnak.training.own_loop.full_precision import full_precision
 from gnnak.training.own_loop.gradients import GradientComparison
 from gnnak.training.own_loop.no_dropout import NoDropout
 from gnnak.training.own_loop.noise import add_noise, weights_restored
@@ -48,10 +49,11 @@ def find_difference(
     and buffers. New models often have weights that are zero or very small, which would
     hide a difference. Tensors that the model stores as attributes are compared, too.
 
-    All calls run without dropout, and start with the same buffers. Gradients are
-    compared if outputs and buffers are the same; see `GradientComparison`. At the end,
-    the buffers and the state of random number generators are restored. The calls run on
-    the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each stream.
+    All calls run without dropout and TF32, and start with the same buffers. If outputs
+    and buffers are the same, gradients are compared; see `GradientComparison`. At the
+    end, the buffers and the state of random number generators are restored. The calls
+    run on the stream of captures: PyTorch keeps a cuBLAS workspace of 32 MB for each
+    stream.
 
     Args:
         model: The model, in training mode.
@@ -70,6 +72,7 @@ def find_difference(
         torch.no_grad(),
         torch.random.fork_rng(devices),
         NoDropout(),
+        full_precision(),
         on_capture_stream(weight.device),
     ):
         buffers = SavedBuffers(model)
