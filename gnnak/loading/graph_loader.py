@@ -13,6 +13,7 @@ import torch
 
 from gnnak.errors import CheckpointError, SizeError
 from gnnak.loading.arguments import (
+    arguments_of,
     check_batch_size,
     check_field_names,
     check_flags,
@@ -109,7 +110,7 @@ class GraphLoader:
         drop_last: bool = False,
         **unsupported: object,
     ) -> None:
-        refuse(unsupported)
+        refuse(unsupported, ARGUMENTS)
         check_flags(shuffle, drop_last, pad)
         batch_size = check_batch_size(batch_size, drop_last)
         seed = as_count("seed", seed)
@@ -257,3 +258,7 @@ class GraphLoader:
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
+
+
+ARGUMENTS = arguments_of(GraphLoader)
+"""The names of the arguments of `GraphLoader`."""

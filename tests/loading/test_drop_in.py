@@ -18,7 +18,8 @@ from gnnak import (
     WholeGraphs,
 )
 from gnnak.errors import CheckpointError, GraphError, OptionError
-from gnnak.loading.arguments import ARGUMENTS, UNSUPPORTED
+from gnnak.loading.arguments import UNSUPPORTED
+from gnnak.loading.graph_loader import ARGUMENTS
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
 GRAPHS = [Data(x=torch.rand(n, 1), edge_index=NONE, number=n) for n in range(1, 8)]
@@ -102,8 +103,8 @@ def test_a_wrong_argument_is_answered_with_the_nearest_known_one():
         OptionError, match="argument 'bach_size' of GraphLoader; did yo"
     ):
         GraphLoader(GRAPHS, bach_size=2)
-    names = {*inspect.signature(GraphLoader.__init__).parameters}
-    assert names - {"self", "unsupported"} == {*ARGUMENTS}
+    names = [*inspect.signature(GraphLoader.__init__).parameters]
+    assert names == ["self", *ARGUMENTS, "unsupported"]
 
 
 def test_graphs_that_are_missing_or_given_by_the_name_of_pyg_are_asked_for():
