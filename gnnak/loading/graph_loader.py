@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gnnak.errors import CheckpointError, SizeError
+from gnnak.errors import CheckpointError, OptionError, SizeError
 from gnnak.loading.arguments import (
     arguments_of,
     check_batch_size,
@@ -52,8 +52,9 @@ class GraphLoader:
     none.
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
-    the number of the epoch. In distributed training (`torch.distributed`), each process
-    gets its part of the graphs.
+    the number of the epoch, which can be set: `loader.epoch = 3`. The arguments cannot
+    be changed later. In distributed training (`torch.distributed`), each process gets
+    its part of the graphs.
 
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
@@ -146,10 +147,23 @@ class GraphLoader:
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to change an argument: `state_dict` and the caches depend on it."""
+        if name in FIXED and "_epoch" in self.__dict__:
+            raise OptionError(
+                f"{name} of a GraphLoader cannot be changed; build another loader."
+            )
+        super().__setattr__(name, value)
+
     @property
     def batch_size(self) -> int | Budget:
         """Number of graphs per batch, or the `Budget` that limits a batch."""
         return self._order.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch that is smaller than the others is left out."""
+        return self._order.drop_last
 
     @property
     def epoch(self) -> int:
@@ -262,3 +276,5 @@ class GraphLoader:
 
 ARGUMENTS = arguments_of(GraphLoader)
 """The names of the arguments of `GraphLoader`."""
+FIXED = (*ARGUMENTS, "dataset", "padded")
+"""The attributes that cannot be changed after a `GraphLoader` is built."""
