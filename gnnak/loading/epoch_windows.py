@@ -53,6 +53,10 @@ class EpochWindows:
         self._start = partial(_start, assembler, order, seed, reseed)
         self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
 
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this object without the window that it has prefetched."""
+        return EpochWindows, self._start.args
+
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:

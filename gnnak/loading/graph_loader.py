@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from copy import copy
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,18 @@ class GraphLoader:
         weakref.finalize(self, self._windows.close)
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy or a pickle, which continues as `state_dict` says.
+
+        The copy does not share the window that is prefetched for the next epoch.
+        """
+        own = {"_windows": copy(self._windows), "_resumed": True, "_current": None}
+        return self.__dict__ | own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        weakref.finalize(self, self._windows.close)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse to change an argument: `state_dict` and the caches depend on it."""
