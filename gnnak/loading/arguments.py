@@ -90,10 +90,16 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
     if device is None:
         return None
     try:
-        return torch.zeros(0, device=device).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        found = torch.zeros(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError, ImportError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
+    if found.type == "meta":
+        raise OptionError(
+            f"device {str(device)!r} cannot be used: its tensors have no values; give "
+            "'cpu' or 'cuda'."
+        )
+    return found
 
 
 def check_subgraphs(extractor: object, drop: object) -> None:

@@ -11,6 +11,7 @@ from torch.utils import data as torch_data
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.pyg_checks import check_has_values
 from gnnak.graphs.readers.pyg_fields import FieldStore, read_fields
 from gnnak.wording import kind_of
 
@@ -69,6 +70,7 @@ def read_graphs(graphs: Any) -> FieldStore:
     if isinstance(graphs, GraphStore):
         if not len(graphs):
             raise GraphError("there are no graphs; give at least one.")
+        check_has_values(vars(graphs).items())
         return FieldStore(graphs, has_counts=graphs.x is None)
     _warn_of_transform(graphs)
     stream = isinstance(graphs, torch_data.IterableDataset)

@@ -177,3 +177,25 @@ def test_a_batch_is_not_taken_for_a_graph(read):
         read(batch)
     with pytest.raises(GraphError, match="graph 1 is a Batch; give the graphs"):
         read([graph(), Batch(x=torch.ones(1, 2))])
+
+
+@pytest.mark.parametrize("name", ["edge_index", "x", "pos"])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_graph_loader_refuses_fields_without_values(name, device):
+    graphs = [graph(pos=torch.rand(3, 1)) for _ in range(2)]
+    for each in graphs:
+        each[name] = each[name].to("meta")
+    message = f"^{name} of the graphs is on the meta device, so it has no values; give"
+    with pytest.raises(GraphError, match=message):
+        GraphLoader(graphs, 2, device=device)
+    if name == "pos":
+        assert len(from_pyg(graphs)) == 2  # a store has no such field
+    else:
+        with pytest.raises(GraphError, match=message):
+            from_pyg(graphs)
+
+
+def test_graph_loader_refuses_a_store_without_values():
+    store = from_pyg([graph()] * 2).to("meta")
+    with pytest.raises(GraphError, match="num_nodes of the graphs is on the meta devi"):
+        GraphLoader(store, 2)

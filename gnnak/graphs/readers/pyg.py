@@ -11,7 +11,11 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
-from gnnak.graphs.readers.pyg_checks import check_is_graph, check_is_list
+from gnnak.graphs.readers.pyg_checks import (
+    check_has_values,
+    check_is_graph,
+    check_is_list,
+)
 from gnnak.graphs.store import GraphStore
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
     if not sizes:
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
+    check_has_values((name, values[0]) for name, values in parts.items())
     for name, values in parts.items():
         check_alike(name, values, "graph", axis=1 if name == "edge_index" else 0)
     joined = {name: _join(name, values) for name, values in parts.items()}

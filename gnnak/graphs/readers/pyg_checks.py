@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from torch import Tensor
+
 from gnnak.errors import GraphError
 from gnnak.wording import counted, kind_of
 
@@ -37,3 +41,17 @@ def check_is_graph(number: int, value: object) -> None:
     if not isinstance(value, Data):
         kind = kind_of(value)
         raise GraphError(f"graph {number} is {kind}; give PyG Data objects.")
+
+
+def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
+    """Raise `GraphError` if a field of the graphs is on PyTorch's meta device.
+
+    Args:
+        fields: The name and the value of each field, of all graphs or of the first one.
+    """
+    for name, value in fields:
+        if isinstance(value, Tensor) and value.is_meta:
+            raise GraphError(
+                f"{name} of the graphs is on the meta device, so it has no values; "
+                "give graphs on 'cpu' or 'cuda'."
+            )

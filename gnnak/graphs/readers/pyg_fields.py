@@ -13,7 +13,11 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.attributes import Attributes, FieldAxis, is_aligned
 from gnnak.graphs.fields import check_alike
-from gnnak.graphs.readers.pyg_checks import check_is_graph, check_is_list
+from gnnak.graphs.readers.pyg_checks import (
+    check_has_values,
+    check_is_graph,
+    check_is_list,
+)
 from gnnak.graphs.readers.pyg_values import (
     check_objects,
     check_shifts,
@@ -120,6 +124,7 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
                 f"graph {having} has a field {name!r}, but graph {without} has not; "
                 "give all graphs the same fields."
             )
+    check_has_values(data[0])
     return data
 
 
