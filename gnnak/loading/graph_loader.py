@@ -30,12 +30,12 @@ from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import find_graphs, read_graphs
-from gnnak.loading.state import check_state
+from gnnak.loading.state import read_state
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.identity import describe
-from gnnak.typing import as_count, check_count
+from gnnak.typing import as_count
 from gnnak.wording import counted
 
 if TYPE_CHECKING:
@@ -241,12 +241,11 @@ class GraphLoader:
 
         Raises:
             CheckpointError: If that loader was built with other arguments or graphs, or
-                in another number of processes, or if an epoch has too few batches.
+                in another number of processes, if an epoch has too few batches, or if
+                an entry of the state is missing or damaged.
             OptionError: If `state` is no dict.
         """
-        check_state(state, self._built())
-        epoch = check_count("epoch", state.get("epoch"))
-        done = check_count("batch", state.get("batch"))
+        epoch, done = read_state(state, self._built())
         total = len(self._order.of_epoch(epoch))
         if done > total:
             raise CheckpointError(
