@@ -30,7 +30,7 @@ from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import find_graphs, read_graphs
-from gnnak.loading.state import read_state
+from gnnak.loading.state import identify, read_state
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
@@ -140,7 +140,7 @@ class GraphLoader:
         assembler = Assembler(fields, source, size, padder, single)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
-        self._totals = fields.store.counts.sum(dim=1).tolist()
+        self._identity = identify(fields.store.counts)
         self._make = BatchMaker(fields, subgraphs, padder)
         seeds = partial(epoch_seed, seed, rank=order.rank)
         self._windows = EpochWindows(assembler, order, seeds, reseed=True)
@@ -259,8 +259,7 @@ class GraphLoader:
         """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
-            "nodes": self._totals[0],
-            "edges": self._totals[1],
+            **self._identity,
             "processes": self._order.processes,
             "batch_size": str(self._order.batch_size),
             "drop_last": self._order.drop_last,

@@ -1,10 +1,13 @@
-"""Read the state of a loader that was built with the same arguments."""
+"""Check and read the state of a loader that was built with the same arguments."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from numbers import Number
 from typing import Any
+
+from torch import Tensor
 
 from gnnak.errors import CheckpointError, OptionError
 from gnnak.typing import as_count
@@ -12,7 +15,7 @@ from gnnak.wording import described, kind_of
 
 POSITION = ("epoch", "batch")
 """Entries that say where the loader was."""
-ADDED = ("nodes", "edges", "processes")
+ADDED = ("nodes", "edges", "sizes", "processes")
 """Entries that states of older versions do not have."""
 DEFAULTS = {"drop_last": False}
 """Entries that states of older versions do not have either, and what they mean then."""
@@ -20,6 +23,28 @@ COUNTS = ("graphs", "nodes", "edges")
 """Entries that count what the data set of a loader has."""
 UNCHANGED = "give an unchanged state_dict() of a GraphLoader."
 """What to do about a state that is not complete."""
+
+
+def identify(counts: Tensor) -> dict[str, int]:
+    """Return what the state of a loader says of its graphs.
+
+    Args:
+        counts: Numbers of nodes and of edges of each of the g graphs, on the CPU,
+            [2, g].
+
+    Returns:
+        The number of all nodes and of all edges, and a checksum of the sizes of all
+        graphs, which depends on the order of the graphs.
+
+    >>> import torch
+    >>> identify(torch.tensor([[3, 4], [2, 6]]))
+    {'nodes': 7, 'edges': 8, 'sizes': 4175228841}
+    >>> identify(torch.tensor([[4, 3], [6, 2]]))
+    {'nodes': 7, 'edges': 8, 'sizes': 556435510}
+    """
+    nodes, edges = counts.sum(dim=1).tolist()
+    sizes = zlib.crc32(counts.contiguous().numpy().tobytes())
+    return {"nodes": nodes, "edges": edges, "sizes": sizes}
 
 
 def read_state(state: Mapping[str, Any], mine: Mapping[str, Any]) -> tuple[int, int]:
@@ -64,6 +89,11 @@ def _check_entry(name: str, theirs: Any, mine: int | str) -> None:
         raise CheckpointError(
             f"the state is that of a run with processes={theirs}, but this run has "
             f"processes={mine}; continue with as many processes."
+        )
+    if name == "sizes":
+        raise CheckpointError(
+            "the state is that of a loader of other graphs, or of the same in another "
+            "order; build both with the same graphs."
         )
     same = "graphs" if name in COUNTS else "arguments"
     raise CheckpointError(

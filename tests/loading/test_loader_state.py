@@ -69,6 +69,16 @@ def test_state_of_a_loader_of_other_graphs_is_refused(name):
         GraphLoader(graphs, 2).load_state_dict(state)
 
 
+def test_state_of_a_loader_of_the_same_graphs_in_another_order_is_refused():
+    state = GraphLoader(RINGS, 2).state_dict()
+    with pytest.raises(
+        CheckpointError, match="of other graphs, or of the same in another order; build"
+    ):
+        GraphLoader(RINGS[::-1], 2).load_state_dict(state)
+    copies = [each.clone() for each in RINGS]
+    GraphLoader(copies, 2).load_state_dict(state)
+
+
 def test_state_of_a_loader_in_other_processes_is_refused(monkeypatch):
     state = GraphLoader(RINGS, 2).state_dict()
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
@@ -85,7 +95,7 @@ def test_state_of_an_older_version_can_be_loaded():
     batches = iter(loader)
     next(batches)
     state = loader.state_dict()
-    for name in ("nodes", "edges", "processes"):
+    for name in ("nodes", "edges", "sizes", "processes"):
         del state[name]
     other = GraphLoader(RINGS, 1)
     other.load_state_dict(state)
