@@ -199,3 +199,20 @@ def test_graph_loader_refuses_a_store_without_values():
     store = from_pyg([graph()] * 2).to("meta")
     with pytest.raises(GraphError, match="num_nodes of the graphs is on the meta devi"):
         GraphLoader(store, 2)
+
+
+@pytest.mark.parametrize("marked", [[0], [1], [0, 1]])
+def test_graph_loader_ignores_what_pyg_notes_of_the_parts_of_a_batch(marked):
+    graphs = [Data(x=torch.rand(2, 1), num_nodes=2) for _ in range(2)]
+    wanted = Batch.from_data_list(graphs)
+    for number in marked:
+        fields = Batch.from_data_list(graphs[number : number + 1]).to_dict()
+        assert "_num_nodes" in fields
+        graphs[number].update({k: fields[k] for k in ("x", "num_nodes", "_num_nodes")})
+        assert "_num_nodes" in graphs[number]
+    assert_same_batch(next(iter(GraphLoader(graphs, 2))), wanted)
+    del graphs[1].num_nodes
+    with pytest.raises(
+        GraphError, match="graph 0 has a field 'num_nodes', but graph 1"
+    ):
+        GraphLoader(graphs, 2)

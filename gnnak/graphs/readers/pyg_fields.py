@@ -35,9 +35,9 @@ STORED: dict[str, tuple[FieldAxis, ...]] = {
     "y": ("graphs", "nodes"),
 }
 """The fields that a `GraphStore` has, and what they may have one row for."""
-
-
-MADE = {"edge_index", "num_nodes", "batch", "ptr"}
+NOTED = {"_num_nodes"}
+"""Private fields of PyG: the numbers of nodes of the graphs of a batch."""
+MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
 """The fields that are converted in their own way, or made for each batch."""
 
 
@@ -116,7 +116,7 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
         raise GraphError("there are no graphs; give at least one.")
     for number, each in enumerate(data):
         check_is_graph(number, each)
-        names, first = set(each.keys()), set(data[0].keys())
+        names, first = ({*graph.keys()} - NOTED for graph in (each, data[0]))
         if names != first:
             name = min(names ^ first)
             without, having = (number, 0) if name in first else (0, number)
