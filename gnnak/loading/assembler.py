@@ -57,7 +57,8 @@ class Assembler:
         store, self.device = graphs.store, graphs.store.device
         self.share = torch.ones(len(store))
         if not single:
-            self.share = window_shares(store, subgraphs, batch_size or len(store))
+            size = min(batch_size or len(store), len(store))
+            self.share = window_shares(store, subgraphs, size)
 
     def begin_epoch(self) -> None:
         """Tell the padder that the windows of an epoch are going to be assembled."""

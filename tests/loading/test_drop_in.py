@@ -19,6 +19,7 @@ from gnnak import (
 )
 from gnnak.errors import CheckpointError, GraphError, OptionError
 from gnnak.loading.arguments import UNSUPPORTED
+from gnnak.loading.assembler import Assembler
 from gnnak.loading.graph_loader import ARGUMENTS
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
@@ -135,6 +136,27 @@ def test_numbers_of_numpy_are_taken_as_ints():
     assert repr(Budget(np.int64(9))) == "Budget(nodes=9, copies=None)"
     padded = GraphLoader(GRAPHS, np.int64(2), subgraphs=EgoNets(1), pad=True)
     assert padded.padded
+
+
+@pytest.mark.parametrize("size", [8, 2**63 - 1, 10**30])
+@pytest.mark.parametrize("single", [True, False])
+def test_a_batch_size_above_the_number_of_graphs_gives_one_batch(
+    size, single, monkeypatch
+):
+    made = Assembler.__init__
+    monkeypatch.setattr(
+        Assembler, "__init__", lambda self, *args: made(self, *args[:-1], single)
+    )
+    loader = GraphLoader(GRAPHS, size, subgraphs=EgoNets(1))
+    assert numbers(loader) == [[*range(1, 8)]]
+    assert loader.batch_size == size
+
+
+@pytest.mark.parametrize("most", [28, 2**63 - 1, 10**30])
+def test_a_budget_above_the_size_of_all_graphs_limits_nothing(most):
+    assert numbers(GraphLoader(GRAPHS, Budget(nodes=most))) == [[*range(1, 8)]]
+    loader = GraphLoader(GRAPHS, Budget(7, most), subgraphs=EgoNets(1))
+    assert numbers(loader) == [[1, 2, 3], [4], [5], [6], [7]]
 
 
 @pytest.mark.parametrize("kind", [EgoNets, RandomWalks, WholeGraphs, Budget])
