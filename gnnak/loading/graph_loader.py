@@ -192,11 +192,13 @@ class GraphLoader:
         return len(self._order.of_epoch(self._epoch))
 
     def __iter__(self) -> Iterator[Batch]:
+        # An iterator chooses its epoch when its first batch is requested, so that
+        # several iterators at the same time, as in `zip(loader, loader)`, differ.
         if self._done and not self._resumed:
-            # The last iteration stopped in the middle of its epoch.
+            # The last iteration stopped in the middle of its epoch, or still runs.
             self._epoch, self._done = self._epoch + 1, 0
         self._resumed, self._current = False, object()
-        return self._batches(self._epoch, self._done, self._current)
+        yield from self._batches(self._epoch, self._done, self._current)
 
     def _batches(self, epoch: int, done: int, current: object) -> Iterator[Batch]:
         """Yield the batches of an epoch, and count them in `_done`.

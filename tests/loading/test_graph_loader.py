@@ -299,6 +299,34 @@ def test_graph_loader_begins_a_new_epoch_after_a_break():
     assert numbers(loader) == second
 
 
+def test_graph_loader_iterations_at_the_same_time_are_two_epochs():
+    loader, other = (GraphLoader(RICH, 4, shuffle=True) for _ in range(2))
+    epochs = [numbers(other) for _ in range(4)]
+    pairs = [
+        [one.number.tolist(), two.number.tolist()]
+        for one, two in zip(loader, loader, strict=True)
+    ]
+    assert [[*batches] for batches in zip(*pairs, strict=True)] == epochs[:2]
+    first, second = iter(loader), iter(loader)
+    assert numbers(first) == epochs[2]
+    assert loader.state_dict() == other.state_dict() | {"epoch": 3}
+    assert numbers(second) == epochs[3]
+    assert loader.state_dict() == other.state_dict()
+
+
+def test_graph_loader_begins_an_epoch_when_its_first_batch_is_requested():
+    loader, other = (GraphLoader(RICH, 4, shuffle=True) for _ in range(2))
+    epochs = [numbers(other) for _ in range(3)]
+    unused = iter(loader)
+    assert numbers(loader) == epochs[0]
+    next(iter(loader))
+    state = loader.state_dict()
+    assert numbers(unused) == epochs[2]
+    loader.load_state_dict(state)
+    unused = iter(loader)
+    assert numbers(loader) == epochs[1][1:]
+
+
 def test_graph_loader_refuses_the_state_of_another_loader():
     state = GraphLoader(RICH, 4).state_dict()
     with pytest.raises(CheckpointError, match=r"batch_size=4, but this one has.*=5"):
