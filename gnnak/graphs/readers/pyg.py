@@ -12,6 +12,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
 from gnnak.graphs.readers.pyg_checks import (
+    as_num_nodes,
     check_has_values,
     check_is_graph,
     check_is_list,
@@ -140,7 +141,7 @@ def _num_nodes(data: Data) -> int:
     from `edge_index` can be too small, because it misses isolated nodes.
     """
     if "num_nodes" in data and data["num_nodes"] is not None:
-        return int(data["num_nodes"])
+        return as_num_nodes(data["num_nodes"])
     if not isinstance(data.x, Tensor) or data.x.dim() == 0:
         raise GraphError("it has neither num_nodes nor x; set num_nodes.")
     return data.x.size(0)

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from gnnak.errors import GraphError
-from gnnak.wording import counted, kind_of
+from gnnak.errors import GraphError, OptionError
+from gnnak.typing import as_count
+from gnnak.wording import counted, described, kind_of
 
 
 def check_is_list(graphs: object) -> None:
@@ -55,3 +56,28 @@ def check_has_values(fields: Iterable[tuple[str, object]]) -> None:
                 f"{name} of the graphs is on the meta device, so it has no values; "
                 "give graphs on 'cpu' or 'cuda'."
             )
+
+
+def as_num_nodes(value: object, of: str = "") -> int:
+    """Return the field `num_nodes` of a graph as an int.
+
+    Args:
+        value: The value of the field: a whole number, or a tensor of one.
+        of: Text appended to the name of the field in the message.
+
+    Raises:
+        GraphError: If the field has another value.
+
+    >>> as_num_nodes(2.5, " of graph 3")
+    Traceback (most recent call last):
+    gnnak.errors.GraphError: num_nodes of graph 3 is 2.5; give a whole number of at \
+least 0.
+    """
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    try:
+        return as_count("num_nodes", value)
+    except OptionError as error:
+        raise GraphError(
+            f"num_nodes{of} is {described(value)}; give a whole number of at least 0."
+        ) from error

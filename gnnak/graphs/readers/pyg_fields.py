@@ -14,6 +14,7 @@ from gnnak.errors import GraphError
 from gnnak.graphs.attributes import Attributes, FieldAxis, is_aligned
 from gnnak.graphs.fields import check_alike
 from gnnak.graphs.readers.pyg_checks import (
+    as_num_nodes,
     check_has_values,
     check_is_graph,
     check_is_list,
@@ -25,6 +26,7 @@ from gnnak.graphs.readers.pyg_values import (
     is_numeric,
 )
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -130,6 +132,8 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
 
 def _num_nodes(number: int, data: Data) -> int:
     """Return the number of nodes of a graph; raise `GraphError` if it is not clear."""
+    if "num_nodes" in data:
+        return as_num_nodes(data["num_nodes"], f" of graph {number}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -154,7 +158,7 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
     for number, value in enumerate(values):
         dense = isinstance(value, Tensor) and value.layout == torch.strided
         if not dense or value.dtype != torch.long or value.shape[:-1] != (2,):
-            kind = type(value).__name__
+            kind = kind_of(value)
             if isinstance(value, Tensor):
                 kind = f"{value.dtype} {list(value.shape)}"
             raise GraphError(
