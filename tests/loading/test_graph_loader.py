@@ -446,6 +446,18 @@ OTHER = Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0).long())
         ("zink", OptionError, "did you mean 'zinc'"),
         ("csl/train", OptionError, "csl has no fixed split"),
         ("csl/half", OptionError, "csl has no part 'half'"),
+        (
+            "data/x.pt",
+            OptionError,
+            "no data set 'data/x.pt'; if it is a file, read its",
+        ),
+        (
+            "/data/x.pt",
+            OptionError,
+            "there is no data set '/data/x.pt'; if it is a fil",
+        ),
+        ({"a": OTHER}, GraphError, r"graphs is a dict; give a list, .*graphs\.values"),
+        (Data, GraphError, "graphs is the class Data; give a list of PyG Data"),
     ],
 )
 def test_graph_loader_names_what_is_wrong_with_graphs(graphs, error, wanted):
