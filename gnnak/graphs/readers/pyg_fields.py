@@ -59,8 +59,13 @@ class FieldStore:
     """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
-        """Return these graphs on another device."""
-        if self.store.device == device:
+        """Return these graphs with all fields on a device.
+
+        Fields may be on another device than `edge_index`: numbers are on the CPU.
+        """
+        fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
+        fields += [each.value for each in self.attributes.tensors.values()]
+        if all(value is None or value.device == device for value in fields):
             return self
         moved = self.store.to(device), self.attributes.to(device)
         return FieldStore(*moved, self.kind, self.has_edges, self.has_counts)
@@ -81,7 +86,7 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
     data = _checked(graphs)
     sizes = torch.tensor([_num_nodes(i, each) for i, each in enumerate(data)])
     has_edges = "edge_index" in data[0]
-    edge_index, num_edges = _edges(data, sizes) if has_edges else _no_edges(sizes)
+    edge_index, num_edges = (_edges if has_edges else _no_edges)(data, sizes)
     given: dict[str, Any] = {"node_targets": False}
     tensors, objects = {}, {}
     for name in sorted(set(data[0].keys()) - MADE):
@@ -148,8 +153,11 @@ def _num_nodes(number: int, data: Data) -> int:
     return size
 
 
-def _no_edges(sizes: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
+def _no_edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the edges of graphs without edges; arguments and result as in `_edges`."""
+    tensors = (value for _, value in data[0] if isinstance(value, Tensor))
+    given = next(tensors, sizes)
+    return given.new_zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
 
 
 def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
