@@ -55,7 +55,7 @@ class Assembler:
     ) -> None:
         self.graphs, self.subgraphs, self.padder = graphs, subgraphs, padder
         store, self.device = graphs.store, graphs.store.device
-        self.share = torch.ones(len(store))
+        self.share = torch.ones(len(store), device="cpu")
         if not single:
             size = min(batch_size or len(store), len(store))
             self.share = window_shares(store, subgraphs, size)

@@ -81,10 +81,10 @@ class GraphOrder:
         Args:
             epoch: Number of the epoch, from 0.
         """
-        order = torch.arange(self.count)
+        order = torch.arange(self.count, device="cpu")
         if self.seed is not None:
             generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
-            order = torch.randperm(self.count, generator=generator)
+            order = torch.randperm(self.count, generator=generator, device="cpu")
         if isinstance(self.batch_size, Budget):
             return self._within(order, self.batch_size)
         batches = list(self._part(order).split(min(self.batch_size, self.count)))

@@ -80,7 +80,7 @@ class BatchMaker:
         if given.real is not None:
             batch.__dict__[REAL] = given.real
         if item.positions is not None:
-            self._add_slices(batch, torch.tensor(item.positions))
+            self._add_slices(batch, torch.tensor(item.positions, device="cpu"))
         if item.subgraphs is not None and self.extractor is not None:
             attach(given.edge_index, item.subgraphs, self.extractor)
         return batch

@@ -84,7 +84,9 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
             first graph; the message names the graph and the field.
     """
     data = _checked(graphs)
-    sizes = torch.tensor([_num_nodes(i, each) for i, each in enumerate(data)])
+    # Counts are on the CPU, also if a user has set another default device.
+    counts = [_num_nodes(number, each) for number, each in enumerate(data)]
+    sizes = torch.tensor(counts, device="cpu")
     has_edges = "edge_index" in data[0]
     edge_index, num_edges = (_edges if has_edges else _no_edges)(data, sizes)
     given: dict[str, Any] = {"node_targets": False}
@@ -174,7 +176,7 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
             )
     check_shifts(data, sizes)
     check_alike("edge_index", values, "graph", axis=1)
-    counts = torch.tensor([value.size(1) for value in values])
+    counts = torch.tensor([value.size(1) for value in values], device="cpu")
     edge_index = torch.cat(values, dim=1)
     size = sizes.repeat_interleave(counts).to(edge_index.device)
     wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()
