@@ -125,7 +125,9 @@ class BatchMaker:
                 step = store.counts[0]
             if name in attributes.objects:
                 return None
-            return torch.zeros_like(ones) if step is None else pointers(step[positions])
+            if step is None:
+                return torch.zeros_like(ones)
+            return pointers(step[positions])[:-1]
 
         not_split = ["batch", "ptr", "num_nodes"]
         not_split += ["subgraphs"] if self.extractor is not None else []

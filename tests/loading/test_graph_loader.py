@@ -143,6 +143,19 @@ def test_graph_loader_batches_can_be_taken_apart():
             assert same(one[name], other[name]), name
 
 
+def test_graph_loader_batches_say_as_pyg_does_where_each_graph_is():
+    for one, other in zip(GraphLoader(RICH, 4), DataLoader(RICH, 4), strict=True):
+        for name in ("_slice_dict", "_inc_dict"):
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert set(ours) == set(theirs)
+            for field, wanted in theirs.items():
+                found = ours[field]
+                if field in ("name", "tags") and name == "_inc_dict":
+                    assert found is wanted is None
+                else:
+                    assert torch.equal(found, wanted.flatten()), field
+
+
 class Stored(InMemoryDataset):
     def __init__(self, graphs):
         super().__init__()
