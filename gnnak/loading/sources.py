@@ -77,7 +77,7 @@ def read_graphs(graphs: Any) -> FieldStore:
         if not len(graphs):
             raise GraphError("there are no graphs; give at least one.")
         check_has_values(vars(graphs).items())
-        return FieldStore(graphs, has_counts=graphs.x is None)
+        return FieldStore(graphs.check(), has_counts=graphs.x is None)
     _warn_of_transform(graphs)
     stream = isinstance(graphs, torch_data.IterableDataset)
     mapped = isinstance(graphs, torch_data.Dataset) and not stream
