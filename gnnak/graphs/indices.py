@@ -82,8 +82,8 @@ def _from_slice(part: slice, size: int) -> Tensor:
     except (TypeError, ValueError) as error:
         raise GraphError(f"{part} cannot select graphs: {error}.") from error
     if not span:
-        return torch.empty(0, dtype=torch.long)
-    return torch.arange(span.start, span.stop, span.step)
+        return torch.empty(0, dtype=torch.long, device="cpu")
+    return torch.arange(span.start, span.stop, span.step, device="cpu")
 
 
 def _flat(indices: object) -> Tensor:
@@ -92,8 +92,10 @@ def _flat(indices: object) -> Tensor:
     Raises:
         GraphError: If `indices` is anything else, or has more than one dimension.
     """
+    # PyTorch would move tensors to the default device, if a user has set one.
+    device = indices.device if isinstance(indices, Tensor) else torch.device("cpu")
     try:
-        chosen = torch.as_tensor(indices)
+        chosen = torch.as_tensor(indices, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         kind = type(indices).__name__
         raise GraphError(f"this {kind} cannot select graphs; give {KINDS}.") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 
 import torch
@@ -35,30 +36,29 @@ UNSUPPORTED = {
     "in_order": ASSEMBLED,
 }
 """Arguments of PyG's `DataLoader` that `GraphLoader` does not take, and what to do."""
-ARGUMENTS = (
-    "graphs",
-    "batch_size",
-    "shuffle",
-    "drop_last",
-    "device",
-    "subgraphs",
-    "drop",
-    "seed",
-    "pad",
-)
-"""The arguments of `GraphLoader`."""
 
 
-def refuse(unsupported: Iterable[str]) -> None:
+def arguments_of(kind: type) -> tuple[str, ...]:
+    """Return the names of the arguments of a class, without those that `**` collects.
+
+    >>> arguments_of(Budget)
+    ('nodes', 'copies')
+    """
+    given = inspect.signature(kind).parameters.values()
+    return tuple(each.name for each in given if each.kind is not each.VAR_KEYWORD)
+
+
+def refuse(unsupported: Iterable[str], known: Iterable[str]) -> None:
     """Raise `OptionError` if a loader got an argument that it does not take.
 
     Args:
         unsupported: The names of such arguments.
+        known: The names of the arguments that the loader takes.
     """
     for name in unsupported:
         if name in UNSUPPORTED:
             raise OptionError(f"GraphLoader takes no {name}; {UNSUPPORTED[name]}")
-        check_known("argument", name, ARGUMENTS, of=" of GraphLoader")
+        check_known("argument", name, known, of=" of GraphLoader")
 
 
 def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
@@ -90,10 +90,16 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
     if device is None:
         return None
     try:
-        return torch.zeros(0, device=device).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        found = torch.zeros(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError, ImportError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
+    if found.type == "meta":
+        raise OptionError(
+            f"device {str(device)!r} cannot be used: its tensors have no values; give "
+            "'cpu' or 'cuda'."
+        )
+    return found
 
 
 def check_subgraphs(extractor: object, drop: object) -> None:

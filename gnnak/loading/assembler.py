@@ -55,9 +55,10 @@ class Assembler:
     ) -> None:
         self.graphs, self.subgraphs, self.padder = graphs, subgraphs, padder
         store, self.device = graphs.store, graphs.store.device
-        self.share = torch.ones(len(store))
+        self.share = torch.ones(len(store), device="cpu")
         if not single:
-            self.share = window_shares(store, subgraphs, batch_size or len(store))
+            size = min(batch_size or len(store), len(store))
+            self.share = window_shares(store, subgraphs, size)
 
     def begin_epoch(self) -> None:
         """Tell the padder that the windows of an epoch are going to be assembled."""

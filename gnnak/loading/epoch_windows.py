@@ -53,6 +53,10 @@ class EpochWindows:
         self._start = partial(_start, assembler, order, seed, reseed)
         self._prefetcher: EpochPrefetcher[Windows] = EpochPrefetcher(self._start)
 
+    def __reduce__(self) -> tuple[type, tuple]:
+        """Copy or pickle this object without the window that it has prefetched."""
+        return EpochWindows, self._start.args
+
     def of_epoch(
         self, epoch: int, count: int, first: int = 0, more: bool = True
     ) -> Generator[list[Assembled], None, None]:
@@ -103,6 +107,11 @@ def _start(
                 continue
             if reseed:
                 generator.manual_seed(epoch_seed(seed(epoch), begin))
-            yield assembler.assemble(batches, generator)[max(first - begin, 0) :]
+            gradients = torch.is_grad_enabled()
+            # A tensor made in inference mode could not be used in training later, and
+            # has no version counter, which tells whether its subgraphs are still valid.
+            with torch.inference_mode(False), torch.set_grad_enabled(gradients):
+                window = assembler.assemble(batches, generator)
+            yield window[max(first - begin, 0) :]
 
     return prefetch(assembled(), assembler.device)

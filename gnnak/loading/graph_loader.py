@@ -5,14 +5,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from copy import copy
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gnnak.errors import CheckpointError, SizeError
+from gnnak.errors import CheckpointError, OptionError, SizeError
 from gnnak.loading.arguments import (
+    arguments_of,
     check_batch_size,
     check_field_names,
     check_flags,
@@ -28,12 +30,12 @@ from gnnak.loading.order import Budget, GraphOrder
 from gnnak.loading.padder import Padder
 from gnnak.loading.pyg_batch import BatchMaker
 from gnnak.loading.sources import find_graphs, read_graphs
-from gnnak.loading.state import check_state
+from gnnak.loading.state import identify, read_state
 from gnnak.loading.subgraph_source import find_subgraphs
 from gnnak.sampling.drop import SubgraphDrop
 from gnnak.subgraphs.extractors import Extractor
 from gnnak.subgraphs.identity import describe
-from gnnak.typing import as_count, check_count
+from gnnak.typing import as_count
 from gnnak.wording import counted
 
 if TYPE_CHECKING:
@@ -51,8 +53,9 @@ class GraphLoader:
     none.
 
     Each iteration is one epoch. The batches of an epoch depend only on `seed` and on
-    the number of the epoch. In distributed training (`torch.distributed`), each process
-    gets its part of the graphs.
+    the number of the epoch, which can be set: `loader.epoch = 3`. The arguments cannot
+    be changed later. In distributed training (`torch.distributed`), each process gets
+    its part of the graphs.
 
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
@@ -109,7 +112,7 @@ class GraphLoader:
         drop_last: bool = False,
         **unsupported: object,
     ) -> None:
-        refuse(unsupported)
+        refuse(unsupported, ARGUMENTS)
         check_flags(shuffle, drop_last, pad)
         batch_size = check_batch_size(batch_size, drop_last)
         seed = as_count("seed", seed)
@@ -137,7 +140,7 @@ class GraphLoader:
         assembler = Assembler(fields, source, size, padder, single)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
-        self._totals = fields.store.counts.sum(dim=1).tolist()
+        self._identity = identify(fields.store.counts)
         self._make = BatchMaker(fields, subgraphs, padder)
         seeds = partial(epoch_seed, seed, rank=order.rank)
         self._windows = EpochWindows(assembler, order, seeds, reseed=True)
@@ -145,10 +148,35 @@ class GraphLoader:
         self._epoch, self._done, self._resumed = 0, 0, False
         self._current: object = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of a copy or a pickle, which continues as `state_dict` says.
+
+        The copy does not share the window that is prefetched for the next epoch.
+        """
+        own = {"_windows": copy(self._windows), "_resumed": True, "_current": None}
+        return self.__dict__ | own
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        weakref.finalize(self, self._windows.close)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to change an argument: `state_dict` and the caches depend on it."""
+        if name in FIXED and "_epoch" in self.__dict__:
+            raise OptionError(
+                f"{name} of a GraphLoader cannot be changed; build another loader."
+            )
+        super().__setattr__(name, value)
+
     @property
     def batch_size(self) -> int | Budget:
         """Number of graphs per batch, or the `Budget` that limits a batch."""
         return self._order.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch that is smaller than the others is left out."""
+        return self._order.drop_last
 
     @property
     def epoch(self) -> int:
@@ -164,11 +192,13 @@ class GraphLoader:
         return len(self._order.of_epoch(self._epoch))
 
     def __iter__(self) -> Iterator[Batch]:
+        # An iterator chooses its epoch when its first batch is requested, so that
+        # several iterators at the same time, as in `zip(loader, loader)`, differ.
         if self._done and not self._resumed:
-            # The last iteration stopped in the middle of its epoch.
+            # The last iteration stopped in the middle of its epoch, or still runs.
             self._epoch, self._done = self._epoch + 1, 0
         self._resumed, self._current = False, object()
-        return self._batches(self._epoch, self._done, self._current)
+        yield from self._batches(self._epoch, self._done, self._current)
 
     def _batches(self, epoch: int, done: int, current: object) -> Iterator[Batch]:
         """Yield the batches of an epoch, and count them in `_done`.
@@ -213,12 +243,11 @@ class GraphLoader:
 
         Raises:
             CheckpointError: If that loader was built with other arguments or graphs, or
-                in another number of processes, or if an epoch has too few batches.
+                in another number of processes, if an epoch has too few batches, or if
+                an entry of the state is missing or damaged.
             OptionError: If `state` is no dict.
         """
-        check_state(state, self._built())
-        epoch = check_count("epoch", state.get("epoch"))
-        done = check_count("batch", state.get("batch"))
+        epoch, done = read_state(state, self._built())
         total = len(self._order.of_epoch(epoch))
         if done > total:
             raise CheckpointError(
@@ -232,8 +261,7 @@ class GraphLoader:
         """Return the arguments that the batches of an epoch depend on, by name."""
         return {
             "graphs": self._order.count,
-            "nodes": self._totals[0],
-            "edges": self._totals[1],
+            **self._identity,
             "processes": self._order.processes,
             "batch_size": str(self._order.batch_size),
             "drop_last": self._order.drop_last,
@@ -257,3 +285,9 @@ class GraphLoader:
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]
         return f"GraphLoader({', '.join(shown)})"
+
+
+ARGUMENTS = arguments_of(GraphLoader)
+"""The names of the arguments of `GraphLoader`."""
+FIXED = (*ARGUMENTS, "dataset", "padded")
+"""The attributes that cannot be changed after a `GraphLoader` is built."""

@@ -81,13 +81,13 @@ class GraphOrder:
         Args:
             epoch: Number of the epoch, from 0.
         """
-        order = torch.arange(self.count)
+        order = torch.arange(self.count, device="cpu")
         if self.seed is not None:
             generator = torch.Generator().manual_seed(epoch_seed(self.seed, epoch))
-            order = torch.randperm(self.count, generator=generator)
+            order = torch.randperm(self.count, generator=generator, device="cpu")
         if isinstance(self.batch_size, Budget):
             return self._within(order, self.batch_size)
-        batches = list(self._part(order).split(self.batch_size))
+        batches = list(self._part(order).split(min(self.batch_size, self.count)))
         if self.drop_last and len(batches[-1]) < self.batch_size:
             batches.pop()
         return batches
@@ -111,7 +111,7 @@ class GraphOrder:
             end = order.numel()
             for name, total in ends.items():
                 before = int(total[begin - 1]) if begin else 0
-                most = before + getattr(budget, name)
+                most = min(before + getattr(budget, name), int(total[-1]))
                 end = min(end, int(torch.searchsorted(total, most, right=True)))
             cuts.append(end)
             begin = end

@@ -80,7 +80,7 @@ class BatchMaker:
         if given.real is not None:
             batch.__dict__[REAL] = given.real
         if item.positions is not None:
-            self._add_slices(batch, torch.tensor(item.positions))
+            self._add_slices(batch, torch.tensor(item.positions, device="cpu"))
         if item.subgraphs is not None and self.extractor is not None:
             attach(given.edge_index, item.subgraphs, self.extractor)
         return batch
@@ -125,7 +125,9 @@ class BatchMaker:
                 step = store.counts[0]
             if name in attributes.objects:
                 return None
-            return torch.zeros_like(ones) if step is None else pointers(step[positions])
+            if step is None:
+                return torch.zeros_like(ones)
+            return pointers(step[positions])[:-1]
 
         not_split = ["batch", "ptr", "num_nodes"]
         not_split += ["subgraphs"] if self.extractor is not None else []

@@ -54,7 +54,9 @@ class BatchSampler:
         positions = self.positions
         if self.order is not None:
             generator = torch.Generator().manual_seed(self.order(epoch))
-            positions = positions[torch.randperm(len(positions), generator=generator)]
+            count, device = len(positions), torch.device("cpu")
+            order = torch.randperm(count, generator=generator, device=device)
+            positions = positions[order]
         for batch in positions.split(self.sizes):
             yield batch.tensor_split(self.processes)[self.rank]
 

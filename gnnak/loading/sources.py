@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 from torch.utils import data as torch_data
@@ -11,8 +11,9 @@ from torch.utils import data as torch_data
 from gnnak.datasets.record import Dataset
 from gnnak.errors import GraphError, OptionError
 from gnnak.graphs import GraphStore
+from gnnak.graphs.readers.pyg_checks import check_has_values
 from gnnak.graphs.readers.pyg_fields import FieldStore, read_fields
-from gnnak.wording import kind_of
+from gnnak.wording import described, kind_of
 
 PARTS = ("train", "validation", "test")
 """The parts of a data set with a split, in the order of the numbers in `split`."""
@@ -41,16 +42,22 @@ def find_graphs(graphs: object) -> Sized:
         return _named(graphs)
     if isinstance(graphs, Dataset):
         return graphs.store
+    if isinstance(graphs, Mapping):
+        raise GraphError(
+            f"graphs is {kind_of(graphs)}; give a list, such as list(graphs.values())."
+        )
     if hasattr(graphs, "dataset") and hasattr(graphs, "batch_size"):
         raise GraphError(
             f"graphs is {kind_of(graphs)}, which yields batches; give its graphs, "
             "loader.dataset."
         )
-    if hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__"):
+    a_class = isinstance(graphs, type)
+    if hasattr(graphs, "__len__") and hasattr(graphs, "__getitem__") and not a_class:
         return graphs
     if not isinstance(graphs, Iterable):
+        kind = described(graphs) if a_class else kind_of(graphs)
         raise GraphError(
-            f"graphs is {kind_of(graphs)}; give a list of PyG Data, a data set of them "
+            f"graphs is {kind}; give a list of PyG Data, a data set of them "
             "with __len__ and __getitem__, a GraphStore or the name of a data set."
         )
     return list(graphs)
@@ -69,7 +76,8 @@ def read_graphs(graphs: Any) -> FieldStore:
     if isinstance(graphs, GraphStore):
         if not len(graphs):
             raise GraphError("there are no graphs; give at least one.")
-        return FieldStore(graphs, has_counts=graphs.x is None)
+        check_has_values(vars(graphs).items())
+        return FieldStore(graphs.check(), has_counts=graphs.x is None)
     _warn_of_transform(graphs)
     stream = isinstance(graphs, torch_data.IterableDataset)
     mapped = isinstance(graphs, torch_data.Dataset) and not stream
@@ -104,9 +112,15 @@ def _whole_data_sets(graphs: object) -> Iterator[object]:
 
 def _named(name: str) -> GraphStore:
     """Load a data set by name, such as "zinc", or a part of it: "zinc/train"."""
-    from gnnak.datasets import load_dataset
+    from gnnak.datasets import dataset_names, load_dataset
 
-    name, _, part = name.partition("/")
+    text = name
+    name, _, part = text.partition("/")
+    if part not in ("", *PARTS) and name.lower() not in dataset_names():
+        raise OptionError(
+            f"there is no data set {text!r}; if it is a file, read its graphs first, "
+            "for example with torch.load, and give them as a list."
+        )
     dataset = load_dataset(name)
     if not part:
         return dataset.store

@@ -203,7 +203,7 @@ class PaddingSplitter(Splitter):
         self.shapes, device = shapes, window.batch.device
         axes = list(window.first)
         bounds = torch.stack([at[: len(shapes) + 1] for at in window.first.values()])
-        sizes = torch.tensor([self.sizes(axis) for axis in axes])
+        sizes = torch.tensor([self.sizes(axis) for axis in axes], device="cpu")
         self.end = dict(zip(axes, bounds[:, 1:], strict=True))
         most = [max(self.sizes(axis)) for axis in axes]
         given = (bounds[:, :-1], bounds.diff(), sizes.to(device, non_blocking=True))

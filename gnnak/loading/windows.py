@@ -96,7 +96,8 @@ def make_window(
         extra: Further fields by name: the axis that they have rows on, such as "nodes",
             and the rows of all batches; None = there are none.
     """
-    ends = torch.tensor([0, *accumulate(sizes)]).to(batch.device, non_blocking=True)
+    ends = torch.tensor([0, *accumulate(sizes)], device="cpu")
+    ends = ends.to(batch.device, non_blocking=True)
     first = {
         "graphs": ends,
         "nodes": batch.ptr[ends],

@@ -18,7 +18,9 @@ from gnnak import (
     WholeGraphs,
 )
 from gnnak.errors import CheckpointError, GraphError, OptionError
-from gnnak.loading.arguments import ARGUMENTS, UNSUPPORTED
+from gnnak.loading.arguments import UNSUPPORTED
+from gnnak.loading.assembler import Assembler
+from gnnak.loading.graph_loader import ARGUMENTS
 
 NONE = torch.zeros(2, 0, dtype=torch.long)
 GRAPHS = [Data(x=torch.rand(n, 1), edge_index=NONE, number=n) for n in range(1, 8)]
@@ -102,8 +104,8 @@ def test_a_wrong_argument_is_answered_with_the_nearest_known_one():
         OptionError, match="argument 'bach_size' of GraphLoader; did yo"
     ):
         GraphLoader(GRAPHS, bach_size=2)
-    names = {*inspect.signature(GraphLoader.__init__).parameters}
-    assert names - {"self", "unsupported"} == {*ARGUMENTS}
+    names = [*inspect.signature(GraphLoader.__init__).parameters]
+    assert names == ["self", *ARGUMENTS, "unsupported"]
 
 
 def test_graphs_that_are_missing_or_given_by_the_name_of_pyg_are_asked_for():
@@ -134,6 +136,27 @@ def test_numbers_of_numpy_are_taken_as_ints():
     assert repr(Budget(np.int64(9))) == "Budget(nodes=9, copies=None)"
     padded = GraphLoader(GRAPHS, np.int64(2), subgraphs=EgoNets(1), pad=True)
     assert padded.padded
+
+
+@pytest.mark.parametrize("size", [8, 2**63 - 1, 10**30])
+@pytest.mark.parametrize("single", [True, False])
+def test_a_batch_size_above_the_number_of_graphs_gives_one_batch(
+    size, single, monkeypatch
+):
+    made = Assembler.__init__
+    monkeypatch.setattr(
+        Assembler, "__init__", lambda self, *args: made(self, *args[:-1], single)
+    )
+    loader = GraphLoader(GRAPHS, size, subgraphs=EgoNets(1))
+    assert numbers(loader) == [[*range(1, 8)]]
+    assert loader.batch_size == size
+
+
+@pytest.mark.parametrize("most", [28, 2**63 - 1, 10**30])
+def test_a_budget_above_the_size_of_all_graphs_limits_nothing(most):
+    assert numbers(GraphLoader(GRAPHS, Budget(nodes=most))) == [[*range(1, 8)]]
+    loader = GraphLoader(GRAPHS, Budget(7, most), subgraphs=EgoNets(1))
+    assert numbers(loader) == [[1, 2, 3], [4], [5], [6], [7]]
 
 
 @pytest.mark.parametrize("kind", [EgoNets, RandomWalks, WholeGraphs, Budget])

@@ -143,6 +143,19 @@ def test_graph_loader_batches_can_be_taken_apart():
             assert same(one[name], other[name]), name
 
 
+def test_graph_loader_batches_say_as_pyg_does_where_each_graph_is():
+    for one, other in zip(GraphLoader(RICH, 4), DataLoader(RICH, 4), strict=True):
+        for name in ("_slice_dict", "_inc_dict"):
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert set(ours) == set(theirs)
+            for field, wanted in theirs.items():
+                found = ours[field]
+                if field in ("name", "tags") and name == "_inc_dict":
+                    assert found is wanted is None
+                else:
+                    assert torch.equal(found, wanted.flatten()), field
+
+
 class Stored(InMemoryDataset):
     def __init__(self, graphs):
         super().__init__()
@@ -299,6 +312,34 @@ def test_graph_loader_begins_a_new_epoch_after_a_break():
     assert numbers(loader) == second
 
 
+def test_graph_loader_iterations_at_the_same_time_are_two_epochs():
+    loader, other = (GraphLoader(RICH, 4, shuffle=True) for _ in range(2))
+    epochs = [numbers(other) for _ in range(4)]
+    pairs = [
+        [one.number.tolist(), two.number.tolist()]
+        for one, two in zip(loader, loader, strict=True)
+    ]
+    assert [[*batches] for batches in zip(*pairs, strict=True)] == epochs[:2]
+    first, second = iter(loader), iter(loader)
+    assert numbers(first) == epochs[2]
+    assert loader.state_dict() == other.state_dict() | {"epoch": 3}
+    assert numbers(second) == epochs[3]
+    assert loader.state_dict() == other.state_dict()
+
+
+def test_graph_loader_begins_an_epoch_when_its_first_batch_is_requested():
+    loader, other = (GraphLoader(RICH, 4, shuffle=True) for _ in range(2))
+    epochs = [numbers(other) for _ in range(3)]
+    unused = iter(loader)
+    assert numbers(loader) == epochs[0]
+    next(iter(loader))
+    state = loader.state_dict()
+    assert numbers(unused) == epochs[2]
+    loader.load_state_dict(state)
+    unused = iter(loader)
+    assert numbers(loader) == epochs[1][1:]
+
+
 def test_graph_loader_refuses_the_state_of_another_loader():
     state = GraphLoader(RICH, 4).state_dict()
     with pytest.raises(CheckpointError, match=r"batch_size=4, but this one has.*=5"):
@@ -418,6 +459,18 @@ OTHER = Data(x=torch.rand(2, 3), edge_index=torch.zeros(2, 0).long())
         ("zink", OptionError, "did you mean 'zinc'"),
         ("csl/train", OptionError, "csl has no fixed split"),
         ("csl/half", OptionError, "csl has no part 'half'"),
+        (
+            "data/x.pt",
+            OptionError,
+            "no data set 'data/x.pt'; if it is a file, read its",
+        ),
+        (
+            "/data/x.pt",
+            OptionError,
+            "there is no data set '/data/x.pt'; if it is a fil",
+        ),
+        ({"a": OTHER}, GraphError, r"graphs is a dict; give a list, .*graphs\.values"),
+        (Data, GraphError, "graphs is the class Data; give a list of PyG Data"),
     ],
 )
 def test_graph_loader_names_what_is_wrong_with_graphs(graphs, error, wanted):
@@ -440,6 +493,10 @@ def test_graph_loader_names_what_is_wrong_with_graphs(graphs, error, wanted):
         ({"drop": SubgraphDrop()}, "give subgraphs too"),
         ({"drop": 3, "subgraphs": EgoNets(1)}, "drop is 3"),
         ({"device": "abacus"}, "device 'abacus' cannot be used"),
+        ({"device": "meta"}, "device 'meta' cannot be used: .* no values; give 'cpu'"),
+        ({"device": torch.device("meta")}, "device 'meta' cannot be used: its tensors"),
+        ({"device": "privateuseone"}, "device 'privateuseone' cannot be used: "),
+        ({"device": "fpga"}, r"device 'fpga' cannot be used: .{9,120}\.$"),
         ({"batch_size": Budget(nodes=4)}, "graph 3 alone has 6 nodes"),
         ({"batch_size": Budget(copies=4)}, "needs rooted subgraphs"),
     ],

@@ -1,5 +1,6 @@
 """What the state of a `GraphLoader` identifies, and when extractors are equal."""
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -68,6 +69,16 @@ def test_state_of_a_loader_of_other_graphs_is_refused(name):
         GraphLoader(graphs, 2).load_state_dict(state)
 
 
+def test_state_of_a_loader_of_the_same_graphs_in_another_order_is_refused():
+    state = GraphLoader(RINGS, 2).state_dict()
+    with pytest.raises(
+        CheckpointError, match="of other graphs, or of the same in another order; build"
+    ):
+        GraphLoader(RINGS[::-1], 2).load_state_dict(state)
+    copies = [each.clone() for each in RINGS]
+    GraphLoader(copies, 2).load_state_dict(state)
+
+
 def test_state_of_a_loader_in_other_processes_is_refused(monkeypatch):
     state = GraphLoader(RINGS, 2).state_dict()
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
@@ -84,7 +95,7 @@ def test_state_of_an_older_version_can_be_loaded():
     batches = iter(loader)
     next(batches)
     state = loader.state_dict()
-    for name in ("nodes", "edges", "processes"):
+    for name in ("nodes", "edges", "sizes", "processes"):
         del state[name]
     other = GraphLoader(RINGS, 1)
     other.load_state_dict(state)
@@ -104,3 +115,56 @@ def test_a_state_after_more_batches_than_an_epoch_has_is_refused():
     loader.load_state_dict(state | {"batch": 2})  # after the last batch
     assert list(loader) == []
     assert loader.epoch == 1
+
+
+BROKEN = {
+    "empty": (lambda _: {}, "the state has no entry 'epoch'; give an unchanged state"),
+    "optimizer": (
+        lambda _: {"state": {}, "param_groups": []},
+        "no entry 'epoch'; give",
+    ),
+    "position alone": (lambda _: {"epoch": 0, "batch": 0}, "no entry 'graphs'; give"),
+    "no epoch": (lambda s: s.pop("epoch") and s, "no entry 'epoch'; give"),
+    "no batch": (lambda s: {k: s[k] for k in s if k != "batch"}, "no entry 'batch'"),
+    "no seed": (lambda s: {k: s[k] for k in s if k != "seed"}, "no entry 'seed'; give"),
+    "None": (lambda s: s | {"epoch": None}, "has epoch=None; give an unchanged state_"),
+    "negative": (
+        lambda s: s | {"batch": -1},
+        "the state has batch=-1; give an unchang",
+    ),
+    "bool": (lambda s: s | {"epoch": True}, "the state has epoch=True; give an unch"),
+    "text": (lambda s: s | {"epoch": "1"}, "the state has epoch='1'; give an unchang"),
+    "tensor": (lambda s: s | {"epoch": torch.ones(2)}, "has epoch=a Tensor; give an"),
+    "tensors": (
+        lambda s: s | {"graphs": torch.ones(2)},
+        "graphs=a Tensor, but this on",
+    ),
+    "list": (
+        lambda s: s | {"drop": [1]},
+        "with drop=a list, but this one has drop=Non",
+    ),
+}
+"""States that are no states of a loader, by what is wrong, and the message."""
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_state_is_refused_and_changes_nothing(kind):
+    change, message = BROKEN[kind]
+    loader = GraphLoader(RINGS, 1, shuffle=True)
+    loader.epoch = 1
+    before = loader.state_dict()
+    with pytest.raises(CheckpointError, match=message) as caught:
+        loader.load_state_dict(change(loader.state_dict()))
+    assert "\n" not in str(caught.value)
+    assert loader.state_dict() == before
+
+
+def test_a_state_with_numbers_of_numpy_can_be_loaded():
+    loader = GraphLoader(RINGS, 1)
+    next(iter(loader))
+    state = loader.state_dict()
+    whole = {k: v for k, v in state.items() if type(v) is int}
+    loader.load_state_dict(state | {k: np.int64(v) for k, v in whole.items()})
+    assert loader.state_dict() == state
+    assert type(loader.epoch) is int
+    assert [batch.num_nodes for batch in loader] == [5, 6, 7]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.utils.data import (
@@ -12,7 +14,7 @@ from torch_geometric.loader import DataLoader
 
 from gnnak import GraphLoader
 from gnnak.errors import GraphError
-from gnnak.graphs import from_pyg
+from gnnak.graphs import GraphStore, from_pyg
 
 GRAPH = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
 
@@ -45,6 +47,27 @@ def test_data_sets_without_a_transform_are_read_without_a_warning(caplog):
     GraphLoader(Rings(), 3)
     GraphLoader([GRAPH] * 2)
     assert not caplog.records
+
+
+BROKEN = {
+    "edge_index": (
+        torch.tensor([[0], [5]]),
+        "edge_index joins nodes 0 and 5 in graph 0",
+    ),
+    "num_nodes": (torch.tensor([2.0]), "num_nodes is torch.float32 of shape .*; give"),
+    "x": (torch.ones(5, 1), "x has 5 rows; give 2, one for every node"),
+    "y": (torch.ones(3), "y has 3 rows; give 1, one for every graph"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_store_with_a_malformed_field_is_refused(name):
+    value, message = BROKEN[name]
+    edges = torch.tensor([[0], [1]])
+    store = GraphStore(torch.tensor([2]), torch.tensor([1]), edges)
+    assert len(GraphLoader(store)) == 1
+    with pytest.raises(GraphError, match=message):
+        GraphLoader(replace(store, **{name: value}))
 
 
 def test_parts_of_a_random_split_are_read():

@@ -1,5 +1,6 @@
 """Fields of the user in batches of a `GraphLoader`, whatever their names and values."""
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -177,3 +178,81 @@ def test_a_batch_is_not_taken_for_a_graph(read):
         read(batch)
     with pytest.raises(GraphError, match="graph 1 is a Batch; give the graphs"):
         read([graph(), Batch(x=torch.ones(1, 2))])
+
+
+@pytest.mark.parametrize("name", ["edge_index", "x", "pos"])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_graph_loader_refuses_fields_without_values(name, device):
+    graphs = [graph(pos=torch.rand(3, 1)) for _ in range(2)]
+    for each in graphs:
+        each[name] = each[name].to("meta")
+    message = f"^{name} of the graphs is on the meta device, so it has no values; give"
+    with pytest.raises(GraphError, match=message):
+        GraphLoader(graphs, 2, device=device)
+    if name == "pos":
+        assert len(from_pyg(graphs)) == 2  # a store has no such field
+    else:
+        with pytest.raises(GraphError, match=message):
+            from_pyg(graphs)
+
+
+def test_graph_loader_refuses_a_store_without_values():
+    store = from_pyg([graph()] * 2).to("meta")
+    with pytest.raises(GraphError, match="num_nodes of the graphs is on the meta devi"):
+        GraphLoader(store, 2)
+
+
+@pytest.mark.parametrize("marked", [[0], [1], [0, 1]])
+def test_graph_loader_ignores_what_pyg_notes_of_the_parts_of_a_batch(marked):
+    graphs = [Data(x=torch.rand(2, 1), num_nodes=2) for _ in range(2)]
+    wanted = Batch.from_data_list(graphs)
+    for number in marked:
+        fields = Batch.from_data_list(graphs[number : number + 1]).to_dict()
+        assert "_num_nodes" in fields
+        graphs[number].update({k: fields[k] for k in ("x", "num_nodes", "_num_nodes")})
+        assert "_num_nodes" in graphs[number]
+    assert_same_batch(next(iter(GraphLoader(graphs, 2))), wanted)
+    del graphs[1].num_nodes
+    with pytest.raises(
+        GraphError, match="graph 0 has a field 'num_nodes', but graph 1"
+    ):
+        GraphLoader(graphs, 2)
+
+
+COUNTS = {
+    "float": (3.7, "3.7"),
+    "whole float": (3.0, "3.0"),
+    "negative": (-1, "-1"),
+    "bool": (True, "True"),
+    "text": ("3", "'3'"),
+    "list": ([3], "a list"),
+    "float tensor": (torch.tensor(3.5), "3.5"),
+    "two": (torch.tensor([3, 4]), "a Tensor"),
+}
+"""Wrong numbers of nodes, and how the message shows them."""
+
+
+@pytest.mark.parametrize("kind", COUNTS)
+def test_a_number_of_nodes_that_is_no_count_is_refused(kind):
+    value, shown = COUNTS[kind]
+    graphs = [Data(num_nodes=count, x=torch.rand(3, 1)) for count in (3, value)]
+    wanted = f"is {shown}; give a whole number of at least 0"
+    with pytest.raises(GraphError, match=f"^num_nodes of graph 1 {wanted}"):
+        GraphLoader(graphs, 2)
+    with pytest.raises(GraphError, match=f"^graph 1: num_nodes {wanted}"):
+        from_pyg(graphs)
+
+
+@pytest.mark.parametrize("count", [np.int32(3), torch.tensor(3), torch.tensor([3])])
+def test_a_number_of_nodes_of_numpy_or_a_tensor_is_taken(count):
+    graphs = [Data(num_nodes=count)] * 2
+    assert next(iter(GraphLoader(graphs, 2))).num_nodes == 6
+    assert from_pyg(graphs).num_nodes.tolist() == [3, 3]
+
+
+def test_a_list_as_edge_index_is_refused():
+    graphs = [Data(x=torch.rand(2, 1), edge_index=[[0], [1]])]
+    with pytest.raises(
+        GraphError, match="edge_index of graph 0 is a list; give an int"
+    ):
+        GraphLoader(graphs)

@@ -11,7 +11,12 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import check_edge_shape
 from gnnak.graphs.fields import check_alike, check_rows
-from gnnak.graphs.readers.pyg_checks import check_is_graph, check_is_list
+from gnnak.graphs.readers.pyg_checks import (
+    as_num_nodes,
+    check_has_values,
+    check_is_graph,
+    check_is_list,
+)
 from gnnak.graphs.store import GraphStore
 
 if TYPE_CHECKING:
@@ -43,6 +48,7 @@ def from_pyg(data_list: Iterable[Data], node_targets: bool = False) -> GraphStor
     if not sizes:
         none = torch.zeros(0, dtype=torch.long)
         return GraphStore(none, none, torch.zeros(2, 0, dtype=torch.long))
+    check_has_values((name, values[0]) for name, values in parts.items())
     for name, values in parts.items():
         check_alike(name, values, "graph", axis=1 if name == "edge_index" else 0)
     joined = {name: _join(name, values) for name, values in parts.items()}
@@ -135,7 +141,7 @@ def _num_nodes(data: Data) -> int:
     from `edge_index` can be too small, because it misses isolated nodes.
     """
     if "num_nodes" in data and data["num_nodes"] is not None:
-        return int(data["num_nodes"])
+        return as_num_nodes(data["num_nodes"])
     if not isinstance(data.x, Tensor) or data.x.dim() == 0:
         raise GraphError("it has neither num_nodes nor x; set num_nodes.")
     return data.x.size(0)

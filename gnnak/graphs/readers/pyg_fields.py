@@ -13,7 +13,12 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.attributes import Attributes, FieldAxis, is_aligned
 from gnnak.graphs.fields import check_alike
-from gnnak.graphs.readers.pyg_checks import check_is_graph, check_is_list
+from gnnak.graphs.readers.pyg_checks import (
+    as_num_nodes,
+    check_has_values,
+    check_is_graph,
+    check_is_list,
+)
 from gnnak.graphs.readers.pyg_values import (
     check_objects,
     check_shifts,
@@ -21,6 +26,7 @@ from gnnak.graphs.readers.pyg_values import (
     is_numeric,
 )
 from gnnak.graphs.store import GraphStore
+from gnnak.wording import kind_of
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -31,9 +37,9 @@ STORED: dict[str, tuple[FieldAxis, ...]] = {
     "y": ("graphs", "nodes"),
 }
 """The fields that a `GraphStore` has, and what they may have one row for."""
-
-
-MADE = {"edge_index", "num_nodes", "batch", "ptr"}
+NOTED = {"_num_nodes"}
+"""Private fields of PyG: the numbers of nodes of the graphs of a batch."""
+MADE = {"edge_index", "num_nodes", "batch", "ptr"} | NOTED
 """The fields that are converted in their own way, or made for each batch."""
 
 
@@ -53,8 +59,13 @@ class FieldStore:
     """Whether the graphs have a field `num_nodes`."""
 
     def to(self, device: torch.device) -> FieldStore:
-        """Return these graphs on another device."""
-        if self.store.device == device:
+        """Return these graphs with all fields on a device.
+
+        Fields may be on another device than `edge_index`: numbers are on the CPU.
+        """
+        fields = [getattr(self.store, name) for name in ("edge_index", *STORED)]
+        fields += [each.value for each in self.attributes.tensors.values()]
+        if all(value is None or value.device == device for value in fields):
             return self
         moved = self.store.to(device), self.attributes.to(device)
         return FieldStore(*moved, self.kind, self.has_edges, self.has_counts)
@@ -73,9 +84,11 @@ def read_fields(graphs: Iterable[Data]) -> FieldStore:
             first graph; the message names the graph and the field.
     """
     data = _checked(graphs)
-    sizes = torch.tensor([_num_nodes(i, each) for i, each in enumerate(data)])
+    # Counts are on the CPU, also if a user has set another default device.
+    counts = [_num_nodes(number, each) for number, each in enumerate(data)]
+    sizes = torch.tensor(counts, device="cpu")
     has_edges = "edge_index" in data[0]
-    edge_index, num_edges = _edges(data, sizes) if has_edges else _no_edges(sizes)
+    edge_index, num_edges = (_edges if has_edges else _no_edges)(data, sizes)
     given: dict[str, Any] = {"node_targets": False}
     tensors, objects = {}, {}
     for name in sorted(set(data[0].keys()) - MADE):
@@ -112,7 +125,7 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
         raise GraphError("there are no graphs; give at least one.")
     for number, each in enumerate(data):
         check_is_graph(number, each)
-        names, first = set(each.keys()), set(data[0].keys())
+        names, first = ({*graph.keys()} - NOTED for graph in (each, data[0]))
         if names != first:
             name = min(names ^ first)
             without, having = (number, 0) if name in first else (0, number)
@@ -120,11 +133,14 @@ def _checked(graphs: Iterable[Data]) -> list[Data]:
                 f"graph {having} has a field {name!r}, but graph {without} has not; "
                 "give all graphs the same fields."
             )
+    check_has_values(data[0])
     return data
 
 
 def _num_nodes(number: int, data: Data) -> int:
     """Return the number of nodes of a graph; raise `GraphError` if it is not clear."""
+    if "num_nodes" in data:
+        return as_num_nodes(data["num_nodes"], f" of graph {number}")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
@@ -139,8 +155,11 @@ def _num_nodes(number: int, data: Data) -> int:
     return size
 
 
-def _no_edges(sizes: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
+def _no_edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the edges of graphs without edges; arguments and result as in `_edges`."""
+    tensors = (value for _, value in data[0] if isinstance(value, Tensor))
+    given = next(tensors, sizes)
+    return given.new_zeros(2, 0, dtype=torch.long), torch.zeros_like(sizes)
 
 
 def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,7 +168,7 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
     for number, value in enumerate(values):
         dense = isinstance(value, Tensor) and value.layout == torch.strided
         if not dense or value.dtype != torch.long or value.shape[:-1] != (2,):
-            kind = type(value).__name__
+            kind = kind_of(value)
             if isinstance(value, Tensor):
                 kind = f"{value.dtype} {list(value.shape)}"
             raise GraphError(
@@ -157,7 +176,7 @@ def _edges(data: Sequence[Data], sizes: Tensor) -> tuple[Tensor, Tensor]:
             )
     check_shifts(data, sizes)
     check_alike("edge_index", values, "graph", axis=1)
-    counts = torch.tensor([value.size(1) for value in values])
+    counts = torch.tensor([value.size(1) for value in values], device="cpu")
     edge_index = torch.cat(values, dim=1)
     size = sizes.repeat_interleave(counts).to(edge_index.device)
     wrong = ((edge_index < 0) | (edge_index >= size)).any(dim=0).nonzero()

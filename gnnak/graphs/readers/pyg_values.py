@@ -50,7 +50,8 @@ def concatenate_field(
     if tensors:
         _check_tensors(name, values)
     numbered = enumerate(zip(data, values, strict=True))
-    steps = torch.tensor([_step(name, i, each, value) for i, (each, value) in numbered])
+    shifts = [_step(name, i, each, value) for i, (each, value) in numbered]
+    steps = torch.tensor(shifts, device="cpu")
     step = steps if steps.any() else None
     if not tensors:
         value = _numbers(name, values)
@@ -60,7 +61,7 @@ def concatenate_field(
         check_alike(name, values, "graph", axis=None)
         dim, values = 0, [value[None] for value in values]
     check_alike(name, values, "graph", axis=dim % values[0].dim())
-    count = torch.tensor([value.size(dim) for value in values])
+    count = torch.tensor([value.size(dim) for value in values], device="cpu")
     rows = torch.cat(values, dim=dim).movedim(dim, 0)
     axis = _axis(name, count, num_nodes, num_edges)
     return Attribute(rows.contiguous(), count, axis, dim, step)
@@ -105,7 +106,7 @@ def _check_tensors(name: str, values: list) -> None:
 def _numbers(name: str, values: list) -> Tensor:
     """Return numbers as a tensor [g]; raise `GraphError` if that is not possible."""
     try:
-        return torch.tensor(values)
+        return torch.tensor(values, device="cpu")
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         for number, value in enumerate(values):
             if not isinstance(value, Number):

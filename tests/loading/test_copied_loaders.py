@@ -1,0 +1,121 @@
+"""Loaders that were pickled or copied: before, after and in the middle of an epoch."""
+
+import copy
+import pickle
+
+import pytest
+from torch_geometric.data import Batch
+
+from gnnak import Budget, EgoNets, GraphLoader, RandomWalks, SubgraphDrop
+from gnnak.loading import epoch_windows
+from gnnak.loading.forms import PaddedForm
+from gnnak.loading.padded_form import padded_form
+from gnnak.loading.prefetch import Prefetcher
+from tests.loading.fake_stream import FakeStream
+from tests.loading.test_pickled_batches import saved_and_loaded
+from tests.loading.test_prefetch import ended
+from tests.training.own_loop.models import molecules
+
+GRAPHS = molecules(7)
+for number, each in enumerate(GRAPHS):
+    each.number = number
+WAYS = {
+    "pickle": lambda loader: pickle.loads(pickle.dumps(loader)),
+    "torch.save": saved_and_loaded,
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+}
+LOADERS = {
+    "plain": {},
+    "budget": {"batch_size": Budget(nodes=12)},
+    "padded": {"subgraphs": EgoNets(1), "pad": True},
+    "drop": {"subgraphs": EgoNets(1), "drop": SubgraphDrop("random", 1)},
+    "walks": {"subgraphs": RandomWalks(3, 2)},
+}
+MOMENTS = ["before", "middle", "break", "last", "after"]
+
+
+def build(kind: str) -> GraphLoader:
+    return GraphLoader(GRAPHS, **{"batch_size": 2, "shuffle": True, **LOADERS[kind]})
+
+
+def shown(batch: Batch) -> tuple:
+    subgraphs = batch.get("subgraphs")
+    nodes = None if subgraphs is None else subgraphs.node.tolist()
+    return batch.number.tolist(), nodes
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "threads"])
+def streams(request, monkeypatch):
+    """All streams used so far; with threads, windows are prefetched as on a GPU."""
+    created = []
+
+    def in_thread(results, _):
+        created.append(FakeStream())
+        return Prefetcher(results, created[-1])
+
+    if request.param:
+        monkeypatch.setattr(epoch_windows, "prefetch", in_thread)
+    return created
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("kind", LOADERS)
+def test_a_copied_loader_continues_as_its_state_says(kind, way, moment, streams):
+    loader, other = build(kind), build(kind)
+    count, batches = len(loader), iter(loader)
+    taken = {"before": 0, "middle": 2, "break": 2, "last": count}
+    for _ in range(taken.get(moment, 0)):
+        next(batches)
+    if moment == "after":
+        assert len([*batches]) == count
+    if moment == "break":
+        batches.close()
+    state = loader.state_dict()
+    copied = WAYS[way](loader)
+    assert copied.state_dict() == state
+    assert repr(copied) == repr(loader)
+    rest = [shown(batch) for batch in batches]
+    other.load_state_dict(state)
+    for epoch in range(2):
+        found = [shown(batch) for batch in copied]
+        assert found == [shown(batch) for batch in other]
+        if moment == "middle" and not epoch:
+            assert found == rest
+    assert copied.state_dict() == other.state_dict()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copied_loader_does_not_change_the_first_one(way, streams):
+    loader, other = build("drop"), build("drop")
+    batches, wanted = iter(loader), iter(other)
+    assert shown(next(batches)) == shown(next(wanted))
+    copied = WAYS[way](loader)
+    state = loader.state_dict()
+    assert len([*copied]) == 3
+    assert loader.state_dict() == state
+    del copied
+    assert [shown(b) for b in batches] == [shown(b) for b in wanted]
+    assert [shown(b) for b in loader] == [shown(b) for b in other]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copied_loader_ends_its_threads(way, streams):
+    loader = build("drop")
+    copied = WAYS[way](loader)
+    assert len([*copied]) == 4
+    count = len(streams)
+    del copied
+    assert all(ended(thread) for stream in streams for thread in stream.threads)
+    assert len([*loader]) == 4
+    assert len(streams) == 2 * count
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copied_loader_pads_its_batches(way):
+    loader = build("padded")
+    assert len([*loader]) == 4
+    for batch in WAYS[way](loader):
+        if batch.num_graphs == 2:
+            assert isinstance(padded_form(batch), PaddedForm)
