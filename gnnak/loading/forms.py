@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 FORM = "_padded"
 """Name of the attribute of a PyG batch that refers to its `PaddedForm`, or to an
-`Unpadded` if the loader could have padded the batch but did not."""
+`Unpadded` if the loader could have padded the batch but did not. If a field of the
+graphs cannot be padded, the attribute is a text that says so."""
 STRUCTURE = ("edge_index", "batch", "ptr")
 """Fields that must not change, nor may the rooted subgraphs: a batch with other edges
 cannot be padded."""

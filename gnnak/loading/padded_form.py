@@ -37,9 +37,10 @@ def padded_form(batch: Any) -> PaddedForm | str:
         form.padder.demand.use()
     if isinstance(form, Unpadded):
         form = form.pad(batch)
-        if isinstance(form, str):
-            return form
-        batch.__dict__[FORM] = form
+        if isinstance(form, PaddedForm):
+            batch.__dict__[FORM] = form
+    if isinstance(form, str):
+        return form
     if not isinstance(form, PaddedForm):
         return (
             "this batch has no padded form; use batches of a GraphLoader on the GPU, "

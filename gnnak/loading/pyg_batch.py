@@ -22,6 +22,12 @@ from gnnak.subgraphs.extractors import Extractor
 if TYPE_CHECKING:
     from torch_geometric.data import Batch
 
+UNEVEN = (
+    "the field {!r} has neither one row per graph, nor per node, nor per edge, so "
+    "batches cannot be padded"
+)
+"""Says which field is the reason that batches have no padded form."""
+
 
 class BatchMaker:
     """Converts assembled batches (`Item`s) to PyG batches.
@@ -42,6 +48,10 @@ class BatchMaker:
         from torch_geometric.data import Batch, Data
 
         self.graphs, self.extractor, self.padder = graphs, extractor, padder
+        # Why batches cannot be padded, if a field of the graphs is the reason.
+        self._obstacle = None
+        if graphs.attributes.irregular:
+            self._obstacle = UNEVEN.format(graphs.attributes.irregular[0])
         # PyG takes long to construct a batch, so construct one, and copy it.
         self._empty = Batch(_base_cls=graphs.kind or Data)
 
@@ -49,6 +59,8 @@ class BatchMaker:
         """Return a PyG batch, which refers to its padded form if the loader pads."""
         batch = self.build(assembled.item)
         if self.padder is None:
+            if self._obstacle is not None:
+                batch.__dict__[FORM] = self._obstacle
             return batch
         axes = {name: self._axis(name) for name in batch._store}
         form = Unpadded(batch, axes, self.build, self.padder)

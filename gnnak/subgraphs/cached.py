@@ -243,7 +243,8 @@ def cache_if_small(
     """
     if extractor.random or not len(store):
         return None
-    sampled = torch.linspace(0, len(store) - 1, min(SAMPLE, len(store))).long()
+    count = min(SAMPLE, len(store))
+    sampled = torch.linspace(0, len(store) - 1, count, device="cpu").long()
     try:
         sample = cache_subgraphs(store.subset(sampled), extractor)
         if sample.int32_bytes * len(store) / sampled.numel() > limit:

@@ -175,8 +175,9 @@ def _estimate(
     find: Finder, target: Tensor, work: Tensor, copies: _Copies, neighbors: Neighbors
 ) -> float:
     """Estimate how many edges `find` finds, from a few random targets."""
-    generator = torch.Generator().manual_seed(0)
-    sample = torch.randint(target.numel(), (SAMPLE,), generator=generator)
+    generator = torch.Generator("cpu").manual_seed(0)
+    size = (SAMPLE,)
+    sample = torch.randint(target.numel(), size, generator=generator, device="cpu")
     sample = sample.to(target.device)
     tests = work.index_select(0, sample).cumsum(0)
     sample = sample[: max(int((tests <= CHUNK).sum()), 1)]

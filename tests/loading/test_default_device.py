@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from gnnak import Budget, GraphLoader, RandomWalks
+from gnnak import Budget, EgoNets, GraphLoader, RandomWalks
 from gnnak.graphs import from_pyg
 from tests.loading.test_graph_loader import RICH, assert_same_batch
 
@@ -18,6 +18,8 @@ LOADERS = {
     "budget": (PLAIN, {"batch_size": Budget(nodes=9)}),
     "padded": (PLAIN, {"pad": True}),
     "walks": (PLAIN, {"subgraphs": RandomWalks(3, 2)}),
+    "egonets": (PLAIN, {"subgraphs": EgoNets(2)}),
+    "padded egonets": (PLAIN, {"subgraphs": EgoNets(2), "pad": True}),
     "store": (from_pyg(PLAIN), {}),
 }
 

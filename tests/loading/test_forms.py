@@ -188,3 +188,12 @@ def test_an_unpadded_batch_that_is_moved_frees_its_tensors(late):
     batch = batch.apply(torch.clone)
     gc.collect()
     assert edges() is None
+
+
+def test_a_field_that_cannot_be_padded_is_named():
+    graphs = molecules(6)
+    for graph in graphs:
+        graph.edge_attr = graph.edge_attr[1:]  # no longer one row per edge
+    batch = next(iter(GraphLoader(graphs, 3, pad=True)))
+    assert padded_form(batch).startswith("the field 'edge_attr' has neither one row")
+    assert padded_form(copy.deepcopy(batch)) == padded_form(batch)
