@@ -24,7 +24,7 @@ def own_loop() -> str:
             found.setdefault((record["model"], record["loop"]), []).append(record)
     rows = [
         [
-            f"{kind}, {loop}",
+            f"{kind}, {loop.removesuffix(' autocast')}",
             f"{records[-1]['seconds']:.3f} s{_memory(records[-1])}",
             f"{records[-1]['ratio']:.2f}",
             _range(records),
@@ -32,17 +32,17 @@ def own_loop() -> str:
         ]
         for (kind, loop), records in found.items()
     ]
-    header = ["model, loop", "an epoch", "ratio", "on several hosts", "goal"]
+    header = ["model, loop", "an epoch", "ratio", "on several hosts, s", "goal"]
     return markdown(header, rows)
 
 
 def _range(records: list[Record]) -> str:
     """Return the shortest and the longest time of runs whose records name the device.
 
-    Records without a device are of older versions.
+    The times are in seconds. Records without a device are of older versions.
     """
     times = [record["seconds"] for record in records if "device" in record]
-    return f"{min(times):.3f} to {max(times):.3f} s" if times else ""
+    return f"{min(times):.3f}–{max(times):.3f}" if times else ""  # noqa: RUF001
 
 
 def _memory(record: Record) -> str:
