@@ -100,7 +100,13 @@ def test_bench_refuses_more_graphs_than_there_are():
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("captures", "size", "epochs"),
-    [(False, 8, 1), (True, 8, 4), (True, 7, 3), (True, 5, 4), (True, 17, 1)],
+    [
+        pytest.param(False, 8, 1, marks=pytest.mark.slow),
+        (True, 8, 4),
+        (True, 7, 3),
+        pytest.param(True, 5, 4, marks=pytest.mark.slow),
+        pytest.param(True, 17, 1, marks=pytest.mark.slow),
+    ],
     ids=["never", "two batches", "a short one", "a joined one", "less than one"],
 )
 def test_bench_warms_up_until_steps_are_captured(captures, size, epochs, monkeypatch):
@@ -149,7 +155,9 @@ def test_kernels_are_profiled_after_all_timing(monkeypatch):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
+@pytest.mark.parametrize(
+    ("captures", "epochs"), [pytest.param(False, 1, marks=pytest.mark.slow), (True, 4)]
+)
 def test_kernels_are_profiled_in_a_separate_run(captures, epochs, monkeypatch):
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     record, profiled = bench(small_config(), triangles(), CPU, ONCE), []

@@ -15,7 +15,7 @@ FEW = BenchOptions(graphs=4, epochs=1, warm_up=0)
     ("what", "part", "option"),
     [
         ("hops", "subgraphs", "num_hops"),
-        ("coverage", "drop", "min_coverage"),
+        pytest.param("coverage", "drop", "min_coverage", marks=pytest.mark.slow),
     ],
 )
 def test_grow_measures_every_value(what, part, option):
