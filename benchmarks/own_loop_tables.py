@@ -16,7 +16,8 @@ def own_loop() -> str:
     """Render the times of the newest run of `benchmarks.own_loop` on a GPU.
 
     Beside them stand the shortest and the longest time of all runs whose records name
-    the device, since the runs were on hosts of different speed.
+    the device, since the runs were on hosts of different speed, with several
+    versions of gnnak.
     """
     found: dict[tuple[str, str], list[Record]] = {}
     for record in read_records(RESULTS / "own_loop.jsonl"):
@@ -32,7 +33,7 @@ def own_loop() -> str:
         ]
         for (kind, loop), records in found.items()
     ]
-    header = ["model, loop", "an epoch", "ratio", "on several hosts, s", "goal"]
+    header = ["model, loop", "an epoch", "ratio", "range, s", "goal"]
     return markdown(header, rows)
 
 

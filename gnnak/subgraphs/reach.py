@@ -155,7 +155,7 @@ class _Search(NamedTuple):
         frontier = self.frontier[unfinished]
         roots = frontier // size
         work = neighbors.rows(frontier % size)[1]
-        cuts = torch.tensor(chunk_cuts(work, CHUNK), dtype=torch.long)
+        cuts = torch.tensor(chunk_cuts(work, CHUNK), dtype=torch.long, device="cpu")
         first_roots = roots.index_select(0, cuts.to(roots.device)).unique()
         first_roots = first_roots[first_roots > roots[:1]]
         if not first_roots.numel() and frontier.numel() == self.frontier.numel():
@@ -190,7 +190,8 @@ def _estimate(
     if not limit.is_below(bound):
         return bound
     generator = torch.Generator().manual_seed(0)
-    sample = torch.randperm(root.numel(), generator=generator)[:SAMPLE].to(root.device)
+    order = torch.randperm(root.numel(), generator=generator, device="cpu")
+    sample = order[:SAMPLE].to(root.device)
     unlimited = CopyLimit(sys.maxsize, root.device)
     found = done = 0
     for number in sample:

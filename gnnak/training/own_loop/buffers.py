@@ -40,6 +40,8 @@ class _Place:
     """A tensor that shares the buffer's memory, even if `buffer.data` is replaced."""
     copy: Tensor | None
     """The values of the buffer, in host memory, which is larger than GPU memory."""
+    has_gradient: bool
+    """Whether the buffer requires a gradient."""
 
     def is_replaced(self) -> bool:
         """Return whether the module has another tensor, or other memory, as buffer."""
@@ -58,6 +60,9 @@ class _Place:
             return
         if self.is_replaced():
             self.tensor.data = self.memory
+        if self.tensor.requires_grad and not self.has_gradient:
+            # A call with gradients has changed the buffer in place.
+            self.tensor.detach_()
         if self.new_values() is not None:
             self.memory.copy_(self.copy)
 
@@ -137,11 +142,15 @@ def _is_dense(tensor: Tensor) -> bool:
     return not is_lazy(tensor) and tensor.layout == torch.strided
 
 
-def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return a tensor with the same memory, and a copy in host memory."""
+def _saved(tensor: Tensor | None) -> tuple[Tensor | None, Tensor | None, bool]:
+    """Return a tensor with the same memory, a copy in host memory, and `has_gradient`.
+
+    All are as in `_Place`.
+    """
     if tensor is None:
-        return None, None
-    return tensor.detach(), tensor.detach().to("cpu", copy=True)
+        return None, None, False
+    copy = tensor.detach().to("cpu", copy=True)
+    return tensor.detach(), copy, tensor.requires_grad
 
 
 def _are_close(before: Tensor, wanted: Tensor, found: Tensor, autocast: bool) -> bool:

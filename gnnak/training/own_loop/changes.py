@@ -111,6 +111,7 @@ class NumberWatch:
         self._numbers: list[tuple[Callable[[Any], Any], Any]] = []
         self._containers: list[tuple[Callable[[Any], Any], Any]] = []
         self._values: list[object] = []
+        self._types: list[type] = []
         self._ids: list[int] = []
 
     def remember(self) -> None:
@@ -123,6 +124,7 @@ class NumberWatch:
         self._numbers = [(place.get, place.key) for place in numbers]
         self._containers = [(place.get, place.key) for place in containers]
         self._values = [place.value for place in numbers]
+        self._types = [*map(type, self._values)]
         self._ids = [id(place.value) for place in containers]
 
     @contextmanager
@@ -149,11 +151,14 @@ class NumberWatch:
     def _is_same(self) -> bool:
         """Return whether no number has changed, and no container was replaced."""
         try:
-            return [get(key) for get, key in self._numbers] == self._values and (
+            now = [get(key) for get, key in self._numbers]
+            # Types first: a comparison with a tensor on a GPU would synchronise.
+            same = [*map(type, now)] == self._types and now == self._values
+            return same and (
                 [id(get(key)) for get, key in self._containers] == self._ids
             )
         except Exception:
-            # A list is shorter now, or a number was replaced by a tensor.
+            # A list is shorter now.
             return False
 
     def _different(self) -> Iterator[Place]:
@@ -166,7 +171,9 @@ class NumberWatch:
 
 def _is_equal(before: Place, now: Place | None) -> bool:
     """Return whether a number has the value that it had before."""
-    return now is not None and (now.value is before.value or now.value == before.value)
+    if now is None or type(now.value) is not type(before.value):
+        return False
+    return now.value is before.value or now.value == before.value
 
 
 def _places(parts: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:

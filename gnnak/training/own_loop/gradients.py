@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 from gnnak.training.own_loop.changes import built_weights
 from gnnak.training.own_loop.dtypes import is_inexact, real_dtype
 
-TOLERANCES = {torch.double: 1e-6, torch.float: 0.05}
+TOLERANCES = {torch.double: 1e-6, torch.float: 0.02}
 """Largest allowed norm of a difference by dtype, relative to the norm of the gradient
 plus `FLOOR` times the norm of all gradients. Rounding errors change the sign of some
 inputs of ReLUs, so they change gradients more than outputs. For other dtypes, and with
@@ -30,7 +30,8 @@ before a BatchNorm."""
 class GradientComparison:
     """Computes the gradients of a model's weights in two calls, and compares them.
 
-    Both calls get the same random numbers as gradients of the outputs.
+    Both calls get the same random numbers as gradients of the outputs. These are
+    positive, since others would hide means over all rows.
 
     Args:
         model: The model.
@@ -56,7 +57,7 @@ class GradientComparison:
             outputs = run()
             leaves = [out for out in tree_leaves(outputs) if _has_gradient(out)]
             if self._of_outputs is None:
-                self._of_outputs = [torch.randn_like(out) for out in leaves]
+                self._of_outputs = [torch.rand_like(out) + 0.5 for out in leaves]
             pairs = zip(leaves, self._of_outputs, strict=False)
             total = sum((out * factor.conj()).real.sum() for out, factor in pairs)
         weights = list(self._weights.values())
@@ -74,7 +75,8 @@ class GradientComparison:
             wanted: The gradients of the call without padding, as returned by `call`.
             found: The gradients of the call with padding.
         """
-        size = sum(float(each.norm()) ** 2 for each in wanted) ** 0.5
+        finite = [each for each in wanted if each.isfinite().all()]
+        size = sum(float(each.norm()) ** 2 for each in finite) ** 0.5
         for name, one, other in zip(self._weights, wanted, found, strict=True):
             if not one.isfinite().all():
                 continue

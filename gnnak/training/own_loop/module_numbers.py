@@ -127,7 +127,10 @@ def _entries(container: Place) -> Iterator[Place]:
     parameters = getattr(value, "__dataclass_params__", None)
     is_fixed = isinstance(value, tuple) or getattr(parameters, "frozen", False)
     for key in keys:
-        entry = get(key)
+        try:
+            entry = get(key)
+        except Exception:
+            continue  # a field without a value
         if _is_number(entry) or _is_container(entry):
             where = (module, name + pattern.format(key), get, key, entry)
             yield Place(*where, not _is_number(entry), is_fixed)
@@ -136,10 +139,12 @@ def _entries(container: Place) -> Iterator[Place]:
 def _access(value: Any) -> tuple[Callable[[Any], Any], list[Any]]:
     """Return a function that returns an entry of a container, and the keys."""
     if isinstance(value, dict):
-        return value.get, [key for key in value if isinstance(key, NUMBERS)]
+        # Subclasses may have methods that raise errors.
+        keys = [key for key in dict.keys(value) if isinstance(key, NUMBERS)]
+        return partial(dict.get, value), keys
     if isinstance(value, list | tuple):
-        return value.__getitem__, list(range(len(value)))
+        kind: Any = list if isinstance(value, list) else tuple
+        return partial(kind.__getitem__, value), list(range(kind.__len__(value)))
     if isinstance(value, NAMESPACES):
         return vars(value).get, list(vars(value))
-    names = [field.name for field in fields(value)]
-    return partial(getattr, value), [name for name in names if hasattr(value, name)]
+    return partial(getattr, value), [field.name for field in fields(value)]

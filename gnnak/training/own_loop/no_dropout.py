@@ -19,6 +19,7 @@ DROPOUTS = (
     F.alpha_dropout,
     F.feature_alpha_dropout,
     torch.dropout,
+    torch.dropout_,
     torch.alpha_dropout,
     torch.feature_dropout,
     torch.feature_alpha_dropout,
@@ -44,7 +45,7 @@ class NoDropout(TorchFunctionMode):
         position = ATTENTIONS.get(func)
         if position is not None and len(args) <= position:
             kwargs = kwargs | {"dropout_p": 0.0}
-        elif func in RECURRENT:
+        elif func in RECURRENT and bool in map(type, args):
             # The arguments are tensors, then has_biases, num_layers and dropout.
             position = [type(value) for value in args].index(bool) + 2
         if position is not None and len(args) > position:

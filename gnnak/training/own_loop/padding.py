@@ -142,6 +142,11 @@ def _is_plain_lookup(*args: Any, **options: Any) -> bool:
     )
 
 
+def _is_index(value: object) -> bool:
+    """Return whether a value is a vector of indices."""
+    return isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 1
+
+
 class IgnorePadding(TorchFunctionMode):
     """Context manager: BatchNorm in training ignores padding rows.
 
@@ -150,9 +155,9 @@ class IgnorePadding(TorchFunctionMode):
     returned from the host, so that the call does not synchronise. Lookups in small
     embedding tables get a faster backward pass.
 
-    If the model looks up embeddings of numbers that it computes, such as degrees,
-    those of padding rows may be too large for the table. They are replaced by the
-    largest number that the table has.
+    If the model looks up numbers that it computes, such as degrees, in a table
+    (`nn.Embedding`, `F.one_hot` or `table[index]`), the table may not have those of
+    padding rows. They are replaced by the nearest number that the table has.
 
     Args:
         item: The padded batch that a model is called with.
@@ -176,6 +181,10 @@ class IgnorePadding(TorchFunctionMode):
         if func is F.embedding and len(args) >= 2:
             index = self._valid_index(args[0], args[1].size(0))
             args = (index, *args[1:])
+        elif func is F.one_hot and len(args) == 2:
+            args = (self._valid_index(*args), args[1])
+        elif func is Tensor.__getitem__ and _is_index(args[1]) and args[0].dim():
+            args = (args[0], self._valid_index(args[1], args[0].size(0)))
         found = self._call(func, args, kwargs)
         if self.disturb and func in (F.linear, F.embedding, F.batch_norm):
             return disturbed(found, self.rows)
@@ -191,7 +200,7 @@ class IgnorePadding(TorchFunctionMode):
         if func in (Tensor.max, torch.max) and len(args) == 1 and not kwargs:
             given = self.item.batch
             if args[0] is given.batch:
-                return torch.tensor(given.num_graphs - 1)
+                return torch.tensor(given.num_graphs - 1, device="cpu")
         return func(*args, **kwargs)
 
     def _valid_index(self, index: Tensor, size: int) -> Tensor:
@@ -204,14 +213,14 @@ class IgnorePadding(TorchFunctionMode):
             size: Number of rows of the table.
         """
         found = self.rows.get(index.size(0)) if index.dim() else None
-        if found is None or not size or index.data_ptr() in self._fields:
+        if found is None or size < 1 or index.data_ptr() in self._fields:
             return index
         # Compare with the counts on the device: a replay has other numbers of rows than
         # the capture.
         row = torch.arange(index.size(0), device=index.device)
         is_real = row < self._real_rows(found[0])
         is_real = is_real.view(-1, *[1] * (index.dim() - 1))
-        return torch.where(is_real, index, index.clamp(max=size - 1))
+        return torch.where(is_real, index, index.clamp(0, size - 1))
 
     def _real_rows(self, axis: str) -> Tensor:
         """Return the number of real rows of an axis, such as "nodes", on the device."""

@@ -64,7 +64,8 @@ def find_difference(
 
     Returns:
         A text that says what differs, which buffer is replaced, or which error the call
-        with padding raised; None if outputs and buffers are the same but for rounding.
+        with padding raised; None if outputs, buffers and gradients are the same but for
+        rounding.
     """
     weight = next(iter(model.parameters()))
     devices = [weight.device] if weight.is_cuda else []
@@ -90,7 +91,7 @@ def find_difference(
                     noisy = SavedBuffers(model)
                     reason = _difference(
                         model, noisy, plain, padded, noisy=True
-                    ) or _difference_of_gradients(model, noisy, plain, padded)
+                    ) or _difference_of_gradients(model, noisy, plain, padded, True)
             if reason is None:
                 reason = _difference_of_gradients(model, buffers, plain, padded)
             return reason
@@ -154,16 +155,19 @@ def _difference_of_gradients(
     buffers: SavedBuffers,
     plain: Callable[[], Any],
     padded: Callable[[bool], Any],
+    noisy: bool = False,
 ) -> str | None:
     """Say which gradient or output differs if features of padding rows are zero.
 
-    An error without padding is left to the step itself.
+    If `noisy`, an error in the call without padding means that random weights are not
+    possible, and nothing is compared.
     """
     gradients = GradientComparison(model)
     try:
         (wanted, ours), _ = buffers.call(partial(gradients.call, plain))
-    except Exception:
-        return None
+    except Exception as error:
+        what = "a call and a backward pass without padding"
+        return None if noisy else _raised(what, error)
     given = partial(padded, False)
     try:
         (found, theirs), _ = buffers.call(partial(gradients.call, given))

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GraphConv, global_mean_pool
@@ -200,3 +201,57 @@ def test_comparing_leaves_gradients_as_they_are():
     step(next(iter(GraphLoader(molecules(12), 4, pad=True))))
     assert step.reason is None
     assert [each for each in seen if each is not None] == [before]
+
+
+class Centres(Net):
+    """Subtracts the mean over all rows, in the backward pass only."""
+
+    def change(self, h, x):
+        if h.requires_grad:
+            h.register_hook(lambda gradient: gradient - gradient.mean(0))
+        return h
+
+
+class Recomputes(Net):
+    """Recomputes a block with a BatchNorm in the backward pass, by its old form."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
+
+    def change(self, h, x):
+        return checkpoint(self.block, h, use_reentrant=True)
+
+
+class Averages(Net):
+    """Keeps a moving average that depends on weights, as a buffer with a history."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("average", torch.zeros(8))
+
+    def change(self, h, x):
+        self.average.mul_(0.9).add_(0.1 * self.start.weight.mean(1))
+        return h + self.average
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+@pytest.mark.parametrize("kind", [Centres, Recomputes])
+def test_gradients_that_depend_on_all_rows_are_not_captured(kind):
+    one, other = twins(kind().double())
+    step = TrainingStep(one, mae, torch.optim.SGD(one.parameters(), 0.1))
+    batch = next(iter(GraphLoader(molecules(16), 16, pad=True)))
+    step(batch)
+    assert step.reason is not None
+    mae(other(batch.x, batch.edge_index, batch.batch), batch).backward()
+    torch.optim.SGD(other.parameters(), 0.1).step()
+    assert_same_weights(one, other, 1e-9)
+
+
+def test_the_comparison_leaves_no_history_on_buffers():
+    model = Averages().double()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    for batch in GraphLoader(molecules(32), 16, pad=True):
+        step(batch)
+        model.average.detach_()
+    assert step.reason is None

@@ -149,3 +149,29 @@ def test_number_watch_reads_no_containers_of_pytorch_and_pyg():
     names = {place.name.split(".")[0] for place in watch._places.values()}
     assert not {name for name in names if "[" in name}
     assert {"options", "calling", "binding"} <= names
+
+
+class Strict(dict):
+    """A dict whose `get` raises errors."""
+
+    def get(self, key, default=None):
+        raise KeyError(key)
+
+
+def test_containers_with_methods_of_their_own_are_read():
+    model = nn.Linear(1, 1)
+    model.options = Strict(p=0.1)
+    watch = NumberWatch(model)
+    watch.remember()
+    assert watch.changed() is None
+    model.options["p"] = 0.2
+    assert watch.changed() == "Linear.options['p']"
+
+
+def test_a_number_that_becomes_a_tensor_is_noticed_without_reading_the_tensor():
+    model = nn.Linear(1, 1)
+    model.scale = 2.0
+    watch = NumberWatch(model)
+    watch.remember()
+    model.scale = torch.tensor(2.0, device="meta")
+    assert watch.changed() == "Linear.scale"

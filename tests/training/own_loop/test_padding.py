@@ -110,3 +110,17 @@ def test_outputs_whose_rows_are_no_axis_are_refused():
         axes_of((torch.rand(3),), (torch.rand(3), None), item)
     with pytest.raises(GraphError, match="the model returned 2 values, but 1 on"):
         real_rows_of((torch.rand(3), torch.rand(3)), item, [None])
+
+
+def test_ignore_padding_replaces_indices_that_a_table_does_not_have():
+    item = padded_item()
+    real, size = item.sizes["nodes"], item.shape.nodes
+    table = torch.rand(3, 2)
+    index = torch.zeros(size, dtype=torch.long)
+    index[real:] = 9
+    index[-1] = -1
+    wanted = index.clamp(0, 2)
+    with IgnorePadding(item):
+        torch.testing.assert_close(F.embedding(index, table), table[wanted])
+        torch.testing.assert_close(table[index], table[wanted])
+        torch.testing.assert_close(F.one_hot(index, 3), F.one_hot(wanted, 3))
