@@ -4,7 +4,7 @@ A padded batch has padding rows after its real rows, in its tensors of graphs, n
 edges. Padding nodes form a graph of their own. So padding can change real rows only
 through operations that mix all rows of a tensor. BatchNorm is such an operation, and
 `IgnorePadding` replaces it. A model with other such operations is detected by comparing
-its outputs and buffers with and without padding; see `find_difference`.
+its outputs, buffers and gradients with and without padding; see `find_difference`.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class TrainingStep:
     On a GPU, all of these lines except the loss are captured as CUDA graphs and
     replayed, for batches of a `GraphLoader`. The model is then run on the padded form
     of a batch, but padding does not change a value: BatchNorms ignore padding rows, and
-    `loss` gets real rows only. On the first padded batch, the model's outputs and
-    buffers with and without padding are compared. If they differ, or if the model
+    `loss` gets real rows only. On the first padded batch, the model's outputs, buffers
+    and gradients with and without padding are compared. If they differ, or if the model
     cannot be captured, one line is logged that says why and where, and steps run
     without a capture.
 

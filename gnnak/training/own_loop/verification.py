@@ -1,4 +1,4 @@
-"""Find out whether padding changes outputs or buffers of a model, and where."""
+"""Find out whether padding changes outputs, buffers or gradients of a model."""
 
 from __future__ import annotations
 
