@@ -131,7 +131,8 @@ class GraphLoader:
         shuffled = seed if shuffle else None
         order = GraphOrder(batch_size, sizes, count, shuffled, drop_last)
         wanted = fields.store.device.type == "cuda" if pad is None else pad
-        self.padded = wanted and fixed and not fields.attributes.irregular
+        wants_padding = wanted and fixed
+        self.padded = wants_padding and not fields.attributes.irregular
         size = batch_size if isinstance(batch_size, int) else None
         padder = None
         if self.padded and size is not None:
@@ -141,7 +142,7 @@ class GraphLoader:
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
         self._identity = identify(fields.store.counts)
-        self._make = BatchMaker(fields, subgraphs, padder)
+        self._make = BatchMaker(fields, subgraphs, padder, wants_padding)
         seeds = partial(epoch_seed, seed, rank=order.rank)
         self._windows = EpochWindows(assembler, order, seeds, reseed=True)
         weakref.finalize(self, self._windows.close)

@@ -37,6 +37,8 @@ class BatchMaker:
         extractor: The extractor of the items' rooted subgraphs; None = items have none.
         padder: Pads items that were assembled without padding when their padded form is
             needed; None = batches have no padded form.
+        wants_padding: Whether batches would have a padded form if all fields of the
+            graphs could be padded.
     """
 
     def __init__(
@@ -44,13 +46,14 @@ class BatchMaker:
         graphs: FieldStore,
         extractor: Extractor | None,
         padder: Padder | None,
+        wants_padding: bool = True,
     ) -> None:
         from torch_geometric.data import Batch, Data
 
         self.graphs, self.extractor, self.padder = graphs, extractor, padder
         # Why batches cannot be padded, if a field of the graphs is the reason.
         self._obstacle = None
-        if graphs.attributes.irregular:
+        if graphs.attributes.irregular and wants_padding:
             self._obstacle = UNEVEN.format(graphs.attributes.irregular[0])
         # PyG takes long to construct a batch, so construct one, and copy it.
         self._empty = Batch(_base_cls=graphs.kind or Data)

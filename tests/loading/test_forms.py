@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from gnnak import EgoNets, GraphLoader, SubgraphDrop
+from gnnak import Budget, EgoNets, GraphLoader, SubgraphDrop
 from gnnak.loading import graph_loader
 from gnnak.loading.demand import Demand
 from gnnak.loading.flat import tensors_of
@@ -197,3 +197,5 @@ def test_a_field_that_cannot_be_padded_is_named():
     batch = next(iter(GraphLoader(graphs, 3, pad=True)))
     assert padded_form(batch).startswith("the field 'edge_attr' has neither one row")
     assert padded_form(copy.deepcopy(batch)) == padded_form(batch)
+    other = next(iter(GraphLoader(graphs, Budget(nodes=20), pad=True)))
+    assert "without a Budget" in padded_form(other)
