@@ -31,18 +31,31 @@ class StoredTensors:
         """Return the tensors that were stored since the last call of this method.
 
         Returns:
-            The tensors by module and name of the attribute.
+            The tensors by module and name of the attribute. Entries of dicts have names
+            of their own: a model may cache tensors by the number of nodes.
         """
         found: dict[tuple[nn.Module, str], list[Tensor]] = {}
         for module in self.model.modules():
-            for name, value in vars(module).items():
-                inside = () if name in OF_LIBRARIES else _tensors_in(value)
+            for name, value in _attributes(module):
+                inside = _tensors_in(value)
                 tensors = [each for each in inside if id(each) not in self._seen]
                 if tensors:
                     found[module, name] = tensors
         for tensors in found.values():
             self._seen |= {id(tensor): tensor for tensor in tensors}
         return found
+
+
+def _attributes(module: nn.Module) -> Iterator[tuple[str, object]]:
+    """Yield the names and values of a module's attributes, and of entries of dicts."""
+    for name, value in vars(module).items():
+        if name in OF_LIBRARIES:
+            continue
+        if isinstance(value, dict):
+            for key, entry in dict.items(value):
+                yield f"{name}[{key!r}]", entry
+        else:
+            yield name, value
 
 
 def _tensors_in(value: object, levels: int = MOST_LEVELS) -> Iterator[Tensor]:

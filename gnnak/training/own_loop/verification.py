@@ -140,7 +140,7 @@ def _difference(
         if not _are_same(tensors, stored_by_padded.get(place, tensors)):
             module, name = place
             where = _described(module)
-            return f"padding changes the tensor {name!r} that {where} stores"
+            return f"padding changes the tensor {name} that {where} stores"
     device = next(iter(model.parameters())).device
     autocast = torch.is_autocast_enabled(device.type)
     changed = buffers.first_difference(after_plain, after_padded, autocast)

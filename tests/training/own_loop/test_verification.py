@@ -153,9 +153,9 @@ class Closed(Mixes):
 
 
 REFUSED = {
-    "stored tensor": (StoresTensor, "padding changes the tensor 'size' that Stores"),
-    "list": (StoresList, "padding changes the tensor 'sizes' that StoresList"),
-    "dict": (StoresDict, "padding changes the tensor 'terms' that StoresDict"),
+    "stored tensor": (StoresTensor, "padding changes the tensor size that Stores"),
+    "list": (StoresList, "padding changes the tensor sizes that StoresList"),
+    "dict": (StoresDict, "padding changes the tensor terms['size'] that StoresDict"),
     "closed gate": (Closed, "padding changes the output"),
     "mean of graphs": (GraphMean, "padding changes the output"),
     "large beside small": (OneLarge, "padding changes the output"),
@@ -395,3 +395,22 @@ def test_a_model_that_draws_random_numbers_is_named_as_such():
     step = TrainingStep(model, mae, sgd(model))
     step(next(iter(GraphLoader(graphs(), 8, pad=True))))
     assert step.reason.startswith("two calls of the model with the same batch")
+
+
+def test_models_may_cache_tensors_by_the_number_of_nodes():
+    class Caches(Mixes):
+        """Caches a tensor for each number of nodes."""
+
+        def __init__(self) -> None:
+            super().__init__("none", 0.1)
+            self.cache = {}
+
+        def forward(self, x, edge_index, batch):
+            if len(x) not in self.cache:
+                self.cache[len(x)] = x.new_ones(len(x), 1)
+            return super().forward(x * self.cache[len(x)], edge_index, batch)
+
+    model = Caches().double()
+    step = TrainingStep(model, mae, sgd(model))
+    step(next(iter(GraphLoader(graphs(), 8, pad=True))))
+    assert step.reason is None
