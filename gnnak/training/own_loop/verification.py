@@ -6,6 +6,7 @@ import inspect
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,50 +82,55 @@ def find_difference(
         of_python, of_numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
         try:
             with weights_restored(model) as weights:
-                reason = _difference(model, buffers, plain, padded)
+                calls = _Calls(model, buffers, plain, padded)
+                reason = _difference(calls)
                 if weights.have_changed():
                     reason = "a call of the model changes its weights"
                 if reason is None:
                     weights.add_noise()
                     buffers.restore()
                     add_noise(model.buffers())
-                    noisy = SavedBuffers(model)
-                    reason = _difference(
-                        model, noisy, plain, padded, noisy=True
-                    ) or _difference_of_gradients(model, noisy, plain, padded, True)
-            if reason is None:
-                reason = _difference_of_gradients(model, buffers, plain, padded)
-            return reason
+                    noisy = replace(calls, buffers=SavedBuffers(model), noisy=True)
+                    reason = _difference(noisy) or _difference_of_gradients(noisy)
+            return reason or _difference_of_gradients(calls)
         finally:
             buffers.restore()
             random.setstate(of_python)
             np.random.set_state(of_numpy)  # noqa: NPY002
 
 
-def _difference(
-    model: nn.Module,
-    buffers: SavedBuffers,
-    plain: Callable[[], Any],
-    padded: Callable[[bool], Any],
-    noisy: bool = False,
-) -> str | None:
-    """Say what differs between two calls of a model; see `find_difference`.
+@dataclass(frozen=True)
+class _Calls:
+    """Two calls of a model that are compared; see `find_difference`."""
 
-    If `noisy`, an error in the call without padding means that random weights are not
-    possible, and nothing is compared.
-    """
+    model: nn.Module
+    buffers: SavedBuffers
+    """The buffers that each call starts with."""
+    plain: Callable[[], Any]
+    """Calls the model without padding."""
+    padded: Callable[[bool], Any]
+    """Calls the model with padding."""
+    noisy: bool = False
+    """Whether random numbers were added to the weights. An error in the call without
+    padding then means that such weights are not possible, and nothing is compared."""
+
+
+def _difference(calls: _Calls) -> str | None:
+    """Say what differs between outputs, stored tensors and buffers of two calls."""
+    model, buffers, plain = calls.model, calls.buffers, calls.plain
+    padded = partial(calls.padded, True)
     stored = StoredTensors(model)
     try:
         wanted, after_plain = buffers.call(plain)
     except Exception as error:
-        return None if noisy else _raised("a call without gradients", error)
+        return None if calls.noisy else _raised("a call without gradients", error)
     stored_by_plain = stored.new()
     replaced = buffers.replaced()
     if replaced is not None:
         module, name = replaced
         return f"{_described(module)} replaces its buffer {name!r} in each call"
     try:
-        found, after_padded = buffers.call(partial(padded, True))
+        found, after_padded = buffers.call(padded)
     except GnnakError as error:
         return str(error).rstrip(".")
     except Exception as error:
@@ -132,7 +138,7 @@ def _difference(
     if not _are_same(wanted, found):
         if not _are_same(wanted, buffers.call(plain)[0]):
             return "two calls of the model with the same batch return other values"
-        module = _first_difference(model, buffers, plain, partial(padded, True))
+        module = _first_difference(model, buffers, plain, padded)
         return f"padding changes the output of {_described(module)}"
     stored_by_padded = stored.new()
     for place, tensors in stored_by_plain.items():
@@ -150,31 +156,22 @@ def _difference(
     return f"padding changes the buffer {name!r} of {_described(module)}"
 
 
-def _difference_of_gradients(
-    model: nn.Module,
-    buffers: SavedBuffers,
-    plain: Callable[[], Any],
-    padded: Callable[[bool], Any],
-    noisy: bool = False,
-) -> str | None:
-    """Say which gradient or output differs if features of padding rows are zero.
-
-    If `noisy`, an error in the call without padding means that random weights are not
-    possible, and nothing is compared.
-    """
+def _difference_of_gradients(calls: _Calls) -> str | None:
+    """Say which gradient or output differs if features of padding rows are zero."""
+    model, buffers, plain = calls.model, calls.buffers, calls.plain
+    padded = partial(calls.padded, False)
     gradients = GradientComparison(model)
     try:
         (wanted, ours), _ = buffers.call(partial(gradients.call, plain))
     except Exception as error:
         what = "a call and a backward pass without padding"
-        return None if noisy else _raised(what, error)
-    given = partial(padded, False)
+        return None if calls.noisy else _raised(what, error)
     try:
-        (found, theirs), _ = buffers.call(partial(gradients.call, given))
+        (found, theirs), _ = buffers.call(partial(gradients.call, padded))
     except Exception as error:
         return _raised("a call with padding and gradients", error)
     if not _are_same(wanted, found):
-        module = _first_difference(model, buffers, plain, given)
+        module = _first_difference(model, buffers, plain, padded)
         return f"padding changes the output of {_described(module)}"
     return gradients.difference(ours, theirs)
 

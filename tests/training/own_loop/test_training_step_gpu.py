@@ -168,6 +168,16 @@ def test_a_step_that_synchronises_is_named_and_runs_uncaptured(caplog):
     assert "test_training_step_gpu.py, line" in caplog.text
 
 
+def assert_captured(model: nn.Module, graphs: list) -> None:
+    """Check that steps are replayed, with the same losses as without a capture."""
+    one, other = twins(model)
+    found, step = losses(one, True, graphs)
+    wanted, _ = losses(other, False, graphs)
+    assert step.reason is None
+    assert replayed(step)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+
+
 class Pooled(nn.Module):
     """A conv that reads node features and edges, a sum over the nodes, and a head."""
 
@@ -184,13 +194,8 @@ class Pooled(nn.Module):
 @pytest.mark.parametrize("name", ["GCNConv", "GATConv", "GATv2Conv", "SGConv"])
 def test_convs_are_captured_if_the_data_have_the_self_loops(name):
     conv = getattr(pyg, name)(4, 8, add_self_loops=False).double()
-    one, other = twins(Pooled(conv).double())
     graphs = [AddSelfLoops("edge_attr", 1.0)(graph) for graph in molecules(136)]
-    found, step = losses(one, True, graphs)
-    wanted, _ = losses(other, False, graphs)
-    assert step.reason is None
-    assert replayed(step)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    assert_captured(Pooled(conv).double(), graphs)
 
 
 class DegreeTable(nn.Module):
@@ -213,12 +218,7 @@ def test_replays_look_up_only_degrees_that_the_table_has():
         edges = torch.cat([edges, edges.flip(0)], dim=1)
         target = torch.full((1,), n / 40, dtype=torch.double)
         rings.append(Data(torch.ones(n, 1), edges, y=target))
-    one, other = twins(Pooled(DegreeTable()).double())
-    found, step = losses(one, True, rings)
-    wanted, _ = losses(other, False, rings)
-    assert step.reason is None
-    assert replayed(step)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    assert_captured(Pooled(DegreeTable()).double(), rings)
 
 
 class LayerLstm(nn.Module):
