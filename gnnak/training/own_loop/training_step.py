@@ -187,7 +187,7 @@ class TrainingStep:
         self.optimizer.step()
 
     def _outputs(self, batch: Batch) -> Any:
-        """Call the model with a batch; if possible, as a replay on the padded batch.
+        """Return the outputs of the model; replay a captured forward pass if possible.
 
         Also set `_update`, which updates the weights after the backward pass.
         """

@@ -248,6 +248,15 @@ def test_gradients_that_depend_on_all_rows_are_not_captured(kind):
     assert_same_weights(one, other, 1e-9)
 
 
+def test_means_of_gradients_over_all_rows_are_found_in_float32():
+    graphs = [graph.apply(torch.Tensor.float, "x", "y") for graph in molecules(512)]
+    torch.manual_seed(0)
+    model = Centres()
+    step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
+    step(next(iter(GraphLoader(graphs, 512, pad=True))))
+    assert step.reason.startswith("padding changes the gradient of")
+
+
 def test_the_comparison_leaves_no_history_on_buffers():
     model = Averages().double()
     step = TrainingStep(model, mae, torch.optim.SGD(model.parameters(), 0.1))
