@@ -51,6 +51,8 @@ Examples:
 
     gnnak table --tables all --seeds 1 --folds 1 --dry-run --jobs 8
 
+    gnnak table real-world --run --only cifar10 --seeds 1 --shorten 5
+
     gnnak table --summary
 """
 
@@ -95,6 +97,14 @@ def table(
             show_default="all",
         ),
     ] = None,
+    shorten: Annotated[
+        float,
+        typer.Option(
+            min=1,
+            help="With --run: divide the number of epochs, and that after which the "
+            "learning rate is halved, by this number.",
+        ),
+    ] = 1,
     jobs: Jobs = 1,
     minutes: Minutes = None,
     long: Long = False,
@@ -127,7 +137,10 @@ def table(
         _list_tables([load_table(name) for name in table_names()], as_json)
         return
     changes = parse_settings(settings or [])
-    chosen = [load_table(each).changed(changes) for each in names or table_names()]
+    chosen = [
+        load_table(each).changed(changes).shortened(shorten)
+        for each in names or table_names()
+    ]
     failures: list[str] = []
     if run or dry_run:
         schedule = Schedule(

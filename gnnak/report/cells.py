@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
+from gnnak.training.config.experiment import flat
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.summary import Measure
 
 
@@ -144,6 +146,25 @@ class PaperTable:
         note = f"Not the paper's settings: {', '.join(listed)} in every run of ours."
         rows = tuple(tuple(_changed(cell, settings) for cell in r) for r in self.rows)
         return replace(self, rows=rows, notes=self.notes + ((note,) if listed else ()))
+
+    def shortened(self, factor: float) -> PaperTable:
+        """Return a copy of the table whose runs are shorter.
+
+        The number of epochs and of those after which the learning rate is lowered
+        (`LENGTH`) are divided by a factor.
+
+        Args:
+            factor: The factor; 1 = the lengths stay as they are.
+        """
+        rows = tuple(tuple(_shortened(cell, factor) for cell in r) for r in self.rows)
+        return replace(self, rows=rows)
+
+
+def _shortened(cell: Cell, factor: float) -> Cell:
+    if cell.plan is None:
+        return cell
+    options = flat(cell.config.to_dict())
+    return _changed(cell, {key: ceil(options[key] / factor) for key in LENGTH})
 
 
 def _changed(cell: Cell, settings: Mapping[str, Any]) -> Cell:

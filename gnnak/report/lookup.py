@@ -11,13 +11,10 @@ from pathlib import Path
 from gnnak.errors import OptionError
 from gnnak.report.cells import Plan
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import PER_RUN, RunConfig
+from gnnak.training.config.run_config import LENGTH, PER_RUN, RunConfig
 from gnnak.training.records.results import Record, read_records
 from gnnak.training.records.summary import Summary, summarise
 from gnnak.training.schedule.estimate import runs_at_once
-
-SHORT = ("train.epochs",)
-"""Options that `RunRecords.nearest` ignores if no record has the given config."""
 
 
 class RunRecords:
@@ -40,7 +37,7 @@ class RunRecords:
         self.timed = [r for r in records if r.get("kind") in ("run", "bench")]
         self.records = [r for r in self.timed if r["kind"] == "run"]
         self._exact: dict[str, list[Record]] = {}
-        self._short: dict[str, list[Record]] = {}
+        self._any_length: dict[str, list[Record]] = {}
         keys: dict[str, tuple[str, str] | None] = {}
         for record in self.records:
             text = _shared_settings(record)
@@ -49,7 +46,7 @@ class RunRecords:
             key = keys[text]
             if key is not None:
                 self._exact.setdefault(key[0], []).append(record)
-                self._short.setdefault(key[1], []).append(record)
+                self._any_length.setdefault(key[1], []).append(record)
 
     @classmethod
     def read(cls, *folders: Path) -> RunRecords:
@@ -73,20 +70,26 @@ class RunRecords:
         return self._exact.get(config.cell(), [])
 
     def nearest(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, or else with another number of epochs.
+        """Return the records with this config, or else of shorter or longer runs.
 
         If no record has this config, consider the records that differ from the config
-        only in the number of epochs; return those with the most epochs.
+        only in the length of the run (`LENGTH`); return those with the most epochs.
         """
         if found := self.exact(config):
             return found
-        others = self.any_epochs(config)
+        others = self.any_length(config)
         most = max((_epochs(record) for record in others), default=0)
         return [record for record in others if _epochs(record) == most]
 
-    def any_epochs(self, config: RunConfig) -> list[Record]:
-        """Return the records with this config, up to the number of epochs."""
-        return self._short.get(config.cell(also_without=SHORT), [])
+    def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
+        """Return the records with this config, up to the length of the run.
+
+        Args:
+            config: The config.
+            least: Leave out records with fewer epochs than this.
+        """
+        found = self._any_length.get(config.cell(also_without=LENGTH), [])
+        return [record for record in found if _epochs(record) >= least]
 
     def summary(self, plan: Plan) -> Summary | None:
         """Return mean and standard deviation over the recorded runs of a table cell.
@@ -138,7 +141,7 @@ def _shared_settings(record: Record) -> str:
 
 
 def _keys(record: Record) -> tuple[str, str] | None:
-    """Return two hashes of a run's config: with and without the number of epochs.
+    """Return two hashes of a run's config: with and without the length of the run.
 
     Both hashes ignore seed and fold. Return None if the config has options that no
     longer exist.
@@ -147,7 +150,7 @@ def _keys(record: Record) -> tuple[str, str] | None:
         config = change(RunConfig(), record["config"])
     except OptionError:
         return None
-    return config.cell(), config.cell(also_without=SHORT)
+    return config.cell(), config.cell(also_without=LENGTH)
 
 
 def _epochs(record: Record) -> int:

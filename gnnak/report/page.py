@@ -85,11 +85,11 @@ def _own_and_paper(
 ) -> tuple[list[Record], list[Record]]:
     """Divide the records of runs: the user's own, and those for the paper's tables.
 
-    A run is for the paper's tables if its settings are those of a table cell, up to the
-    number of epochs. With at most `FEW` such runs, all runs count as the user's own.
+    A run is for the paper's tables if its settings are those of a table cell, up to its
+    length. With at most `FEW` such runs, all runs count as the user's own.
     """
     plans = [cell.plan for filled in tables for cell in filled.table.cells()]
-    found = [runs.any_epochs(plan.config) for plan in plans if plan]
+    found = [runs.any_length(plan.config) for plan in plans if plan]
     of_tables = {id(record) for records in found for record in records}
     if len(of_tables) <= FEW:
         return runs.records, []

@@ -21,7 +21,8 @@ def pending_runs(
 ) -> list[Job]:
     """Return the runs that a table needs and that have no record.
 
-    A run counts as done if there is a record with the same config, seed and fold.
+    A run counts as done if there is a record with the same config, seed and fold, or of
+    a run that was longer and otherwise the same.
 
     Args:
         table: The table.
@@ -53,7 +54,9 @@ def _of_cell(
 ) -> list[Job]:
     if plan.folds is not None and folds is not None:
         plan = replace(plan, folds=min(folds, plan.folds))
-    done = {(r["seed"], r.get("fold")) for r in records.exact(plan.config)}
+    config = plan.config
+    longer = records.any_length(config, least=config.train.epochs + 1)
+    done = {(r["seed"], r.get("fold")) for r in [*records.exact(config), *longer]}
     runs = []
     for seed, fold in all_pairs(seeds or plan.runs, plan.folds):
         if (seed, fold) not in done:

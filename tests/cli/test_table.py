@@ -69,6 +69,17 @@ def test_table_run_what_is_missing_and_goes_on_after_a_failure(tmp_path, trainin
     assert again == result.stdout
 
 
+def test_shorten_trains_for_fewer_epochs_and_a_footnote_says_so(tmp_path, training):
+    arguments = ["encodings", "--run", "--only", "full / zinc", "--seeds", "1"]
+    shown = told(*arguments, "--shorten", "5", "--results", str(tmp_path))
+    [(_, config)] = training
+    assert (config.train.epochs, config.train.step) == (62, 10)
+    assert "trained for 62 of 310 epochs" in shown
+    assert "trained for 62 of 310 epochs" in told(
+        "encodings", "--results", str(tmp_path)
+    )
+
+
 def test_table_json_is_one_object(tmp_path, training):
     arguments = ["--run", "--only", "full / zinc", "--results", str(tmp_path)]
     shown = json.loads(told("encodings", *arguments, "--json"))

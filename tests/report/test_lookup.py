@@ -29,6 +29,14 @@ def test_nearest_prefers_the_same_settings_then_the_most_epochs():
     assert RunRecords(others).nearest(wider) == []
 
 
+def test_a_shorter_run_may_also_lower_the_learning_rate_earlier():
+    record = run_record(change(ZINC, {"train.epochs": 62, "train.step": 10}))
+    records = RunRecords([record, run_record(SHORT)])
+    assert records.nearest(ZINC) == [record]
+    assert records.any_length(ZINC, least=62) == [record]
+    assert records.any_length(ZINC, least=63) == []
+
+
 def test_records_from_before_an_option_was_there_count_as_its_default():
     record = run_record(ZINC, cell="of another time")
     del record["config"]["model"]["plain_conv"]

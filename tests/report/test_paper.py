@@ -106,6 +106,16 @@ def test_changed_changes_the_runs_and_not_what_the_paper_asks_for():
     assert (cell.config.train.epochs, cell.plan.epochs) == (2, 100)
 
 
+def test_shortened_divides_the_epochs_and_those_between_changes_of_the_rate():
+    table = load_table("real-world")
+    whole, short = next(table.cells()), next(table.shortened(4).cells())
+    assert (whole.config.train.epochs, whole.config.train.step) == (310, 50)
+    assert (short.config.train.epochs, short.config.train.step) == (78, 13)
+    assert short.plan.epochs == 310
+    assert next(table.shortened(1e9).cells()).config.train.epochs == 1
+    assert table.shortened(1) == table
+
+
 def test_changed_notes_what_is_not_the_papers():
     table = load_table("encodings").changed({"train.epochs": 2, "model.channels": 8})
     assert table.notes == (

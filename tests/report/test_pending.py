@@ -26,6 +26,18 @@ def test_pending_runs_can_be_fewer_or_more():
     assert [run.config for run in more] == [change(GOOD, {"train.seed": 2})]
 
 
+def test_shortened_runs_are_pending_unless_a_longer_run_has_a_record():
+    runs = pending_runs(SMALL.shortened(2), records(), seeds=1)
+    lengths = {"train.epochs": 155, "train.step": 25}
+    assert [run.config for run in runs] == [
+        change(config, lengths) for config in (POOR, IMAGES)
+    ]
+    done = records(*(run_record(run.config) for run in runs))
+    assert pending_runs(SMALL.shortened(2), done, seeds=1) == []
+    assert pending_runs(SMALL.shortened(3), done, seeds=1) == []
+    assert len(pending_runs(SMALL.shortened(1.5), done, seeds=1)) == 2
+
+
 def test_pending_runs_go_over_folds():
     runs = pending_runs(load_table("tu"), NONE, only=["gin-ak+ / mutag"])
     assert [run.config.data.fold for run in runs] == list(range(10))

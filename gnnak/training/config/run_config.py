@@ -22,6 +22,9 @@ RateSchedule = Literal["step", "plateau", "cosine"]
 PER_RUN = ("train.seed", "data.fold")
 """Options that may differ between runs of the same model on the same task. In a table
 of results, the mean over such runs is one cell."""
+LENGTH = ("train.epochs", "train.step")
+"""Options in which a shorter run may differ: it has fewer epochs, and it halves the
+learning rate after fewer of them."""
 ADDED = (
     "train.recalibrate",
     "train.schedule",

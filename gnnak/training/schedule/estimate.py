@@ -15,7 +15,7 @@ from typing import Any
 from gnnak.errors import OptionError
 from gnnak.models.factory import parse_name
 from gnnak.training.config.options import change
-from gnnak.training.config.run_config import RunConfig
+from gnnak.training.config.run_config import LENGTH, RunConfig
 from gnnak.training.records.results import Record
 
 START_SECONDS = 20.0
@@ -194,8 +194,8 @@ def _epoch(costs: Iterable[_Cost]) -> float:
 
 
 def _cell(config: RunConfig) -> Hashable:
-    """Return the same value for runs that differ in seed, fold and epochs only."""
-    return config.cell(also_without=("train.epochs",))
+    """Return the same value for runs that differ in seed, fold and length only."""
+    return config.cell(also_without=LENGTH)
 
 
 def _model(config: RunConfig) -> Hashable:
