@@ -114,9 +114,7 @@ class GraphRecorder:
             where = self.synchronisations[0]
             raise RuntimeError(f"a step synchronises with the device in {where}.")
         graph = torch.cuda.CUDAGraph()
-        generator = torch.cuda.default_generators[self.index]
         outside = torch.cuda.current_stream(self.index)
-        before = generator.clone_state()
         try:
             with (
                 _capturing,
@@ -132,7 +130,7 @@ class GraphRecorder:
         except Exception:
             torch.cuda.set_stream(outside)
             self._leave_pool()
-            generator.graphsafe_set_state(before)
+            self._leave_generator()
             raise
         self.graphs.append(graph)
 
@@ -175,6 +173,18 @@ class GraphRecorder:
             finally:
                 torch._C._cuda_endAllocateToPool(self.index, self.pool)
                 torch._C._cuda_releasePool(self.index, self.pool)
+
+    def _leave_generator(self) -> None:
+        """Let the random number generator be used again after a failed capture.
+
+        A capture changes the state of the generator, which all CUDA graphs share, and
+        only a successful capture changes it back. So capture an empty graph.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
+            graph, mode = torch.cuda.CUDAGraph(), "thread_local"
+            with torch.cuda.graph(graph, stream=self.stream, capture_error_mode=mode):
+                pass
 
     def _leave_pool(self) -> None:
         """Stop allocating from the CUDA graphs' memory pool after a failed capture."""

@@ -20,10 +20,10 @@ from gnnak.fast.step.recorder import Recorder
 
 VARYING = ("params", "lr", "capturable", "fused")
 """Entries of a parameter group that do not prevent a replay if they change."""
-FUSED = (torch.optim.Adam, torch.optim.AdamW)
+FUSED = (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
 """Optimisers that run with the option `fused=True`, in a few kernels for all weights,
-unless the user has chosen an implementation. PyTorch's default needs two kernels per
-weight if captured."""
+unless the user has chosen an implementation. If captured, PyTorch's default of Adam
+needs two kernels per weight, and that of SGD reads the learning rate on the host."""
 
 
 class CapturedUpdate:
@@ -76,6 +76,8 @@ class CapturedUpdate:
             A function that replays the update. None if updates cannot be captured, or
             not before the next step, which allocates the optimiser's state.
         """
+        if self._has_sparse_gradients():
+            self.reason = "gradients are sparse"
         if self.reason is not None or not self._has_state():
             return None
         if not self._is_current():
@@ -147,6 +149,12 @@ class CapturedUpdate:
         groups = self.optimizer.param_groups
         return [{name: group[name] for name in names} for group in groups]
 
+    def _has_sparse_gradients(self) -> bool:
+        """Return whether a gradient is sparse; no kernel for all weights reads it."""
+        groups = self.optimizer.param_groups
+        grads = (weight.grad for group in groups for weight in group["params"])
+        return any(grad is not None and grad.is_sparse for grad in grads)
+
     def _has_state(self) -> bool:
         """Return whether the optimiser has a state for every weight that needs one.
 
@@ -192,10 +200,10 @@ class CapturedUpdate:
         groups = self.optimizer.param_groups
         before = [{k: group[k] for k in group if k in VARYING[1:]} for group in groups]
         for i, group in enumerate(groups):
-            if "capturable" in group and self.device.type == "cuda":
-                group["capturable"] = True
-                chosen = (group.get("foreach"), group.get("fused"))
-                if type(self.optimizer) in FUSED and chosen == (None, None):
+            if self.device.type == "cuda":
+                if "capturable" in group:
+                    group["capturable"] = True
+                if type(self.optimizer) in FUSED and not _is_chosen(group):
                     group["fused"] = True
             if rates is not None:
                 group["lr"] = rates[i]
@@ -204,6 +212,16 @@ class CapturedUpdate:
         finally:
             for group, values in zip(groups, before, strict=True):
                 group.update(values)
+
+
+def _is_chosen(group: dict[str, Any]) -> bool:
+    """Return whether the user has chosen how a group of weights is updated."""
+    return (group.get("foreach"), group.get("fused")) != (None, None)
+
+
+def _can_be_fused(group: dict[str, Any]) -> bool:
+    """Return whether a group of weights is updated with `fused=True`, or may be."""
+    return bool(group.get("fused")) or not _is_chosen(group)
 
 
 def _is_on_gpu(rate: object) -> bool:
@@ -222,6 +240,8 @@ def _find_obstacle(optimizer: Optimizer) -> str | None:
         return f"{kind.__name__} has hooks"
     if any(group.get("differentiable") for group in groups):
         return f"{kind.__name__} is differentiable"
+    if kind is torch.optim.SGD and not all(map(_can_be_fused, groups)):
+        return "SGD reads the learning rate on the host; leave out foreach and fused"
     return None
 
 

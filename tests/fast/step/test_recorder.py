@@ -102,6 +102,28 @@ def test_smaller_work_is_captured_in_the_memory_of_the_first():
 
 
 @needs_gpu
+def test_graphs_with_random_numbers_survive_a_capture_that_fails():
+    recorder = make_recorder(torch.device("cuda"))
+    ones = torch.ones(1000, device="cuda")
+
+    def dropped():
+        return torch.dropout(ones, 0.5, train=True).sum()
+
+    def synchronising():
+        return torch.full((), float(dropped()), device="cuda")
+
+    recorder.warm_up(dropped)
+    replay = recorder.record(dropped)
+    with pytest.raises(RuntimeError):
+        recorder.record(synchronising)
+    assert len({float(replay()) for _ in range(8)}) > 1
+    assert len({float(dropped()) for _ in range(8)}) > 1
+    again = recorder.record(dropped)
+    assert len({float(again()) for _ in range(8)}) > 1
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+@needs_gpu
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     ("precision", "close"), [("64", 1e-6), ("32", 1e-3), ("bf16", 0.1)]

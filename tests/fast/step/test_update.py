@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from gnnak.fast.step.update import CapturedUpdate
-from tests.fast.recorders import CallRecorder
+from tests.fast.recorders import CallRecorder, make_recorder
+from tests.gpu import needs_gpu
 
 OPTIMIZERS = {
     "Adam": torch.optim.Adam,
@@ -223,3 +224,40 @@ def test_an_optimizer_with_hooks_is_called_as_it_is():
         optimizer.step, optimizer, CallRecorder(), torch.device("cpu")
     )
     assert "hooks" in update.reason
+
+
+def test_updates_by_sgd_with_an_implementation_that_reads_the_rate_are_not_captured():
+    for options in ({"foreach": True}, {"foreach": False}, {"fused": False}):
+        loop = Loop(lambda p, lr, options=options: torch.optim.SGD(p, lr, **options))
+        assert "SGD reads the learning rate on the host" in loop.update.reason
+    fused = Loop(lambda p, lr: torch.optim.SGD(p, lr, fused=True))
+    assert fused.update.reason is None
+
+
+def test_updates_from_sparse_gradients_are_not_captured():
+    loop = Loop(torch.optim.SGD)
+    loop.weight.grad = torch.ones(2).to_sparse()
+    assert loop.update.record() is None
+    assert loop.update.reason == "gradients are sparse"
+
+
+@needs_gpu
+@pytest.mark.parametrize("name", ["SGD", "SGD with momentum", "Adam", "RMSprop"])
+def test_updates_are_captured_on_a_gpu(name):
+    device, rates = torch.device("cuda"), [0.1, 0.1, 0.05, 0.025]
+    found = nn.Parameter(weight().detach().cuda())
+    optimizer = OPTIMIZERS[name]([found], lr=0.1)
+    update = CapturedUpdate(optimizer.step, optimizer, make_recorder(device), device)
+    replay, replayed, found.grad = None, 0, torch.empty_like(found)
+    for rate in rates:
+        optimizer.param_groups[0]["lr"] = rate
+        found.grad.copy_(found.detach().square())
+        replay = replay or update.record()
+        if update.can_replay(replay):
+            replayed += 1
+            replay()
+        else:
+            update.run()
+    assert update.reason is None
+    assert replayed >= 3
+    torch.testing.assert_close(found.cpu(), by_hand(OPTIMIZERS[name], rates))
