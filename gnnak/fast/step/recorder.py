@@ -25,6 +25,9 @@ which operation of a model synchronises."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
 step."""
+_failed: list[torch.cuda.CUDAGraph] = []
+"""The graphs of failed captures. PyTorch's allocator of pinned memory still refers to
+them, so they must not be freed. Each has a few hundred bytes."""
 _capturing = RLock()
 """Locked while work is captured or warmed up: all recorders of a GPU share a stream,
 and only one thread may capture on a stream at a time."""
@@ -81,6 +84,8 @@ class GraphRecorder:
         self.peak_bytes = 0
         self.pool = torch.cuda.graph_pool_handle()
         self.graphs: list[torch.cuda.CUDAGraph] = []
+        # Whether there are CUDA graphs in `pool`, which later ones can share.
+        self._is_pool_used = False
         self.synchronisations: list[str] = []
 
     def warm_up(self, work: Work) -> Tensor:
@@ -90,7 +95,8 @@ class GraphRecorder:
         This is safe: between replays, the pool contains only gradients that are not
         read again.
         """
-        allocation = self._in_pool() if self.graphs else growth_measured(self.device)
+        used = self._is_pool_used
+        allocation = self._in_pool() if used else growth_measured(self.device)
         with (
             _capturing,
             on_capture_stream(self.device),
@@ -124,15 +130,17 @@ class GraphRecorder:
                     graph, self.pool, self.stream, capture_error_mode="thread_local"
                 ),
             ):
-                if not self.graphs:
+                if not self._is_pool_used:
                     self._reserve()
                 result = work()
         except Exception:
             torch.cuda.set_stream(outside)
+            _failed.append(graph)
             self._leave_pool()
             self._leave_generator()
             raise
         self.graphs.append(graph)
+        self._is_pool_used = True
 
         def replay() -> Tensor:
             """Replay the work, and return a copy of its result."""
@@ -152,7 +160,7 @@ class GraphRecorder:
             for graph in self.graphs:
                 graph.reset()
             self.graphs.clear()
-            self.pool = torch.cuda.graph_pool_handle()
+            self._take_new_pool()
             torch.cuda.empty_cache()
 
     def _reserve(self) -> None:
@@ -186,11 +194,20 @@ class GraphRecorder:
             with torch.cuda.graph(graph, stream=self.stream, capture_error_mode=mode):
                 pass
 
+    def _take_new_pool(self) -> None:
+        """Use a new memory pool for later captures."""
+        self.pool, self._is_pool_used = torch.cuda.graph_pool_handle(), False
+
     def _leave_pool(self) -> None:
-        """Stop allocating from the CUDA graphs' memory pool after a failed capture."""
+        """Stop allocating from the CUDA graphs' memory pool after a failed capture.
+
+        PyTorch's allocator of pinned memory cannot be told to stop, and refuses another
+        capture in the same pool. So later captures get a new pool.
+        """
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
             torch._C._cuda_releasePool(self.index, self.pool)
+        self._take_new_pool()
 
 
 @contextmanager
