@@ -36,10 +36,11 @@ def ragged_ranges(
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
     """
-    ptr = pointers(count)
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
-    value += (start - ptr[:-1]).index_select(0, row)
+    # Where a range begins in the concatenation: the sum of all lengths before it.
+    begin = torch.cumsum(count, 0).sub_(count)
+    value += (start - begin).index_select(0, row)
     return row, value
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
 from gnnak.subgraphs.copy_limit import CopyLimit
-from gnnak.subgraphs.induce import with_edges
+from gnnak.subgraphs.induce import induced_edges
 from gnnak.subgraphs.radius import WithRadius
 from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -52,24 +52,40 @@ def egonets(
     root = _check_roots(roots, num_nodes, edge_index.device)
     limit = CopyLimit(copy_limit, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
-    return with_edges(_balls(root, neighbors, num_hops, limit), neighbors, limit)
+    all_roots = roots is None
+    node, subgraph, hop = _balls(root, neighbors, num_hops, limit, all_roots)
+    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
+    found = RootedSubgraphs(
+        root, node, subgraph, hop, ends, edge, num_nodes, edge_index.size(1)
+    )
+    # Known without work, so that layers need not compute it.
+    known = {"in_order": True} if all_roots else {}
+    return found.assume(hop_range=(0, num_hops), **known)
 
 
 def _balls(
-    root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
-) -> RootedSubgraphs:
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    limit: CopyLimit,
+    all_roots: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Find the nodes of the egonet of every root, and their distances to the root.
 
-    The result has no edges yet.
+    Args:
+        root: The s root nodes, [s].
+        neighbors: The graph's incoming edges.
+        num_hops: Radius of the egonets.
+        limit: The largest number of node copies.
+        all_roots: Whether `root` is 0..n-1.
+
+    Returns:
+        The fields `node`, `subgraph` and `hop` of `RootedSubgraphs`.
     """
-    key, hop = reach(root, neighbors, num_hops, limit)
+    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
     size = max(neighbors.num_nodes, 1)
-    no_edges = key.new_empty(2, 0)
-    num_edges = neighbors.edge.numel()
-    copies = (root, key % size, key // size, hop)
-    return RootedSubgraphs(
-        *copies, no_edges, no_edges[0], neighbors.num_nodes, num_edges
-    )
+    subgraph = key // size
+    return torch.sub(key, subgraph, alpha=size), subgraph, hop
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -121,4 +137,8 @@ class EgoNets(WithRadius):
         """
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
-        return _balls(root, neighbors, self.num_hops, limit)
+        copies = _balls(root, neighbors, self.num_hops, limit, all_roots=True)
+        no_edges, num_edges = root.new_empty(2, 0), neighbors.edge.numel()
+        return RootedSubgraphs(
+            root, *copies, no_edges, no_edges[0], neighbors.num_nodes, num_edges
+        )

@@ -141,6 +141,18 @@ class RootedSubgraphs:
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
+    @property
+    def hop_range(self) -> tuple[int, int] | None:
+        """A lower and an upper bound of `hop`; None if the extractor set none.
+
+        The lower bound is -1 if a node may have no path to its root. The bounds are
+        known without reading `hop`, and need not be attained. Under `torch.compile`
+        they are None, as they would become part of the compiled code.
+        """
+        if torch.compiler.is_compiling():
+            return None
+        return self.__dict__.get("_derived", {}).get("hop_range")
+
     def hop_rows(self, size: int) -> Tensor:
         """Convert the distances to the root to rows of an embedding table, [m].
 
@@ -150,6 +162,9 @@ class RootedSubgraphs:
         Args:
             size: Number of rows of the embedding table; at least `max_hop + 2`.
         """
+        least, largest = self.hop_range or (-1, size)
+        if least >= 0 and largest < size:
+            return self.hop
         return self.once(f"rows of {size}", lambda: self.hop.remainder(size))
 
     @property
