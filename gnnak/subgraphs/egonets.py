@@ -53,39 +53,27 @@ def egonets(
     limit = CopyLimit(copy_limit, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
     all_roots = roots is None
-    node, subgraph, hop = _balls(root, neighbors, num_hops, limit, all_roots)
+    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
+    node, subgraph = _decoded(key, num_nodes)
     ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
     found = RootedSubgraphs(
         root, node, subgraph, hop, ends, edge, num_nodes, edge_index.size(1)
     )
-    # Known without work, so that layers need not compute it.
-    known = {"in_order": True} if all_roots else {}
-    return found.assume(hop_range=(0, num_hops), **known)
+    # What is known here, or easily found, need not be computed by layers.
+    found.assume(hop_range=(0, num_hops))
+    if all_roots:
+        root_key = torch.arange(
+            0, num_nodes * (num_nodes + 1), num_nodes + 1, device=key.device
+        )
+        found.assume(in_order=True, centroid=torch.searchsorted(key, root_key))
+    return found
 
 
-def _balls(
-    root: Tensor,
-    neighbors: Neighbors,
-    num_hops: int,
-    limit: CopyLimit,
-    all_roots: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Find the nodes of the egonet of every root, and their distances to the root.
-
-    Args:
-        root: The s root nodes, [s].
-        neighbors: The graph's incoming edges.
-        num_hops: Radius of the egonets.
-        limit: The largest number of node copies.
-        all_roots: Whether `root` is 0..n-1.
-
-    Returns:
-        The fields `node`, `subgraph` and `hop` of `RootedSubgraphs`.
-    """
-    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
-    size = max(neighbors.num_nodes, 1)
+def _decoded(key: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the nodes and the subgraphs of `key = subgraph * num_nodes + node`."""
+    size = max(num_nodes, 1)
     subgraph = key // size
-    return torch.sub(key, subgraph, alpha=size), subgraph, hop
+    return torch.sub(key, subgraph, alpha=size), subgraph
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -137,8 +125,14 @@ class EgoNets(WithRadius):
         """
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
-        copies = _balls(root, neighbors, self.num_hops, limit, all_roots=True)
+        key, hop = reach(root, neighbors, self.num_hops, limit, all_roots=True)
         no_edges, num_edges = root.new_empty(2, 0), neighbors.edge.numel()
         return RootedSubgraphs(
-            root, *copies, no_edges, no_edges[0], neighbors.num_nodes, num_edges
+            root,
+            *_decoded(key, neighbors.num_nodes),
+            hop,
+            no_edges,
+            no_edges[0],
+            neighbors.num_nodes,
+            num_edges,
         )

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import Neighbors
-from gnnak.graphs.ragged import ragged_ranges
+from gnnak.graphs.ragged import ragged_ranges_to, range_ends
 
 ON_CPU = 1 << 14
 """The largest number of walks that are listed on a CPU."""
@@ -44,23 +44,26 @@ def list_walks(
     rest = [torch.arange(0, total * step, step, device=root.device)]
     begin = [root]
     for length in range(num_hops):
-        is_edge = all_roots and length == 0
-        count = degree if is_edge else degree.index_select(0, begin[-1])
-        work = neighbors.node.numel() if is_edge else int(count.sum())
+        # The walks of length 1 to all nodes are the edges, whose number is known.
+        are_edges = all_roots and length == 0
+        if are_edges:
+            work = neighbors.node.numel()
+        else:
+            count = degree.index_select(0, begin[-1])
+            end, work = range_ends(count)
         total += work
         if total > most:
             return _encoded(rest, begin, radix), length
         if not work:
             break
-        if is_edge:
-            # The walks of length 1 to all nodes are the edges.
+        if are_edges:
             rest.append((neighbors.key - neighbors.node).mul_(radix).add_(1))
             begin.append(neighbors.node)
-            continue
-        start = neighbors.ptr.index_select(0, begin[-1])
-        row, entry = ragged_ranges(start, count, work)
-        rest.append(rest[-1].index_select(0, row).add_(1))
-        begin.append(neighbors.node.index_select(0, entry))
+        else:
+            stop = neighbors.ptr[1:].index_select(0, begin[-1])
+            row, entry = ragged_ranges_to(stop, count, end, work)
+            rest.append(rest[-1].index_select(0, row).add_(1))
+            begin.append(neighbors.node.index_select(0, entry))
     return _encoded(rest, begin, radix), num_hops
 
 

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.adjacency import Neighbors
-from gnnak.graphs.ragged import chunk_cuts, counts_of, pointers, ragged_ranges
+from gnnak.graphs.ragged import (
+    chunk_cuts,
+    counts_of,
+    pointers,
+    ragged_ranges,
+    ragged_ranges_to,
+    range_ends,
+)
 from gnnak.subgraphs.copy_limit import CopyLimit
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -73,13 +80,15 @@ def induced_edges(
         SizeError: If there are more edges than `limit` allows.
     """
     limit = limit or CopyLimit(None, node.device)
-    start, in_degree = neighbors.rows(node)
-    work, num_copies = int(in_degree.sum()), node.numel()
+    stop = neighbors.ptr[1:].index_select(0, node)
+    in_degree = stop - neighbors.ptr.index_select(0, node)
+    (end, work), num_copies = range_ends(in_degree), node.numel()
     few = min(FEW_EDGES * num_copies, CHUNK)
     if work <= few and not limit.is_below(num_copies + work):
-        target, entry = ragged_ranges(start, in_degree, work)
+        target, entry = ragged_ranges_to(stop, in_degree, end, work)
         key = torch.add(node, subgraph, alpha=neighbors.num_nodes)
         return _inside(target, entry, subgraph, key, neighbors)
+    del stop, end
     copies = _Copies.of(node, subgraph, num_subgraphs, neighbors)
     is_hub = in_degree > copies.size
     every = torch.arange(node.numel(), device=node.device)

@@ -57,6 +57,8 @@ def test_what_egonets_assume_equals_what_is_computed(graph, num_hops, size):
     assert computed.hop_range is None
     assert subs.hop_range == (0, num_hops)
     assert subs.in_order is computed.in_order is True
+    assert torch.equal(subs.centroid, computed.centroid)
+    assert subs.centroid.dtype == computed.centroid.dtype
     assert torch.equal(subs.hop_rows(size), computed.hop_rows(size))
     reverse = torch.arange(num_nodes).flip(0)
     assert egonets(edge_index, num_nodes, 1, reverse).in_order is (num_nodes < 2)
