@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from gnnak.errors import GraphError
-from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.typing import check_count
 from gnnak.wording import kind_of
 
@@ -57,8 +56,11 @@ def incoming(edge_index: Tensor, num_nodes: int) -> Neighbors:
         num_nodes: Number of nodes, n.
     """
     source, target = edge_index
-    key, edge = torch.sort(target * num_nodes + source, stable=True)
-    ptr = pointers(counts_of(target, num_nodes))
+    unsorted = torch.add(source, target, alpha=num_nodes)
+    key, edge = torch.sort(unsorted, stable=True)
+    step = max(num_nodes, 1)
+    first = torch.arange(0, (num_nodes + 1) * step, step, device=key.device)
+    ptr = torch.searchsorted(key, first)
     return Neighbors(ptr, source.index_select(0, edge), edge, key)
 
 
@@ -87,7 +89,8 @@ def check_edge_index(edge_index: Tensor, num_nodes: int) -> None:
     check_edge_shape(edge_index)
     if edge_index.numel() == 0:
         return
-    low, high = (int(value) for value in edge_index.aminmax())
+    # Reading both numbers at once synchronises with the device once.
+    low, high = torch.stack(edge_index.aminmax()).tolist()
     if low < 0 or high >= num_nodes:
         wrong = low if low < 0 else high
         raise GraphError(

@@ -36,11 +36,46 @@ def ragged_ranges(
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
     """
-    ptr = pointers(count)
+    return ragged_ranges_to(start + count, count, torch.cumsum(count, 0), total)
+
+
+def ragged_ranges_to(
+    stop: Tensor, count: Tensor, end: Tensor, total: int | None
+) -> tuple[Tensor, Tensor]:
+    """Concatenate the ranges `stop[i] - count[i], ..., stop[i] - 1`.
+
+    This is `ragged_ranges` for callers that know the cumulative sum of `count`.
+
+    Args:
+        stop: The number after the last value of each of the r ranges, [r].
+        count: Length of each range, [r]; may be 0.
+        end: The cumulative sum of `count`, [r]; see `range_ends`.
+        total: The sum of `count`, as in `ragged_ranges`.
+
+    Returns:
+        The result of `ragged_ranges`.
+    """
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
-    value += (start - ptr[:-1]).index_select(0, row)
+    # Entry j of the concatenation is `end[i] - j` before the end of its range.
+    value += (stop - end).index_select(0, row)
     return row, value
+
+
+def range_ends(count: Tensor) -> tuple[Tensor, int]:
+    """Return where ranges end in their concatenation, and the sum of their lengths.
+
+    This synchronises with the device. Callers that need to know the sum before they
+    call `ragged_ranges_to` use this.
+
+    Args:
+        count: Length of each of the r ranges, [r].
+
+    >>> range_ends(torch.tensor([2, 0, 3]))
+    (tensor([2, 2, 5]), 5)
+    """
+    end = torch.cumsum(count, 0)
+    return end, int(end[-1]) if end.numel() else 0
 
 
 def counts_of(index: Tensor, size: int) -> Tensor:

@@ -80,7 +80,9 @@ def check_hops(subgraphs: RootedSubgraphs, max_hops: int) -> None:
     if torch.compiler.is_compiling():
         within = (subgraphs.hop <= max_hops).all()
         torch._assert_async(within, f"a hop is beyond max_hops={max_hops}")
-    elif subgraphs.max_hop > max_hops:
+        return
+    known = subgraphs.hop_range
+    if (known is None or known[1] > max_hops) and subgraphs.max_hop > max_hops:
         raise SubgraphError(
             f"a node is {subgraphs.max_hop} hops from its root, but this layer has "
             f"max_hops={max_hops}; build it with max_hops={subgraphs.max_hop}."

@@ -2,30 +2,42 @@
 
 import math
 import warnings
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
 
-def is_finite(values: Tensor | None) -> bool:
-    """Return whether no value is NaN or infinite; synchronises on a GPU.
+def is_finite(*tensors: Tensor | None) -> bool:
+    """Return whether no value is NaN or infinite; synchronises on a GPU, once.
 
-    True if `values` is None or has whole numbers, and while a CUDA graph is captured.
+    Tensors that are None or have whole numbers count as finite, and so do all tensors
+    on a GPU while a CUDA graph is captured.
 
     Args:
-        values: Numbers of any shape.
+        tensors: Numbers of any shape.
 
     >>> is_finite(torch.tensor([1.0, 2.0])), is_finite(torch.tensor([1.0, torch.nan]))
     (True, False)
     """
-    if values is None or not values.is_floating_point() or values.is_meta:
+    checked = [values.detach() for values in tensors if _can_check(values)]
+    if not checked:
         return True
-    if values.is_cuda and torch.cuda.is_current_stream_capturing():
-        return True
-    values = values.detach()
     # A sum is faster than a test of every number. A finite sum means that all numbers
     # are finite. If the sum is not finite, it may have overflowed: test every number.
-    return math.isfinite(values.sum().item()) or bool(values.isfinite().all())
+    total = checked[0].sum()
+    for values in checked[1:]:
+        total = total + values.sum().to(total.device)
+    if math.isfinite(total.item()):
+        return True
+    return all(bool(values.isfinite().all()) for values in checked)
+
+
+def _can_check(values: Tensor | None) -> TypeGuard[Tensor]:
+    """Return whether a tensor can have a value that is NaN or infinite, and be read."""
+    if values is None or not values.is_floating_point() or values.is_meta:
+        return False
+    return not (values.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def warn_not_finite(name: str, values: Tensor, stacklevel: int = 2) -> None:

@@ -112,11 +112,11 @@ class UpliftedConv(nn.Module):
         first = shared.enter(self)
         subgraphs = shared.get(edge_index, x.size(0), self.training)
         if first and not self.warned and subgraphs.real is None:
-            named = {"edge_attr": inputs}
-            if isinstance(inputs, Inputs):
-                named = {**inputs.node, **inputs.edge}
-            for name, values in {"x": x, **named}.items():
-                if isinstance(values, Tensor) and not is_finite(values):
+            named = {"x": x, **_named_tensors(inputs)}
+            # Read all inputs at once, since a read synchronises on a GPU.
+            wrong = {} if is_finite(*named.values()) else named
+            for name, values in wrong.items():
+                if not is_finite(values):
                     self.warned = True
                     warn_not_finite(f"the input {name} of the model", values)
         return subgraphs
@@ -127,6 +127,14 @@ class UpliftedConv(nn.Module):
             reset = getattr(module, "reset_parameters", None)
             if module is not self.layer and callable(reset):
                 reset()
+
+
+def _named_tensors(inputs: Tensor | Inputs | None) -> dict[str, Tensor]:
+    """Return the tensors among the further inputs of a conv, by name."""
+    named: Mapping[str, object] = {"edge_attr": inputs}
+    if isinstance(inputs, Inputs):
+        named = {**inputs.node, **inputs.edge}
+    return {name: each for name, each in named.items() if isinstance(each, Tensor)}
 
 
 def with_values(

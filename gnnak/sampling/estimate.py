@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gnnak.graphs.ragged import counts_of, ragged_ranges
 from gnnak.subgraphs.distances import hops_to_root
-from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.groups import GroupKey
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
@@ -86,13 +86,13 @@ class SampledSubgraphs(RootedSubgraphs):
         """
         return self.once(f"scale {dtype}", lambda: self.held.to(dtype) / self.covered)
 
-    def _group(self, axis: Axis) -> Groups:
+    def _group_key(self, axis: Axis) -> GroupKey:
         # Group the entries of `filling` by row ("taker") or by column ("giver").
         if axis == "taker":
-            return group(self.filling.node, self.held.numel())
+            return GroupKey(self.filling.node, self.held.numel())
         if axis == "giver":
-            return group(self.filling.subgraph, self.num_subgraphs)
-        return super()._group(axis)
+            return GroupKey(self.filling.subgraph, self.num_subgraphs)
+        return super()._group_key(axis)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """Return a copy of these subgraphs on another device."""

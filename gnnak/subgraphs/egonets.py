@@ -8,7 +8,7 @@ from torch import Tensor
 from gnnak.errors import GraphError
 from gnnak.graphs.adjacency import Neighbors, check_edge_index, incoming
 from gnnak.subgraphs.copy_limit import CopyLimit
-from gnnak.subgraphs.induce import with_edges
+from gnnak.subgraphs.induce import induced_edges
 from gnnak.subgraphs.radius import WithRadius
 from gnnak.subgraphs.reach import reach
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -52,24 +52,28 @@ def egonets(
     root = _check_roots(roots, num_nodes, edge_index.device)
     limit = CopyLimit(copy_limit, edge_index.device)
     neighbors = incoming(edge_index, num_nodes)
-    return with_edges(_balls(root, neighbors, num_hops, limit), neighbors, limit)
-
-
-def _balls(
-    root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit
-) -> RootedSubgraphs:
-    """Find the nodes of the egonet of every root, and their distances to the root.
-
-    The result has no edges yet.
-    """
-    key, hop = reach(root, neighbors, num_hops, limit)
-    size = max(neighbors.num_nodes, 1)
-    no_edges = key.new_empty(2, 0)
-    num_edges = neighbors.edge.numel()
-    copies = (root, key % size, key // size, hop)
-    return RootedSubgraphs(
-        *copies, no_edges, no_edges[0], neighbors.num_nodes, num_edges
+    all_roots = roots is None
+    key, hop = reach(root, neighbors, num_hops, limit, all_roots)
+    node, subgraph = _decoded(key, num_nodes)
+    ends, edge = induced_edges(node, subgraph, root.numel(), neighbors, limit)
+    found = RootedSubgraphs(
+        root, node, subgraph, hop, ends, edge, num_nodes, edge_index.size(1)
     )
+    # What is known here, or easily found, need not be computed by layers.
+    found.assume(hop_range=(0, num_hops))
+    if all_roots:
+        root_key = torch.arange(
+            0, num_nodes * (num_nodes + 1), num_nodes + 1, device=key.device
+        )
+        found.assume(in_order=True, centroid=torch.searchsorted(key, root_key))
+    return found
+
+
+def _decoded(key: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Return the nodes and the subgraphs of `key = subgraph * num_nodes + node`."""
+    size = max(num_nodes, 1)
+    subgraph = key // size
+    return torch.sub(key, subgraph, alpha=size), subgraph
 
 
 def _check_roots(roots: Tensor | None, num_nodes: int, device: torch.device) -> Tensor:
@@ -121,4 +125,14 @@ class EgoNets(WithRadius):
         """
         root = torch.arange(neighbors.num_nodes, device=neighbors.node.device)
         limit = CopyLimit(self.copy_limit, root.device)
-        return _balls(root, neighbors, self.num_hops, limit)
+        key, hop = reach(root, neighbors, self.num_hops, limit, all_roots=True)
+        no_edges, num_edges = root.new_empty(2, 0), neighbors.edge.numel()
+        return RootedSubgraphs(
+            root,
+            *_decoded(key, neighbors.num_nodes),
+            hop,
+            no_edges,
+            no_edges[0],
+            neighbors.num_nodes,
+            num_edges,
+        )

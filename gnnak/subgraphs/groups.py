@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +32,17 @@ class Groups:
         return self.ptr.numel() - 1
 
 
+class GroupKey(NamedTuple):
+    """What the rows of a tensor are grouped by: the arguments of `group`."""
+
+    key: Tensor
+    """[m]: the number of the group that each row is in, in 0..size-1."""
+    size: int
+    """Number of groups."""
+    in_order: bool = False
+    """Whether `key` is sorted."""
+
+
 def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
     """Group the rows of a tensor by an integer key; each group keeps the row order.
 
@@ -49,3 +63,46 @@ def group(key: Tensor, size: int, in_order: bool = False) -> Groups:
         key, order = torch.sort(key, stable=True)
     keys = torch.arange(size + 1, dtype=key.dtype, device=key.device)
     return Groups(torch.searchsorted(key.contiguous(), keys), order)
+
+
+def group_each(keys: Sequence[GroupKey]) -> list[Groups]:
+    """Group by several keys, as `group` does for each, with one sort for all keys.
+
+    On a GPU, a sort costs the same time for few rows as for many.
+
+    Args:
+        keys: The keys, which may have different lengths.
+
+    >>> node, edge = torch.tensor([1, 0, 1]), torch.tensor([1, 0])
+    >>> groups = group_each([GroupKey(node, 3), GroupKey(edge, 2)])
+    >>> [(each.order.tolist(), each.ptr.tolist()) for each in groups]
+    [([1, 0, 2], [0, 1, 3, 3]), ([1, 0], [0, 1, 2])]
+    """
+    unsorted = [each for each in keys if not each.in_order]
+    together = iter(_group_together(unsorted) if len(unsorted) > 1 else [])
+    found = []
+    for each in keys:
+        alone = each.in_order or len(unsorted) == 1
+        found.append(group(*each) if alone else next(together))
+    return found
+
+
+def _group_together(keys: Sequence[GroupKey]) -> list[Groups]:
+    """Group by several keys: sort them as one key, in which each has its own numbers.
+
+    Args:
+        keys: At least one key.
+    """
+    rows = [each.key.numel() for each in keys]
+    first_group = [0, *accumulate(each.size for each in keys)]
+    first_row = [0, *accumulate(rows)][:-1]
+    numbered = list(zip(keys, first_group, strict=False))
+    key = torch.cat(
+        [each.key + first if first else each.key for each, first in numbered]
+    )
+    whole = group(key, first_group[-1])
+    assert whole.order is not None
+    ptr = [whole.ptr[first : first + each.size + 1] for each, first in numbered]
+    # Count rows from the first row of each key; this also frees the tensors of `whole`.
+    moved = torch._foreach_sub([*ptr, *whole.order.split(rows)], first_row * 2)
+    return [Groups(*pair) for pair in zip(moved, moved[len(keys) :], strict=False)]

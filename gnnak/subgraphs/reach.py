@@ -11,6 +11,7 @@ from gnnak.graphs.adjacency import Neighbors
 from gnnak.graphs.components import components
 from gnnak.graphs.ragged import chunk_cuts, counts_of, ragged_ranges
 from gnnak.subgraphs.copy_limit import CopyLimit
+from gnnak.subgraphs.few_walks import ON_CPU, ON_DEVICE, list_walks
 
 INT64_MAX = 2**63 - 1
 CHUNK = 1 << 22
@@ -22,7 +23,11 @@ SAMPLE = 64
 
 
 def reach(
-    root: Tensor, neighbors: Neighbors, num_hops: int, limit: CopyLimit | None = None
+    root: Tensor,
+    neighbors: Neighbors,
+    num_hops: int,
+    limit: CopyLimit | None = None,
+    all_roots: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Find, for every root, the nodes at most `num_hops` hops away from the root.
 
@@ -30,11 +35,15 @@ def reach(
     function returns pairs (i, v): node v is near root number i. A pair is encoded as
     one integer, `i * n + v`, where n is the number of nodes of the graph.
 
+    The search first lists all walks to the roots. As soon as these are many, it drops
+    duplicates after every further step.
+
     Args:
         root: The s root nodes, [s].
         neighbors: The graph's incoming edges.
         num_hops: Largest distance to search.
         limit: The largest number of pairs; None = as many as fit into memory.
+        all_roots: Whether `root` is 0..n-1, which saves work.
 
     Returns:
         The m pairs (i, v) found, as sorted integers, [m]; and for each pair the
@@ -49,8 +58,15 @@ def reach(
     size = max(neighbors.num_nodes, 1)
     farthest = min(num_hops, neighbors.num_nodes)
     radix = min(farthest + 1, INT64_MAX // (size * size))
-    key = torch.arange(root.numel(), device=root.device) * size + root
-    waiting, found = [_Search(key * radix, key, 1)], []
+    few = _few(root.device, limit)
+    walks, length = list_walks(root, neighbors, radix - 1, few, all_roots)
+    seen = _shortest(walks, radix)
+    pair, hop = _decoded(seen, radix)
+    if length == farthest:
+        limit.check(seen.numel(), what="node copies")
+        return pair, hop
+    frontier = pair.masked_select(hop == length)
+    waiting, found = [_Search(seen, frontier, length + 1)], []
     total, most = 0, None
     while waiting:
         search = waiting.pop()
@@ -78,9 +94,36 @@ def reach(
         found.append(search.seen)
         total += search.seen.numel()
         limit.check(total, what="node copies")
-    seen = torch.cat(found) if len(found) > 1 else found[0]
-    key = seen // radix
-    return key, seen - key * radix
+    return _decoded(torch.cat(found) if len(found) > 1 else found[0], radix)
+
+
+def _few(device: torch.device, limit: CopyLimit) -> int:
+    """Return how many walks are listed before duplicates are dropped.
+
+    They are at most `limit`, so that an error counts no duplicates.
+    """
+    few = min(CHUNK, ON_CPU if device.type == "cpu" else ON_DEVICE)
+    return limit.count if limit.is_below(few) else few
+
+
+def _shortest(walks: Tensor, radix: int) -> Tensor:
+    """Return, for each pair of a root and a node, the shortest walk, sorted by pair.
+
+    Args:
+        walks: Walks as `pair * radix + length`, in any order.
+        radix: Number of different lengths.
+    """
+    walks = torch.sort(walks).values
+    pair = walks // radix
+    first = torch.ones_like(pair, dtype=torch.bool)
+    torch.ne(pair[1:], pair[:-1], out=first[1:])
+    return walks.masked_select(first)
+
+
+def _decoded(walks: Tensor, radix: int) -> tuple[Tensor, Tensor]:
+    """Return the pairs and the lengths of walks, given as `pair * radix + length`."""
+    pair = walks // radix
+    return pair, torch.sub(walks, pair, alpha=radix)
 
 
 class _Search(NamedTuple):
@@ -123,17 +166,12 @@ class _Search(NamedTuple):
         neighbor = neighbors.node.index_select(0, entry)
         first_of_root = self.frontier - self.frontier % size
         reached = first_of_root.index_select(0, row) + neighbor
-        # Of equal pairs keep the first, which has the smallest distance to the root.
-        seen = torch.sort(torch.cat([self.seen, reached * radix + self.hop])).values
-        key = seen // radix
-        first = torch.ones_like(key, dtype=torch.bool)
-        torch.ne(key[1:], key[:-1], out=first[1:])
-        seen = seen.masked_select(first)
+        walks = torch.cat([self.seen, reached * radix + self.hop])
+        seen = _shortest(walks, radix)
         if last:
             return _Search(seen, seen[:0], self.hop + 1)
-        key = key.masked_select(first)
-        newest = key.masked_select(seen - key * radix == self.hop)
-        return _Search(seen, newest, self.hop + 1)
+        pair, hop = _decoded(seen, radix)
+        return _Search(seen, pair.masked_select(hop == self.hop), self.hop + 1)
 
     def divide(self, most: Tensor, neighbors: Neighbors, radix: int) -> "list[_Search]":
         """Divide the roots into parts whose next steps follow about `CHUNK` edges each.

@@ -6,7 +6,7 @@ occurs in one rooted subgraph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeVar
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.real import RealCounts
-from gnnak.subgraphs.groups import Groups, group
+from gnnak.subgraphs.groups import GroupKey, Groups, group, group_each
 from gnnak.subgraphs.invariants import TENSORS, check_record
 
 T = TypeVar("T")
@@ -141,6 +141,18 @@ class RootedSubgraphs:
             "max_hop", lambda: int(self.hop.max()) if self.num_copies else -1
         )
 
+    @property
+    def hop_range(self) -> tuple[int, int] | None:
+        """A lower and an upper bound of `hop`; None if the extractor set none.
+
+        The lower bound is -1 if a node may have no path to its root. The bounds are
+        known without reading `hop`, and need not be attained. Under `torch.compile`
+        they are None, as they would become part of the compiled code.
+        """
+        if torch.compiler.is_compiling():
+            return None
+        return self.__dict__.get("_derived", {}).get("hop_range")
+
     def hop_rows(self, size: int) -> Tensor:
         """Convert the distances to the root to rows of an embedding table, [m].
 
@@ -150,6 +162,9 @@ class RootedSubgraphs:
         Args:
             size: Number of rows of the embedding table; at least `max_hop + 2`.
         """
+        least, largest = self.hop_range or (-1, size)
+        if least >= 0 and largest < size:
+            return self.hop
         return self.once(f"rows of {size}", lambda: self.hop.remainder(size))
 
     @property
@@ -176,18 +191,39 @@ class RootedSubgraphs:
         Returns:
             For each group, the indices of its node copies or edge copies, in CSR form.
         """
-        return self.once(f"by {axis}", lambda: self._group(axis))
+        return self.once(f"by {axis}", lambda: group(*self._group_key(axis)))
 
-    def _group(self, axis: Axis) -> Groups:
+    def group_by(self, axes: Sequence[Axis]) -> None:
+        """Compute and cache the groups by several keys, with one sort for all keys.
+
+        Afterwards `by` returns these groups. This is faster on a GPU, if all of them
+        are used. Padded subgraphs are left alone, and so is code that `torch.compile`
+        compiles; `by` then computes the groups.
+
+        Args:
+            axes: The keys, as in `by`.
+        """
+        if torch.compiler.is_compiling() or self.real is not None:
+            return
+        derived = self.__dict__.get("_derived", {})
+        missing = [axis for axis in axes if f"by {axis}" not in derived]
+        if missing:
+            # A tensor made in inference mode could not be used in training later.
+            with torch.inference_mode(False):
+                found = group_each([self._group_key(axis) for axis in missing])
+            self.assume(by=dict(zip(missing, found, strict=True)))
+
+    def _group_key(self, axis: Axis) -> GroupKey:
+        """Return what `by` groups by; `axis` as in `by`."""
         if axis == "subgraph":
-            return group(self.subgraph, self.num_subgraphs, in_order=True)
+            return GroupKey(self.subgraph, self.num_subgraphs, in_order=True)
         if axis == "node":
-            return group(self.node, self.known_num_nodes)
+            return GroupKey(self.node, self.known_num_nodes)
         if axis == "edge":
-            return group(self.edge, _known(self.num_edges))
+            return GroupKey(self.edge, _known(self.num_edges))
         assert axis in ("target", "source"), f"these subgraphs have no {axis}"
         end = self.edge_index[1 if axis == "target" else 0]
-        return group(end, self.num_copies, in_order=axis == "target")
+        return GroupKey(end, self.num_copies, in_order=axis == "target")
 
     @property
     def sizes(self) -> Tensor:

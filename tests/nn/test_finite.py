@@ -10,6 +10,7 @@ from torch_geometric import nn as pyg
 from gnnak import uplift
 from gnnak.nn.features import Continuous, make_encoder
 from gnnak.nn.finite import is_finite
+from tests.operation_counts import OperationCount
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
 
@@ -60,3 +61,27 @@ def test_is_finite_of_numbers_whose_sum_overflows():
     assert is_finite(torch.zeros(0, 4))
     assert is_finite(None)
     assert not is_finite(torch.tensor([float("inf"), -float("inf")]))
+
+
+def test_is_finite_of_several_tensors_is_that_of_each():
+    fine, wrong = torch.ones(3), torch.tensor([1.0, torch.nan])
+    plus, minus = torch.tensor([torch.inf]), torch.tensor([-torch.inf])
+    assert is_finite(fine, None, torch.arange(2), fine.double(), fine.bfloat16())
+    assert is_finite(torch.full((1,), 3e38), torch.full((1,), 3e38))
+    assert not is_finite(fine, wrong)
+    assert not is_finite(wrong, fine)
+    assert not is_finite(plus, minus)
+    assert is_finite()
+
+
+def test_is_finite_of_several_tensors_synchronises_once():
+    with OperationCount() as count:
+        assert is_finite(torch.ones(3), torch.ones(4, 2), torch.arange(3))
+    assert count.synchronising == 1
+
+
+def test_uplifted_model_names_two_spoiled_inputs():
+    net = uplift(pyg.GINEConv(nn.Linear(4, 4)))
+    messages = warned(lambda: net(spoiled(3, 4), PATH, spoiled(4, 4)))
+    assert ["input x" in each for each in messages] == [True, False]
+    assert ["input edge_attr" in each for each in messages] == [False, True]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
@@ -44,6 +46,22 @@ def egonets_by_networkx(edge_index, num_nodes, num_hops) -> RootedSubgraphs:
         torch.tensor(pairs, dtype=torch.long).reshape(-1, 2).t(),
         torch.tensor(edge, dtype=torch.long),
     )
+
+
+@settings(max_examples=50, deadline=None)
+@given(graph=graphs(), num_hops=st.integers(0, 3), size=st.integers(2, 5))
+def test_what_egonets_assume_equals_what_is_computed(graph, num_hops, size):
+    edge_index, num_nodes = graph
+    subs = egonets(edge_index, num_nodes, num_hops)
+    computed = replace(subs)
+    assert computed.hop_range is None
+    assert subs.hop_range == (0, num_hops)
+    assert subs.in_order is computed.in_order is True
+    assert torch.equal(subs.centroid, computed.centroid)
+    assert subs.centroid.dtype == computed.centroid.dtype
+    assert torch.equal(subs.hop_rows(size), computed.hop_rows(size))
+    reverse = torch.arange(num_nodes).flip(0)
+    assert egonets(edge_index, num_nodes, 1, reverse).in_order is (num_nodes < 2)
 
 
 def test_egonets_of_a_path_equal_hand_written_fields():
@@ -110,6 +128,17 @@ def test_egonets_do_not_depend_on_the_chunk_size(graph, num_hops, chunk):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(induce, "CHUNK", chunk)
         assert_same(whole, egonets(*graph, num_hops))
+
+
+@settings(max_examples=100, deadline=None)
+@given(graph=graphs(), num_hops=st.integers(0, 3))
+def test_egonets_do_not_depend_on_how_edges_are_found(graph, num_hops):
+    """If there are few edges, all are tested, without a search for hubs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(induce, "FEW_EDGES", -1)
+        separate_hubs = egonets(*graph, num_hops)
+    assert_same(separate_hubs, egonets(*graph, num_hops))
+    assert_same(separate_hubs, egonets_by_networkx(*graph, num_hops))
 
 
 def test_egonets_of_a_star_do_not_visit_all_edges_of_the_hub(monkeypatch):

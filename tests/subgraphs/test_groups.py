@@ -1,13 +1,18 @@
 """Compare groups of copies and edge copies with plain Python loops."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
+from hypothesis import strategies as st
 
-from gnnak import EgoNets
+from gnnak import EgoNets, SubgraphDrop
 from gnnak.errors import SubgraphError
-from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.graphs.real import RealCounts
+from gnnak.subgraphs.groups import GroupKey, Groups, group, group_each
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
+from tests.operation_counts import OperationCount
 from tests.strategies import graphs
 
 
@@ -32,6 +37,75 @@ def test_every_axis(graph: tuple[torch.Tensor, int]) -> None:
         named = key.tolist()
         wanted = [[i for i, k in enumerate(named) if k == g] for g in range(size)]
         assert members(subs.by(axis), len(named)) == wanted
+
+
+@st.composite
+def keys(draw: st.DrawFn) -> list[GroupKey]:
+    """Up to four keys, sorted or not, maybe without rows or groups."""
+    found = []
+    for _ in range(draw(st.integers(0, 4))):
+        size = draw(st.integers(0, 5))
+        rows = draw(st.lists(st.integers(0, size - 1), max_size=8)) if size else []
+        in_order = draw(st.booleans())
+        key = torch.tensor(sorted(rows) if in_order else rows, dtype=torch.long)
+        found.append(GroupKey(key, size, in_order))
+    return found
+
+
+def assert_same(one: Groups, other: Groups) -> None:
+    assert torch.equal(one.ptr, other.ptr)
+    assert one.ptr.dtype == other.ptr.dtype == torch.long
+    assert (one.order is None) == (other.order is None)
+    if one.order is not None and other.order is not None:
+        assert torch.equal(one.order, other.order)
+        assert one.order.dtype == other.order.dtype == torch.long
+
+
+@given(keys())
+def test_group_each_equals_group_of_each(given_keys: list[GroupKey]) -> None:
+    found = group_each(given_keys)
+    for each, key in zip(found, given_keys, strict=True):
+        assert_same(each, group(*key))
+        parts = [each.ptr] if each.order is None else [each.ptr, each.order]
+        for part in parts:
+            # Kernels read tensors that begin at an aligned address.
+            assert part.storage_offset() == 0
+
+
+@given(graphs(), st.booleans())
+def test_group_by_equals_by(graph: tuple[torch.Tensor, int], sampled: bool) -> None:
+    edge_index, num_nodes = graph
+    subs: RootedSubgraphs = EgoNets(2)(edge_index, num_nodes)
+    axes: list[Axis] = ["subgraph", "node", "target", "source", "edge"]
+    if sampled and num_nodes:
+        generator = torch.Generator().manual_seed(0)
+        subs = SubgraphDrop("random", 1)(subs, edge_index, generator)
+        axes += ["taker", "giver"]
+    wanted = [replace(subs).by(axis) for axis in axes]
+    first = subs.by("source")
+    subs.group_by(axes)
+    assert subs.by("source") is first
+    for axis, groups in zip(axes, wanted, strict=True):
+        assert f"by {axis}" in subs.__dict__["_derived"]
+        assert_same(subs.by(axis), groups)
+
+
+def test_group_by_sorts_once() -> None:
+    subs = EgoNets(2)(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+    with OperationCount() as count:
+        subs.group_by(["node", "target", "source", "edge"])
+    assert count.names.count("sort.stable") == 1
+    with OperationCount() as count:
+        subs.group_by(["node", "source"])
+        subs.by("node")
+    assert count.total == 0
+
+
+def test_group_by_leaves_padded_subgraphs_alone() -> None:
+    subs = EgoNets(2)(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+    padded = replace(subs, real=RealCounts(torch.zeros(6).long()))
+    padded.group_by(["node", "source"])
+    assert "_derived" not in padded.__dict__
 
 
 def test_grouping_without_num_nodes_raises() -> None:

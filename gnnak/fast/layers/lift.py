@@ -13,7 +13,7 @@ from gnnak.fast.kernels import kernels_of_backward
 from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.rows import CachedRecompute, Recompute, Rows, with_unit_stride
 from gnnak.subgraphs.groups import Groups
-from gnnak.subgraphs.rooted import RootedSubgraphs
+from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
@@ -21,6 +21,9 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 
     An edge copy is an edge as it occurs in one rooted subgraph.
     """
+    # The layers that need edge copies need the node copies of each node, too.
+    by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
+    subgraphs.group_by([*by_node, "target", "source", "edge"])
     source, target = subgraphs.edge_index
     return Edges(
         source,
