@@ -10,7 +10,7 @@ estimates encodings of dropped roots from sampled ones).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gnnak.graphs.real import BATCH_AXES, RealCounts
 from gnnak.loading.items import Shape
+from gnnak.loading.joint import Field, Joint, Key
 from gnnak.loading.padding import Span, pad_numbers, pad_pointers, pad_rows
 from gnnak.loading.windows import Window
 
@@ -27,7 +28,8 @@ class Splitter(ABC):
 
     `rows`, `edges` and `pointers` split one tensor and return one part per batch. If
     the tensor contains indices, such as the nodes that edges join, the indices in a
-    part count from the first row of that batch.
+    part count from the first row of that batch. `together` splits many tensors, which
+    takes much less time than to split them one by one.
     """
 
     @abstractmethod
@@ -79,6 +81,14 @@ class Splitter(ABC):
         """
 
     @abstractmethod
+    def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
+        """Split many int64 tensors by batch; the parts are views of one tensor.
+
+        Args:
+            fields: The tensors; those of a batch are returned by the same keys.
+        """
+
+    @abstractmethod
     def real(self) -> Sequence[RealCounts | None]:
         """Return how many graphs, nodes and so on of each batch are not padding.
 
@@ -105,6 +115,7 @@ class SliceSplitter(Splitter):
     """
 
     def __init__(self, window: Window, first_batch: int = 0) -> None:
+        self.window, self.first_batch = window, first_batch
         self.starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
         self.first = {axis: at[first_batch:] for axis, at in window.first.items()}
 
@@ -161,6 +172,11 @@ class SliceSplitter(Splitter):
         found = value[key + self.starts[keys][0]] - self.first[rows][batch]
         return found.split(sizes)
 
+    def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
+        """Split many int64 tensors by batch; the parts are views of one tensor."""
+        sizes = {axis: self.sizes(axis) for axis in self.starts}
+        return Joint(fields, self.window.starts, sizes, self.first_batch).padded()
+
     def real(self) -> Sequence[RealCounts | None]:
         """Return None for each batch, as no batch is padded."""
         return [None] * len(self.sizes("graphs"))
@@ -200,7 +216,7 @@ class PaddingSplitter(Splitter):
 
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
         assert len({shape.graphs for shape in shapes}) == 1
-        self.shapes, device = shapes, window.batch.device
+        self.window, self.shapes, device = window, shapes, window.batch.device
         axes = list(window.first)
         bounds = torch.stack([at[: len(shapes) + 1] for at in window.first.values()])
         sizes = torch.tensor([self.sizes(axis) for axis in axes], device="cpu")
@@ -264,6 +280,15 @@ class PaddingSplitter(Splitter):
         if keys == "graphs":
             found[:, -1] = self.span["nodes"].size
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
+
+    def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
+        """Split many int64 tensors by batch, and pad them; all are views of one."""
+        return self.joint(fields).padded()
+
+    def joint(self, fields: Mapping[Key, Field]) -> Joint[Key]:
+        """Copy the parts of many int64 tensors and their padding into one tensor."""
+        sizes = {axis: self.sizes(axis) for axis in self.window.starts}
+        return Joint(fields, self.window.starts, sizes)
 
     def real(self) -> Sequence[RealCounts]:
         """Return how many graphs, nodes and so on of each batch are not padding."""

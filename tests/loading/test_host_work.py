@@ -6,6 +6,10 @@ import pytest
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnnak import EgoNets, GraphLoader
+from gnnak.loading.shapes import Shapes
+from gnnak.loading.splitting import split, split_both
+from gnnak.loading.windows import make_window
+from gnnak.subgraphs.cached import cache_subgraphs
 from tests.training.small import triangles
 
 
@@ -31,3 +35,18 @@ def test_a_pyg_batch_is_made_without_an_operation(pad, subgraphs):
         batches = [loader._make(each) for each in assembled]
     assert not operations.counts
     assert [batch.num_graphs for batch in batches] == [8, 8, 8, 8]
+
+
+@pytest.mark.parametrize(("pad", "most"), [(False, 90), (True, 220)])
+def test_a_window_is_split_into_batches_with_few_operations(pad, most):
+    store = triangles().store
+    graphs, subgraphs = store[:], cache_subgraphs(store, EgoNets(1))[:]
+    window = make_window(graphs, subgraphs, [8, 8, 8, 8])
+    shapes = Shapes().of(window, until=4, full=4)
+    split(window, groups=True)  # caches the groupings of all subgraphs
+    with Operations() as operations:
+        if pad:
+            split_both(window, shapes)
+        else:
+            split(window, groups=True)
+    assert operations.counts.total() <= most
