@@ -8,9 +8,9 @@ and another one shifts all indices. What is returned are views of that block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
@@ -20,6 +20,8 @@ Key = TypeVar("Key")
 ALIGNMENT = 2
 """Tensors start at a multiple of this number of int64 values (16 bytes), since Triton
 compiles another version of some kernels for tensors that do not."""
+FEW = 4096
+"""Up to this many padding numbers are computed on the host, if that is simple."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ class Joint(Generic[Key]):
                     block.pad(size - count, room, base)
                 block.align()
             self._parts.append(parts)
-        self._memory = block.allocate()
+        self._memory = block.allocate() if self._parts else torch.empty(0)
 
     def padded(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, with padding."""
@@ -164,26 +166,28 @@ class _Block:
     def allocate(self) -> Tensor:
         """Return the block of memory with its contents."""
         device = next(piece for piece in self._pieces if piece is not None).device
-        padding = self._padding_on(device)
+        padding = iter(self._numbers(device).split([each[0] for each in self._padding]))
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         if self._shifts:
             spans, numbers = zip(*self._shifts, strict=True)
             torch._foreach_sub_(_views(memory, spans), list(numbers))
         return memory
 
-    def _padding_on(self, device: torch.device) -> Iterator[Tensor]:
-        """Return an iterator over the numbers of all calls of `pad`."""
-        counts = [count for count, *_ in self._padding]
-        first = [0]
-        for count in counts:
-            first.append(first[-1] + count)
+    def _numbers(self, device: torch.device) -> Tensor:
+        """Return the numbers of all calls of `pad`, one after the other."""
+        counts, rooms, _, bases = zip(*self._padding, strict=True)
+        if not any(rooms) and sum(counts) <= FEW:
+            pairs = zip(bases, counts, strict=True)
+            host = [base for base, count in pairs for _ in range(count)]
+            numbers = torch.tensor(host, dtype=torch.long, device="cpu")
+            return numbers.to(device, non_blocking=True)
+        first = list(accumulate(counts, initial=0))
         table = [*zip(*self._padding, strict=True), first[:-1]]
         given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
         call = torch.repeat_interleave(given[0], output_size=first[-1])
         _, room, divisor, base, start = given.index_select(1, call)
         place = torch.arange(first[-1], device=device) - start
-        numbers = place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
-        return iter(numbers.split(counts))
+        return place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
 
 
 def _lines(field: Field, counts: Mapping[str, list[int]]) -> list[tuple[Tensor, ...]]:

@@ -57,6 +57,8 @@ class CachedSubgraphs:
     """[g], int64: for each graph, the total number of nodes of its rooted subgraphs."""
     num_edge_copies: Tensor
     """[g], int64: for each graph, the total number of edges of its rooted subgraphs."""
+    max_hop: Tensor
+    """[g], int64: for each graph, the largest entry of `hop`; -1 without nodes."""
     node: Tensor
     """[m]: the node number of each node copy (a node as it occurs in one rooted
     subgraph); numbers start at 0 in each graph."""
@@ -106,6 +108,11 @@ class CachedSubgraphs:
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
+    @cached_property
+    def host_max_hop(self) -> Tensor:
+        """For each graph, the largest entry of `hop`, on the CPU, [g]."""
+        return self.max_hop.cpu()
+
     @property
     def int32_bytes(self) -> int:
         """Memory of all cached tensors in bytes, with 4 bytes per index.
@@ -154,6 +161,8 @@ class CachedSubgraphs:
             num_nodes,
             num_edges,
         )
+        max_hop = int(self.host_max_hop[host].max()) if host.numel() else -1
+        found.assume(max_hop=max_hop, in_order=True)
         if not self.encodings:
             return found
         start = store.node_ptr[graph]
@@ -213,9 +222,12 @@ def _extract(
     of_edge = of[subs.edge_index[1]]
     copies = counts_of(of, len(store))
     shift = store.node_ptr[of]
+    hop = subs.hop.long()
+    max_hop = torch.full_like(copies, -1).scatter_reduce_(0, of, hop, "amax")
     fields = (
         copies,
         counts_of(of_edge, len(store)),
+        max_hop,
         narrow(subs.node - shift),
         narrow(subs.subgraph - shift),
         narrow(subs.hop),
