@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnnak import EgoNets, GraphLoader
@@ -50,3 +51,14 @@ def test_a_window_is_split_into_batches_with_few_operations(pad, most):
         else:
             split(window, groups=True)
     assert operations.counts.total() <= most
+
+
+def test_graphs_and_cached_subgraphs_are_gathered_with_few_operations():
+    store = triangles().store
+    cached, positions = cache_subgraphs(store, EgoNets(1)), torch.arange(8)
+    first = store[positions], cached[positions]  # caches row pointers
+    for source, whole, most in zip((store, cached), first, (29, 41), strict=True):
+        with Operations() as operations:
+            found = source[positions]
+        assert torch.equal(found.edge_index, whole.edge_index)
+        assert operations.counts.total() <= most, operations.counts
