@@ -5,21 +5,27 @@ from torch import Tensor
 
 
 def pointers(counts: Tensor) -> Tensor:
-    """Return the row pointer of rows with the lengths `counts`, [number of rows + 1].
+    """Return the row pointer of rows with the lengths `counts`, [..., rows + 1].
 
     A row pointer, as in compressed sparse row (CSR) matrices, is the cumulative sum of
     the lengths with a leading zero: `[0, c_0, c_0 + c_1, ...]`.
 
+    Args:
+        counts: The lengths, [..., rows]; each line of a matrix has its own row pointer.
+
     >>> pointers(torch.tensor([2, 0, 3]))
     tensor([0, 2, 2, 5])
     """
-    start = counts.new_zeros(counts.numel() + 1)
-    torch.cumsum(counts, 0, out=start[1:])
+    start = counts.new_zeros(*counts.shape[:-1], counts.size(-1) + 1)
+    torch.cumsum(counts, -1, out=start[..., 1:])
     return start
 
 
 def ragged_ranges(
-    start: Tensor, count: Tensor, total: int | None = None
+    start: Tensor,
+    count: Tensor,
+    total: int | None = None,
+    ptr: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Concatenate the ranges `start[i], ..., start[i] + count[i] - 1`.
 
@@ -28,6 +34,7 @@ def ragged_ranges(
         count: Length of each range, [r]; may be 0.
         total: The sum of `count`, if known; None = compute it, which synchronises with
             the device.
+        ptr: The row pointer of `count`, if known; None = compute it.
 
     Returns:
         For each entry of the concatenation, the index `i` of its range, and its value;
@@ -36,7 +43,8 @@ def ragged_ranges(
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
     """
-    return ragged_ranges_to(start + count, count, torch.cumsum(count, 0), total)
+    end = torch.cumsum(count, 0) if ptr is None else ptr[1:]
+    return ragged_ranges_to(start + count, count, end, total)
 
 
 def ragged_ranges_to(

@@ -83,13 +83,33 @@ class GraphStore:
         """Numbers of nodes and of edges of each of the g graphs, on the CPU, [2, g]."""
         return torch.stack([self.num_nodes, self.num_edges]).cpu()
 
+    @cached_property
+    def _table(self) -> Tensor:
+        """For each graph: number of nodes and edges, first node and edge, [4, g]."""
+        start = self.node_ptr[:-1], self.edge_ptr[:-1]
+        return torch.stack([self.num_nodes, self.num_edges, *start])
+
     def __getitem__(self, indices: Indices) -> GraphBatch:
-        """Return the selected graphs as one batch.
+        """Return the selected graphs as one batch, like `subset(indices).union()`.
 
         Args:
             indices: An int, a slice, a boolean mask, or a list or tensor of ints.
         """
-        return self.subset(indices).union()
+        host, graph = indices_at(indices, len(self), self.device)
+        nodes, edges = self.counts[:, host].sum(dim=1).tolist()
+        chosen = self._table.index_select(1, graph)
+        num_nodes, num_edges, first_node, first_edge = chosen.unbind()
+        ptr, edge_ptr = pointers(chosen[:2]).unbind()
+        batch, node = ragged_ranges(first_node, num_nodes, nodes, ptr)
+        of, edge = ragged_ranges(first_edge, num_edges, edges, edge_ptr)
+        return GraphBatch(
+            _take(self.x, node),
+            self.edge_index.index_select(1, edge) + ptr.index_select(0, of),
+            _take(self.edge_attr, edge),
+            _take(self.y, node if self.node_targets else graph),
+            batch,
+            ptr,
+        )
 
     def __iter__(self) -> Iterator[GraphBatch]:
         """Iterate over batches of one graph each; slow, so prefer `store[indices]`."""

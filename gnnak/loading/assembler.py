@@ -100,7 +100,10 @@ class Assembler:
         sizes = [len(batch) for batch in batches]
         axes = {name: str(attributes.tensors[name].axis) for name in rows}
         extra = {name: (axes[name], value) for name, value in rows.items()}
-        window = make_window(graphs, subgraphs, sizes, store.node_targets, extra)
+        counts = self.subgraphs.counts(store, positions)
+        window = make_window(
+            graphs, subgraphs, sizes, store.node_targets, extra, counts
+        )
         items: list[Item] = []
         padded: list[Item] = []
         if self.padder is not None:

@@ -33,6 +33,20 @@ def tensors_of(record: Any) -> list[Tensor]:
     return found
 
 
+def one_per_storage(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return one tensor for each block of memory that the given tensors use.
+
+    Tensors that are views of the same tensor share one block.
+
+    >>> import torch
+    >>> whole = torch.arange(4)
+    >>> len(one_per_storage([whole, whole[:2], torch.zeros(1)]))
+    2
+    """
+    found = {tensor.untyped_storage().data_ptr(): tensor for tensor in tensors}
+    return list(found.values())
+
+
 def _collect(record: Any, found: list[Tensor]) -> None:
     """Append all tensors of a nested record to a list."""
     # The same order as in `_parts`, but without lists of pairs, since every step calls

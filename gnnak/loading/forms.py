@@ -92,14 +92,15 @@ class Unpadded:
         padder: Padder,
     ) -> None:
         self.axes, self.build, self.padder = axes, build, padder
+        fields = batch._store._mapping
         # For each field of the structure, a weak reference, and the version counter.
         self._structure = {
-            name: (weakref.ref(batch._store[name]), version_of(batch._store[name]))
+            name: (weakref.ref(fields[name]), version_of(fields[name]))
             for name in axes
-            if is_structure(name, batch._store[name])
+            if is_structure(name, fields[name])
         }
         self._others = {
-            name: batch._store[name]
+            name: fields[name]
             for name, axis in axes.items()
             if axis is None and name not in self._structure
         }
@@ -111,8 +112,9 @@ class Unpadded:
             batch: The batch.
             item: The batch with padding.
         """
+        now = batch._store._mapping
         fields = {
-            name: (batch._store[name], version_of(batch._store[name]), axis)
+            name: (now[name], version_of(now[name]), axis)
             for name, axis in self.axes.items()
         }
         return PaddedForm(item, self.build, fields, self.padder)

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import torch
 
-from gnnak.loading.flat import tensors_of
+from gnnak.loading.flat import one_per_storage, tensors_of
 from gnnak.streams import own_streams
 
 T = TypeVar("T")
@@ -113,8 +113,9 @@ class SideStream:
     def hand_over(self, result: Any, event: torch.cuda.Event) -> None:
         """Make the consumer's current stream wait until the result is computed.
 
-        The tensors of the result are also registered with that stream, so that the
-        allocator does not reuse their memory before the stream is done with them.
+        The memory of the result is also registered with that stream, so that the
+        allocator does not reuse it before the stream is done with it. Most tensors of a
+        result are views of a few large ones, whose memory is registered once.
 
         Args:
             result: The result.
@@ -122,7 +123,7 @@ class SideStream:
         """
         here = torch.cuda.current_stream(self.device)
         here.wait_event(event)
-        for tensor in tensors_of(tuple(result)):
+        for tensor in one_per_storage(tensors_of(tuple(result))):
             tensor.record_stream(here)
 
 

@@ -65,7 +65,7 @@ class BatchMaker:
             if self._obstacle is not None:
                 batch.__dict__[FORM] = self._obstacle
             return batch
-        axes = {name: self._axis(name) for name in batch._store}
+        axes = {name: self._axis(name) for name in batch._store._mapping}
         form = Unpadded(batch, axes, self.build, self.padder)
         batch.__dict__[FORM] = form
         if assembled.padded is not None:
@@ -88,14 +88,14 @@ class BatchMaker:
         }
         if item.subgraphs is not None:
             fields["subgraphs"] = item.subgraphs
-        for name, value in fields.items():
-            if value is not None:
-                batch._store[name] = value
+        # PyG takes long to assign a field of a batch, so all are assigned at once.
+        present = {k: v for k, v in fields.items() if v is not None}
+        batch._store._mapping.update(present)
         batch._num_graphs = given.num_graphs
         if given.real is not None:
             batch.__dict__[REAL] = given.real
         if item.positions is not None:
-            self._add_slices(batch, torch.tensor(item.positions, device="cpu"))
+            self._add_slices(batch, item.positions)
         if item.subgraphs is not None and self.extractor is not None:
             attach(given.edge_index, item.subgraphs, self.extractor)
         return batch
@@ -109,31 +109,34 @@ class BatchMaker:
             return attribute.axis
         return {"x": "nodes", "edge_attr": "edges"}.get(name)
 
-    def _add_slices(self, batch: Batch, positions: Tensor) -> None:
+    def _add_slices(self, batch: Batch, numbers: list[int]) -> None:
         """Set the attributes of a batch that PyG's `Batch.to_data_list` reads.
 
         Their values are computed when they are read.
 
         Args:
             batch: The batch.
-            positions: Positions of the batch's graphs in the store.
+            numbers: Positions of the batch's graphs in the store.
         """
         store, attributes = self.graphs.store, self.graphs.attributes
         if self.graphs.has_counts:
+            positions = torch.tensor(numbers, device="cpu")
             batch._num_nodes = store.counts[0, positions].tolist()
-        ones = torch.ones_like(positions)
-        counts = {"nodes": store.counts[0], "edges": store.counts[1]}
 
         def slices(name: str) -> Tensor:
             """Return where the rows of each graph start in a field."""
+            positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             if attribute is not None:
                 return pointers(attribute.count[positions])
             axis = "edges" if name == "edge_index" else self._axis(name)
-            return pointers(counts[axis][positions] if axis in counts else ones)
+            if axis not in ("nodes", "edges"):
+                return pointers(torch.ones_like(positions))
+            return pointers(store.counts[0 if axis == "nodes" else 1, positions])
 
         def shifts(name: str) -> Tensor | None:
             """Return the number that was added to each graph's indices in a field."""
+            positions = torch.tensor(numbers, device="cpu")
             attribute = attributes.tensors.get(name)
             step = None if attribute is None else attribute.step
             if name == "edge_index":
@@ -141,12 +144,12 @@ class BatchMaker:
             if name in attributes.objects:
                 return None
             if step is None:
-                return torch.zeros_like(ones)
+                return torch.zeros_like(positions)
             return pointers(step[positions])[:-1]
 
         not_split = ["batch", "ptr", "num_nodes"]
         not_split += ["subgraphs"] if self.extractor is not None else []
-        names = [name for name in batch._store if name not in not_split]
+        names = [name for name in batch._store._mapping if name not in not_split]
         batch._slice_dict = _Lazy(names, slices)
         batch._inc_dict = _Lazy(names, shifts)
 

@@ -5,12 +5,16 @@ A window is several consecutive batches, assembled as one large batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
+from typing import Any
+
+from torch import Tensor
 
 from gnnak.graphs import GraphBatch
 from gnnak.loading.items import Item, Shape
+from gnnak.loading.joint import Field
 from gnnak.loading.shapes import fits
 from gnnak.loading.splitters import PaddingSplitter, SliceSplitter, Splitter
 from gnnak.loading.trimming import PaddedOnce, TrimmingSplitter
@@ -18,6 +22,7 @@ from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.groups import Groups
+from gnnak.subgraphs.invariants import TENSORS
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 GROUPS: dict[Axis, tuple[str, str]] = {
@@ -37,6 +42,8 @@ SAMPLED_GROUPS: dict[Axis, tuple[str, str]] = {
 """Two more groupings, in the form of `GROUPS`, for subgraphs sampled by SubgraphDrop.
 They group the entries of the `Filling` (the sparse matrix that estimates encodings of
 dropped roots from sampled ones) by row, a node, and by column, a sampled subgraph."""
+Name = tuple[str, str]
+"""Names a tensor of rooted subgraphs: what it is part of, and its name there."""
 
 
 def split(window: Window, groups: bool = False, first_batch: int = 0) -> list[Item]:
@@ -146,36 +153,62 @@ def _records(
         splitter: Splits each tensor of `whole` by batch.
         groups: Whether to also compute groupings, such as the nodes of each subgraph.
     """
-    fields = zip(
-        splitter.rows(whole.root, "subgraphs", "nodes"),
-        splitter.rows(whole.node, "copies", "nodes"),
-        splitter.rows(whole.subgraph, "copies", "subgraphs"),
-        splitter.rows(whole.hop, "copies"),
-        splitter.edges(whole.edge_index, "edge_copies", "copies"),
-        splitter.rows(whole.edge, "edge_copies", "edges"),
+    fields = _fields(whole) | (_derived_fields(whole) if groups else {})
+    found = splitter.together(fields)
+    sampled: Iterator[dict[str, Any]] = repeat({})
+    kind: type[RootedSubgraphs] = RootedSubgraphs
+    if isinstance(whole, SampledSubgraphs):
+        sampled, kind = _sampled_fields(whole, splitter, found), SampledSubgraphs
+    parts = zip(
+        found,
         splitter.sizes("nodes"),
         splitter.sizes("edges"),
         splitter.real(),
-        strict=True,
+        sampled,
+        _encodings(whole, splitter),
+        strict=False,
     )
-    records: Iterator[RootedSubgraphs]
+    for some, num_nodes, num_edges, real, more, encoded in parts:
+        tensors: dict[str, Any] = {name: some["record", name] for name in TENSORS}
+        sizes: dict[str, Any] = {"num_nodes": num_nodes, "num_edges": num_edges}
+        record = kind(**tensors, **sizes, real=real, **more)
+        derived = _derived(whole, some) if groups else {}
+        yield record.assume(**window.known, **derived, **encoded)
+
+
+def _fields(whole: RootedSubgraphs) -> dict[Name, Field]:
+    """Return the int64 tensors of rooted subgraphs, to be split by batch."""
+    fields: dict[Name, Field] = {
+        ("record", "root"): Field(whole.root, "subgraphs", "nodes"),
+        ("record", "node"): Field(whole.node, "copies", "nodes"),
+        ("record", "subgraph"): Field(whole.subgraph, "copies", "subgraphs"),
+        ("record", "hop"): Field(whole.hop, "copies"),
+        ("record", "edge_index"): Field(
+            whole.edge_index, "edge_copies", "copies", "edges"
+        ),
+        ("record", "edge"): Field(whole.edge, "edge_copies", "edges"),
+    }
     if isinstance(whole, SampledSubgraphs):
-        sampled = zip(fields, _sampled_fields(whole, splitter), strict=True)
-        records = (SampledSubgraphs(*some, **more) for some, more in sampled)
-    else:
-        records = (RootedSubgraphs(*some) for some in fields)
-    derived = _derived(whole, splitter) if groups else repeat({})
-    encodings = _encodings(whole, splitter)
-    for record, values, encoded in zip(records, derived, encodings, strict=False):
-        yield record.assume(**window.known, **values, **encoded)
+        node, subgraph = whole.filling.node, whole.filling.subgraph
+        fields["filling", "node"] = Field(node, "fillings", "nodes")
+        fields["filling", "subgraph"] = Field(subgraph, "fillings", "subgraphs")
+    return fields
 
 
-def _sampled_fields(whole: SampledSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield, for each batch, a dict of the fields that only `SampledSubgraphs` has."""
+def _sampled_fields(
+    whole: SampledSubgraphs, splitter: Splitter, found: Sequence[Mapping[Name, Tensor]]
+) -> Iterator[dict[str, Any]]:
+    """Yield, for each batch, a dict of the fields that only `SampledSubgraphs` has.
+
+    Args:
+        whole: The sampled subgraphs of all batches.
+        splitter: Splits the tensors that are not int64.
+        found: For each batch, its part of each of the `_fields`.
+    """
     filling = map(
         Filling,
-        splitter.rows(whole.filling.node, "fillings", "nodes"),
-        splitter.rows(whole.filling.subgraph, "fillings", "subgraphs"),
+        [some["filling", "node"] for some in found],
+        [some["filling", "subgraph"] for some in found],
         splitter.rows(whole.filling.weight, "fillings"),
     )
     held = splitter.rows(whole.held, "nodes", padding=1)
@@ -197,25 +230,38 @@ def _encodings(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
     return (dict(zip(cached, values, strict=True)) for values in per_batch)
 
 
-def _derived(whole: RootedSubgraphs, splitter: Splitter) -> Iterator[dict]:
-    """Yield keyword arguments for `RootedSubgraphs.assume`, for each batch.
+def _grouped_by(whole: RootedSubgraphs) -> dict[Axis, tuple[str, str]]:
+    """Return all groupings that rooted subgraphs have, in the form of `GROUPS`."""
+    sampled = isinstance(whole, SampledSubgraphs)
+    return GROUPS | SAMPLED_GROUPS if sampled else GROUPS
+
+
+def _derived_fields(whole: RootedSubgraphs) -> dict[Name, Field]:
+    """Return the tensors that are computed from rooted subgraphs, to be split by batch.
 
     They are the roots' positions among the nodes of the subgraphs (`centroid`), and all
     groupings (`by`), such as the nodes of each subgraph.
     """
-    kinds, axes = [], GROUPS
-    if isinstance(whole, SampledSubgraphs):
-        axes = GROUPS | SAMPLED_GROUPS
-    for axis, (keys, rows) in axes.items():
+    fields: dict[Name, Field] = {
+        ("centroid", ""): Field(whole.centroid, "subgraphs", "copies")
+    }
+    for axis, (keys, rows) in _grouped_by(whole).items():
         found = whole.by(axis)
-        order = found.order
-        kinds.append(
-            map(
-                Groups,
-                splitter.pointers(found.ptr, keys, rows),
-                repeat(None) if order is None else splitter.rows(order, rows, rows),
-            )
-        )
-    centroid = splitter.rows(whole.centroid, "subgraphs", "copies")
-    for copies, *groups in zip(centroid, *kinds, strict=True):
-        yield {"centroid": copies, "by": dict(zip(axes, groups, strict=True))}
+        fields["ptr", axis] = Field(found.ptr, keys, rows, "pointers")
+        if found.order is not None:
+            fields["order", axis] = Field(found.order, rows, rows)
+    return fields
+
+
+def _derived(whole: RootedSubgraphs, found: Mapping[Name, Tensor]) -> dict[str, object]:
+    """Return keyword arguments for `RootedSubgraphs.assume`, for one batch.
+
+    Args:
+        whole: The rooted subgraphs of all batches.
+        found: The batch's part of each of the `_derived_fields`.
+    """
+    groups = {
+        axis: Groups(found["ptr", axis], found.get(("order", axis)))
+        for axis in _grouped_by(whole)
+    }
+    return {"centroid": found["centroid", ""], "by": groups}

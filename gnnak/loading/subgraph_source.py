@@ -65,6 +65,21 @@ class Subgraphs:
         plan = None if self.plans is None else self.plans[positions]
         return self.drop(subgraphs, edge_index, generator, plan)
 
+    def counts(self, store: GraphStore, positions: Tensor) -> Tensor | None:
+        """Return the sizes of some graphs and of their subgraphs, on the CPU.
+
+        They are the argument `counts` of `make_window`. None if the sizes are not known
+        before the subgraphs are extracted or sampled.
+
+        Args:
+            store: All graphs.
+            positions: The positions of k graphs in the store, on the CPU, [k].
+        """
+        if self.extractor is not None or self.drop is not None:
+            return None
+        counts = store.counts if self.cached is None else self.cached.counts
+        return counts[:, positions]
+
 
 def find_subgraphs(
     store: GraphStore, extractor: Extractor | None, drop: SubgraphDrop | None

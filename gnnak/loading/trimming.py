@@ -7,12 +7,14 @@ every tensor. Creating these views launches no kernel and allocates no memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
 
 from gnnak.graphs.real import RealCounts
 from gnnak.loading.items import Shape
+from gnnak.loading.joint import Field, Joint, Key
 from gnnak.loading.splitters import PaddingSplitter, Splitter
 from gnnak.loading.windows import Window
 
@@ -30,6 +32,7 @@ class PaddedOnce(PaddingSplitter):
     def __init__(self, window: Window, shapes: Sequence[Shape]) -> None:
         super().__init__(window, shapes)
         self._found: dict[tuple, tuple[Tensor, Sequence[Tensor]]] = {}
+        self._joint: tuple[dict[Any, Tensor], Joint] | None = None
 
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
@@ -47,6 +50,16 @@ class PaddedOnce(PaddingSplitter):
         """Return, for each batch, its CSR row pointer, padded with empty groups."""
         split, given = super().pointers, (keys, rows)
         return self._once(value, ("pointers", *given), lambda: split(value, *given))
+
+    def joint(self, fields: Mapping[Key, Field]) -> Joint[Key]:
+        """Copy many tensors and their padding into one tensor, at the first call."""
+        values = {key: field.value for key, field in fields.items()}
+        if self._joint is None:
+            self._joint = values, super().joint(fields)
+        before, joint = self._joint
+        assert before.keys() == values.keys()
+        assert all(values[key] is value for key, value in before.items())
+        return joint
 
     def _once(
         self, value: Tensor, how: tuple, split: Callable[[], Sequence[Tensor]]
@@ -96,6 +109,10 @@ class TrimmingSplitter(Splitter):
         """Return, for each batch, its CSR row pointer; arguments as in `Splitter`."""
         parts = self.padded.pointers(value, keys, rows)
         return [p[: n + 1] for p, n in zip(parts, self.sizes(keys), strict=True)]
+
+    def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
+        """Split many int64 tensors by batch; the parts are views of the padded ones."""
+        return self.padded.joint(fields).trimmed()
 
     def real(self) -> Sequence[RealCounts | None]:
         """Return None for each batch, as no batch is padded."""

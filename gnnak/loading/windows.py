@@ -30,8 +30,7 @@ sampled ones). On each axis, the rows of a batch are consecutive."""
 class Window:
     """Several consecutive batches, assembled as one large batch.
 
-    The fields `first` (on the device) and `starts` (the same numbers on the host) say
-    at which row each batch starts.
+    The field `starts` says at which row each batch starts.
     """
 
     batch: GraphBatch
@@ -40,12 +39,9 @@ class Window:
     """The rooted subgraphs, sorted by graph; None = batches have no subgraphs."""
     node_targets: bool
     """Whether the targets `batch.y` have one row per node; if not, one per graph."""
-    first: dict[str, Tensor]
-    """For each axis, such as "nodes", the position of the first row of each of the b
-    batches, and at the end the number of all rows, [b + 1]; on the batch's device."""
     starts: dict[str, list[int]]
-    """For each axis, such as "nodes", the position of the first row of each batch, and
-    at the end the number of all rows; the numbers in `first`, on the host."""
+    """For each axis, such as "nodes", the position of the first row of each of the b
+    batches, and at the end the number of all rows: b + 1 numbers."""
     known: dict[str, int | bool]
     """`max_hop` (the largest distance of a node to its root) and `in_order` (whether
     subgraph i is rooted at node i for all i), over all subgraphs of the window."""
@@ -81,11 +77,12 @@ def make_window(
     sizes: Sequence[int],
     node_targets: bool = False,
     extra: Mapping[str, tuple[str, Tensor]] | None = None,
+    counts: Tensor | None = None,
 ) -> Window:
     """Make a window from several batches that were assembled as one large batch.
 
-    This finds where the graphs, nodes, edges and so on of each batch start, and
-    synchronises with the device only once.
+    This finds where the graphs, nodes, edges and so on of each batch start. Without
+    `counts`, it synchronises with the device, but only once.
 
     Args:
         batch: The graphs of all batches, sorted by batch.
@@ -95,18 +92,71 @@ def make_window(
         node_targets: Whether `batch.y` has one row per node instead of per graph.
         extra: Further fields by name: the axis that they have rows on, such as "nodes",
             and the rows of all batches; None = there are none.
+        counts: Number of nodes and of edges of each of the g graphs, on the CPU, [2, g]
+            or, with subgraphs, [4, g]: also the number of nodes and of edges of all its
+            subgraphs. The subgraphs are then those of all nodes in order, and have
+            cached their `max_hop`. None = read the numbers from the device.
     """
-    ends = torch.tensor([0, *accumulate(sizes)], device="cpu")
-    ends = ends.to(batch.device, non_blocking=True)
+    ends = [0, *accumulate(sizes)]
+    extra = dict(extra or {})
+    if counts is not None:
+        starts = _starts(ends, counts)
+        deepest = -1 if subgraphs is None else subgraphs.max_hop
+        known = {"max_hop": deepest, "in_order": subgraphs is not None}
+        return Window(batch, subgraphs, node_targets, starts, known, extra)
+    if isinstance(subgraphs, SampledSubgraphs) and not subgraphs.filling.in_order:
+        subgraphs = _sort_filling(batch, subgraphs, ends)
+    starts, known = _read_starts(batch, subgraphs, ends)
+    return Window(batch, subgraphs, node_targets, starts, known, extra)
+
+
+def _starts(ends: list[int], counts: Tensor) -> dict[str, list[int]]:
+    """Return where the rows of each batch start, from the sizes of the graphs.
+
+    Args:
+        ends: The number of the first graph of each batch, and the number of all graphs.
+        counts: As in `make_window`.
+    """
+    before = torch.nn.functional.pad(counts.cumsum(dim=1), (1, 0))
+    nodes, edges, *copies = before[:, ends].tolist()
+    zeros = [0] * len(ends)
+    found = [ends, nodes, edges, nodes if copies else zeros, *(copies or (zeros,) * 2)]
+    return dict(zip(AXES, [*found, zeros], strict=True))
+
+
+def _sort_filling(
+    batch: GraphBatch, subgraphs: SampledSubgraphs, ends: list[int]
+) -> SampledSubgraphs:
+    """Sort the entries of the `Filling` by batch; arguments as in `_read_starts`."""
+    filling = subgraphs.filling
+    number = torch.searchsorted(
+        _on_device(ends, batch), batch.batch[filling.node], right=True
+    )
+    filling = filling.at(torch.argsort(number, stable=True))
+    encodings = extracted_encodings(subgraphs)
+    return replace(subgraphs, filling=filling).assume(**encodings)
+
+
+def _read_starts(
+    batch: GraphBatch, subgraphs: RootedSubgraphs | None, ends: list[int]
+) -> tuple[dict[str, list[int]], dict[str, int | bool]]:
+    """Return where the rows of each batch start, and the field `known` of the window.
+
+    Args:
+        batch: The graphs of all batches.
+        subgraphs: Their rooted subgraphs; None = no subgraphs.
+        ends: The number of the first graph of each batch, and the number of all graphs.
+    """
+    graphs = _on_device(ends, batch)
     first = {
-        "graphs": ends,
-        "nodes": batch.ptr[ends],
-        "edges": torch.searchsorted(batch.batch[batch.edge_index[0]], ends),
-    } | dict.fromkeys(AXES[3:], torch.zeros_like(ends))
-    deepest, ordered = ends.new_full((1,), -1), ends.new_zeros(1)
+        "graphs": graphs,
+        "nodes": batch.ptr[graphs],
+        "edges": torch.searchsorted(batch.batch[batch.edge_index[0]], graphs),
+    } | dict.fromkeys(AXES[3:], torch.zeros_like(graphs))
+    deepest, ordered = graphs.new_full((1,), -1), graphs.new_zeros(1)
     if subgraphs is not None:
         target = subgraphs.edge_index[1].contiguous()
-        root = torch.searchsorted(batch.batch[subgraphs.root], ends)
+        root = torch.searchsorted(batch.batch[subgraphs.root], graphs)
         copy = torch.searchsorted(subgraphs.subgraph, root)
         edge_copy = torch.searchsorted(target, copy)
         first |= {"subgraphs": root, "copies": copy, "edge_copies": edge_copy}
@@ -117,22 +167,18 @@ def make_window(
             nodes = torch.arange(batch.num_nodes, device=batch.device)
             ordered = (subgraphs.root == nodes).all().long()[None]
     if isinstance(subgraphs, SampledSubgraphs):
-        filling = subgraphs.filling
-        if not filling.in_order:
-            # Sort the entries of the filling by batch.
-            graph = batch.batch[filling.node]
-            number = torch.searchsorted(ends, graph, right=True)
-            filling = filling.at(torch.argsort(number, stable=True))
-            encodings = extracted_encodings(subgraphs)
-            subgraphs = replace(subgraphs, filling=filling).assume(**encodings)
-        first["fillings"] = torch.searchsorted(batch.batch[filling.node], ends)
+        graph = batch.batch[subgraphs.filling.node]
+        first["fillings"] = torch.searchsorted(graph, graphs)
     *flat, max_hop, in_order = torch.cat([*first.values(), deepest, ordered]).tolist()
-    rows = len(sizes) + 1
+    rows = len(ends)
     starts = {
         axis: flat[index * rows : (index + 1) * rows]
         for index, axis in enumerate(first)
     }
-    known = {"max_hop": max_hop, "in_order": bool(in_order)}
-    return Window(
-        batch, subgraphs, node_targets, first, starts, known, dict(extra or {})
-    )
+    return starts, {"max_hop": max_hop, "in_order": bool(in_order)}
+
+
+def _on_device(numbers: list[int], batch: GraphBatch) -> Tensor:
+    """Return numbers as a tensor on the device of a batch."""
+    host = torch.tensor(numbers, device="cpu")
+    return host.to(batch.device, non_blocking=True)

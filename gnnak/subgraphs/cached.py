@@ -57,6 +57,8 @@ class CachedSubgraphs:
     """[g], int64: for each graph, the total number of nodes of its rooted subgraphs."""
     num_edge_copies: Tensor
     """[g], int64: for each graph, the total number of edges of its rooted subgraphs."""
+    max_hop: Tensor
+    """[g], int64: for each graph, the largest entry of `hop`; -1 without nodes."""
     node: Tensor
     """[m]: the node number of each node copy (a node as it occurs in one rooted
     subgraph); numbers start at 0 in each graph."""
@@ -106,6 +108,23 @@ class CachedSubgraphs:
         copies = torch.stack([self.num_copies, self.num_edge_copies])
         return torch.cat([self.store.counts, copies.cpu()])
 
+    @cached_property
+    def _table(self) -> Tensor:
+        """For each graph, its counts, first node copy and first edge copy, [6, g].
+
+        A copy is a node or edge as it occurs in one rooted subgraph. The counts are
+        those of `counts`: nodes, edges, node copies and edge copies.
+        """
+        sizes = self.store.num_nodes, self.store.num_edges
+        copies = self.num_copies, self.num_edge_copies
+        first = self.copy_ptr[:-1], self.edge_copy_ptr[:-1]
+        return torch.stack([*sizes, *copies, *first])
+
+    @cached_property
+    def host_max_hop(self) -> Tensor:
+        """For each graph, the largest entry of `hop`, on the CPU, [g]."""
+        return self.max_hop.cpu()
+
     @property
     def int32_bytes(self) -> int:
         """Memory of all cached tensors in bytes, with 4 bytes per index.
@@ -137,23 +156,28 @@ class CachedSubgraphs:
         store = self.store
         host, graph = indices_at(indices, len(store), store.device)
         num_nodes, num_edges, *totals = self.counts[:, host].sum(dim=1).tolist()
-        first_node = pointers(store.num_nodes[graph])
-        first_edge = pointers(store.num_edges[graph])
-        copies, edge_copies = self.num_copies[graph], self.num_edge_copies[graph]
-        of, copy = ragged_ranges(self.copy_ptr[graph], copies, totals[0])
-        shift = first_node[of]
-        start = self.edge_copy_ptr[graph]
-        of_edge, edge_copy = ragged_ranges(start, edge_copies, totals[1])
+        chosen = self._table.index_select(1, graph)
+        _, _, copies, edge_copies, first_copy, first_edge_copy = chosen.unbind()
+        node_ptr, edge_ptr, copy_ptr, edge_copy_ptr = pointers(chosen[:4]).unbind()
+        of, copy = ragged_ranges(first_copy, copies, totals[0], copy_ptr)
+        of_edge, edge_copy = ragged_ranges(
+            first_edge_copy, edge_copies, totals[1], edge_copy_ptr
+        )
+        shift = node_ptr.index_select(0, of)
+        copy_shift = copy_ptr.index_select(0, of_edge)
+        edge_shift = edge_ptr.index_select(0, of_edge)
         found = RootedSubgraphs(
             torch.arange(num_nodes, device=store.device),
-            self.node[copy] + shift,
-            self.subgraph[copy] + shift,
-            self.hop[copy].long(),
-            self.edge_index[:, edge_copy] + pointers(copies)[of_edge],
-            self.edge[edge_copy] + first_edge[of_edge],
+            self.node.index_select(0, copy) + shift,
+            self.subgraph.index_select(0, copy) + shift,
+            self.hop.index_select(0, copy).long(),
+            self.edge_index.index_select(1, edge_copy) + copy_shift,
+            self.edge.index_select(0, edge_copy) + edge_shift,
             num_nodes,
             num_edges,
         )
+        max_hop = int(self.host_max_hop[host].max()) if host.numel() else -1
+        found.assume(max_hop=max_hop, in_order=True)
         if not self.encodings:
             return found
         start = store.node_ptr[graph]
@@ -213,9 +237,12 @@ def _extract(
     of_edge = of[subs.edge_index[1]]
     copies = counts_of(of, len(store))
     shift = store.node_ptr[of]
+    hop = subs.hop.long()
+    max_hop = torch.full_like(copies, -1).scatter_reduce_(0, of, hop, "amax")
     fields = (
         copies,
         counts_of(of_edge, len(store)),
+        max_hop,
         narrow(subs.node - shift),
         narrow(subs.subgraph - shift),
         narrow(subs.hop),

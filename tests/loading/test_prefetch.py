@@ -1,10 +1,16 @@
 import threading
 import time
+from unittest import mock
 
 import pytest
 import torch
 
-from gnnak.loading.prefetch import Prefetcher, prefetch, prefetching_paused
+from gnnak.loading.prefetch import (
+    Prefetcher,
+    SideStream,
+    prefetch,
+    prefetching_paused,
+)
 from tests.gpu import needs_gpu
 from tests.loading.fake_stream import FakeStream
 
@@ -96,6 +102,20 @@ def test_prefetching_paused_waits_for_the_current_result_and_starts_no_other():
             assert before.count("begin") == before.count("end")
             time.sleep(0.02)
             assert log == before
+
+
+def test_hand_over_registers_each_block_of_memory_once(monkeypatch):
+    one, other, stream, event = torch.arange(6), torch.arange(2), mock.Mock(), object()
+    found = []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda *args: found.append(args))
+    side = SideStream(torch.device("cuda"))
+    side.hand_over([{"a": one[:2], "b": (one[2:], other)}, one.view(2, 3)], event)
+    stream.wait_event.assert_called_once_with(event)
+    registered, streams = zip(*found, strict=True)
+    blocks = [tensor.untyped_storage().data_ptr() for tensor in registered]
+    assert blocks == [one.data_ptr(), other.data_ptr()]
+    assert streams == (stream, stream)
 
 
 @needs_gpu

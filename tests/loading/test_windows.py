@@ -138,6 +138,28 @@ def faked(value, mode):
     return replace(value, **parts)
 
 
+@given(windows(), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_make_window_needs_no_device_if_the_sizes_are_known(window, with_subgraphs):
+    store, batches = window
+    positions, sizes = positions_of(batches), [len(batch) for batch in batches]
+    graphs, subgraphs, counts = store[positions], None, store.counts[:, positions]
+    if with_subgraphs:
+        cached = cache_subgraphs(store, EgoNets(2))
+        subgraphs, counts = cached[positions], cached.counts[:, positions]
+    wanted = make_window(graphs, subgraphs, sizes)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        unknown = faked(graphs, mode)
+    if subgraphs is not None:
+        known = {"max_hop": subgraphs.max_hop}
+        with mode:
+            subgraphs = faked(subgraphs, mode).assume(**known)
+    found = make_window(unknown, subgraphs, sizes, counts=counts)
+    assert found.starts == wanted.starts
+    if with_subgraphs:
+        assert found.known == wanted.known
+
+
 @pytest.mark.parametrize("sampled", [False, True])
 def test_split_and_split_padded_do_not_synchronise(sampled):
     store = triangles(3).store

@@ -28,6 +28,7 @@ def test_cached_subgraphs_of_a_batch_equal_extraction(num_hops, indices):
     for name in FIELDS:
         assert torch.equal(getattr(cached, name), getattr(wanted, name)), name
     assert (cached.num_nodes, cached.num_edges) == (wanted.num_nodes, wanted.num_edges)
+    assert (cached.max_hop, cached.in_order) == (wanted.max_hop, wanted.in_order)
     cached.check(batch.edge_index, batch.num_nodes)
 
 
