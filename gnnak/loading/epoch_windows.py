@@ -10,9 +10,13 @@ from torch import Tensor
 from gnnak.loading.assembler import Assembled, Assembler
 from gnnak.loading.budget import into_windows
 from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
-from gnnak.loading.prefetch import Prefetcher, prefetch
+from gnnak.loading.prefetch import OnSideStream, Prefetcher, prefetch
 
-Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
+Windows = (
+    Generator[list[Assembled], None, None]
+    | Prefetcher[list[Assembled]]
+    | OnSideStream[list[Assembled]]
+)
 """An iterator over windows: lists of batches that were assembled together."""
 
 
@@ -26,9 +30,9 @@ class Order(Protocol):
 class EpochWindows:
     """Yields the windows of an epoch: several consecutive batches, assembled together.
 
-    On a GPU, the next window is prefetched while the batches of the current window are
-    used. During the last window of an epoch, the first window of the next epoch is
-    prefetched.
+    On a GPU, if steps are captured, the next window is prefetched while the batches of
+    the current window are used. During the last window of an epoch, the first window of
+    the next epoch is prefetched.
 
     Args:
         assembler: Assembles the batches of a window.
@@ -93,7 +97,8 @@ def _start(
 ) -> Windows:
     """Return an iterator over the windows of an epoch, from batch `first` on.
 
-    On a GPU, the first window is prefetched at once. Arguments as in `EpochWindows`.
+    On a GPU, if steps are captured, the first window is prefetched at once. Arguments
+    as in `EpochWindows`.
     """
 
     def assembled() -> Generator[list[Assembled], None, None]:
@@ -114,4 +119,5 @@ def _start(
                 window = assembler.assemble(batches, generator)
             yield window[max(first - begin, 0) :]
 
-    return prefetch(assembled(), assembler.device)
+    in_thread = assembler.is_training_captured()
+    return prefetch(assembled(), assembler.device, in_thread)
