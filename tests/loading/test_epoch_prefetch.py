@@ -33,7 +33,7 @@ def streams(monkeypatch):
     """All streams used so far; windows are prefetched in threads, as on a GPU."""
     created = []
 
-    def in_thread(results, _):
+    def in_thread(results, *_):
         created.append(FakeStream())
         return Prefetcher(results, created[-1])
 
@@ -92,7 +92,7 @@ def test_loader_yields_the_same_epochs_with_and_without_threads(
     assert progress.seeded == [0, 1, 2, 3]
     assert len(streams) == 4
     assert all(map(ended, threads_of(streams)))
-    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, *_: results)
     plain = Progress(0, drop)
     for epoch, items in enumerate(found):
         for one, other in zip(items, plain.items(epoch), strict=True):
@@ -120,7 +120,7 @@ def test_graph_loader_yields_the_same_epochs_with_and_without_threads(
     assert len(streams) == 4
     del loader
     assert all(map(ended, threads_of(streams)))
-    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, *_: results)
     plain = GraphLoader(store, 5, **options)
     for batches in found:
         for one, other in zip(batches, plain, strict=True):
@@ -142,7 +142,7 @@ def test_run_with_prefetched_epochs_is_the_same_and_ends_its_threads(
     found = losses_of(tmp_path / "prefetched", train__epochs=4)
     assert streams
     assert threading.active_count() == threads
-    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, _: results)
+    monkeypatch.setattr(epoch_windows, "prefetch", lambda results, *_: results)
     assert found == losses_of(tmp_path / "plain", train__epochs=4)
 
 
