@@ -20,8 +20,9 @@ def item() -> Item:
 
 def test_tensors_of_an_item_include_cached_tensors():
     plain = item()
-    # x, edge_index, y, batch, ptr; six of the subgraphs; one of the real rows.
-    assert len(tensors_of(plain)) == 5 + 6 + 1
+    # x, edge_index, y, batch, ptr; six of the subgraphs, and the centroid, which their
+    # extractor caches; one of the real rows.
+    assert len(tensors_of(plain)) == 5 + 6 + 1 + 1
     groups = plain.subgraphs.by("node")
     cached = [plain.subgraphs.centroid, groups.ptr, groups.order]
     found = tensors_of(plain)
