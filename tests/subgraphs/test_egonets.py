@@ -6,9 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gnnak.errors import GraphError, OptionError
+from gnnak.errors import GraphError, OptionError, SubgraphError
+from gnnak.nn.checks import check_hops
 from gnnak.subgraphs import EgoNets, RootedSubgraphs, egonets, induce, reach
 from gnnak.subgraphs.invariants import TENSORS
+from tests.operation_counts import OperationCount
 from tests.strategies import graphs
 
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -62,6 +64,18 @@ def test_what_egonets_assume_equals_what_is_computed(graph, num_hops, size):
     assert torch.equal(subs.hop_rows(size), computed.hop_rows(size))
     reverse = torch.arange(num_nodes).flip(0)
     assert egonets(edge_index, num_nodes, 1, reverse).in_order is (num_nodes < 2)
+
+
+def test_egonets_are_checked_by_layers_without_reading_distances():
+    subs = egonets(PATH, num_nodes=3, num_hops=2)
+    with OperationCount() as count:
+        check_hops(subs, 2)
+        assert subs.in_order
+        assert subs.hop_rows(4) is subs.hop
+    assert count.total == 0
+    check_hops(egonets(PATH, num_nodes=3, num_hops=5), 2)
+    with pytest.raises(SubgraphError, match="a node is 2 hops from its root"):
+        check_hops(subs, 1)
 
 
 def test_egonets_of_a_path_equal_hand_written_fields():
