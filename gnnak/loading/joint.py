@@ -1,4 +1,4 @@
-"""Split many index tensors of a window into batches at once, with and without padding.
+"""Split many index tensors of a window into batches at once, without and with padding.
 
 A window is several consecutive batches, assembled as one large batch. Splitting one
 tensor takes several operations of PyTorch, and an operation takes the host longer than
@@ -8,9 +8,9 @@ and another one shifts all indices. What is returned are views of that block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 import torch
@@ -20,8 +20,6 @@ Key = TypeVar("Key")
 ALIGNMENT = 2
 """Tensors start at a multiple of this number of int64 values (16 bytes), since Triton
 compiles another version of some kernels for tensors that do not."""
-FEW = 4096
-"""Up to this many padding numbers are computed on the host, if that is simple."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +35,64 @@ class Field:
     what is grouped. None = the values are not indices, and padding is 0."""
     kind: Literal["rows", "edges", "pointers"] = "rows"
     """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
+
+
+def split_fields(
+    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
+) -> list[dict[Key, Tensor]]:
+    """Split the fields of a window by batch, without padding.
+
+    In each batch, indices count from 0. The parts are views of one new tensor.
+
+    Args:
+        fields: The fields; there is at least one.
+        starts: For each axis, the position of the first row of each batch, and at the
+            end the position after the last row. Rows before and after these are left
+            out.
+    """
+    counts = _counts(starts)
+    if not counts["graphs"]:
+        return []
+    ends = _last_pointers(fields, starts)
+    pieces: list[Tensor] = []
+    sizes: list[int] = []
+    shifts: list[int] = []
+    for field in fields.values():
+        size, named = counts[field.axis], field.refers_to
+        for line in _lines(field):
+            rows = _between(line, starts[field.axis])
+            if field.kind == "pointers":
+                parts = torch.split_with_sizes(rows, size)
+                pieces += (piece for part in parts for piece in (part, next(ends)))
+                sizes += (count + 1 for count in size)
+            else:
+                pieces.append(rows)
+                sizes += size
+            shifts += [0] * len(size) if named is None else starts[named][:-1]
+    memory = torch.cat(pieces)
+    parts = torch.split_with_sizes(memory, sizes)
+    given = zip(parts, shifts, sizes, strict=True)
+    _shift([(part, shift) for part, shift, size in given if shift and size])
+    return _by_batch(fields, counts, iter(parts))
+
+
+def _by_batch(
+    fields: Mapping[Key, Field],
+    counts: Mapping[str, list[int]],
+    parts: Iterator[Tensor],
+) -> list[dict[Key, Tensor]]:
+    """Return the fields of each batch, given the parts of each line of each field."""
+    found = []
+    for field in fields.values():
+        sizes = counts[field.axis]
+        views = [next(parts) for _ in sizes]
+        if field.kind == "edges":
+            # The line of targets comes right after the line of sources.
+            stride, pairs = (sum(sizes), 1), zip(views, sizes, strict=True)
+            views = [source.as_strided((2, n), stride) for source, n in pairs]
+            parts = islice(parts, len(sizes), None)
+        found.append(views)
+    return [dict(zip(fields, each, strict=True)) for each in zip(*found, strict=True)]
 
 
 class _Part(NamedTuple):
@@ -63,9 +119,8 @@ class Joint(Generic[Key]):
         fields: The fields; there is at least one.
         starts: For each axis, the position of the first row of each batch, and at the
             end the number of all rows.
-        sizes: For each axis, the number of rows of each batch with padding. The first
-            entry is for batch number `first_batch`, and earlier batches are skipped.
-        first_batch: Number of the first batch.
+        sizes: For each axis, the number of rows of each batch with padding. Batches at
+            the end, for which there is no number, are left out.
     """
 
     def __init__(
@@ -73,24 +128,20 @@ class Joint(Generic[Key]):
         fields: Mapping[Key, Field],
         starts: Mapping[str, Sequence[int]],
         sizes: Mapping[str, Sequence[int]],
-        first_batch: int = 0,
     ) -> None:
-        counts = {
-            axis: [end - begin for begin, end in pairwise(at)]
-            for axis, at in starts.items()
-        }
-        lines = {key: _lines(field, counts) for key, field in fields.items()}
+        counts = _counts(starts)
+        lines = {key: _split_lines(field, counts) for key, field in fields.items()}
         block = _Block()
         self._parts: list[dict[Key, _Part]] = []
-        for number in range(len(sizes["graphs"])):
-            batch, parts = first_batch + number, {}
+        for batch in range(len(sizes["graphs"])):
+            parts = {}
             for key, field in fields.items():
                 named, pointer = field.refers_to, field.kind == "pointers"
-                count, size = counts[field.axis][batch], sizes[field.axis][number]
+                count, size = counts[field.axis][batch], sizes[field.axis][batch]
                 room = base = shift = 0
                 if named is not None:
                     base, shift = counts[named][batch], starts[named][batch]
-                    room = 0 if pointer else sizes[named][number] - base
+                    room = 0 if pointer else sizes[named][batch] - base
                 size += pointer
                 parts[key] = _Part(block.end, len(lines[key]), count + pointer, size)
                 for line in lines[key]:
@@ -98,7 +149,7 @@ class Joint(Generic[Key]):
                     block.pad(size - count, room, base)
                 block.align()
             self._parts.append(parts)
-        self._memory = block.allocate() if self._parts else torch.empty(0)
+        self._memory = block.allocate()
 
     def padded(self) -> list[dict[Key, Tensor]]:
         """Return the fields of each batch, with padding."""
@@ -166,21 +217,17 @@ class _Block:
     def allocate(self) -> Tensor:
         """Return the block of memory with its contents."""
         device = next(piece for piece in self._pieces if piece is not None).device
-        padding = iter(self._numbers(device).split([each[0] for each in self._padding]))
+        counts = [count for count, *_ in self._padding]
+        padding = iter(torch.split_with_sizes(self._numbers(device), counts))
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
-        if self._shifts:
-            spans, numbers = zip(*self._shifts, strict=True)
-            torch._foreach_sub_(_views(memory, spans), list(numbers))
+        views = _views(memory, [span for span, _ in self._shifts])
+        numbers = (number for _, number in self._shifts)
+        _shift(list(zip(views, numbers, strict=True)))
         return memory
 
     def _numbers(self, device: torch.device) -> Tensor:
         """Return the numbers of all calls of `pad`, one after the other."""
-        counts, rooms, _, bases = zip(*self._padding, strict=True)
-        if not any(rooms) and sum(counts) <= FEW:
-            pairs = zip(bases, counts, strict=True)
-            host = [base for base, count in pairs for _ in range(count)]
-            numbers = torch.tensor(host, dtype=torch.long, device="cpu")
-            return numbers.to(device, non_blocking=True)
+        counts = [count for count, *_ in self._padding]
         first = list(accumulate(counts, initial=0))
         table = [*zip(*self._padding, strict=True), first[:-1]]
         given = torch.tensor(table, device="cpu").to(device, non_blocking=True)
@@ -190,13 +237,55 @@ class _Block:
         return place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
 
 
-def _lines(field: Field, counts: Mapping[str, list[int]]) -> list[tuple[Tensor, ...]]:
+def _counts(starts: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """Return the number of rows of each batch, for each axis."""
+    return {
+        axis: [end - begin for begin, end in pairwise(at)]
+        for axis, at in starts.items()
+    }
+
+
+def _lines(field: Field) -> Sequence[Tensor]:
+    """Return the lines of a field: sources and targets of edges, else one."""
+    return field.value.unbind() if field.kind == "edges" else (field.value,)
+
+
+def _between(line: Tensor, starts: Sequence[int]) -> Tensor:
+    """Return the rows of all batches, without those before and after."""
+    begin, end = starts[0], starts[-1]
+    return line if line.numel() == end - begin else line[begin:end]
+
+
+def _last_pointers(
+    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
+) -> Iterator[Tensor]:
+    """Return the last entry of the row pointer of each batch, for all such fields."""
+    numbers: list[int] = []
+    for field in fields.values():
+        if field.kind == "pointers" and field.refers_to is not None:
+            numbers += starts[field.refers_to][1:]
+    if not numbers:
+        return iter(())
+    device = next(iter(fields.values())).value.device
+    host = torch.tensor(numbers, device="cpu")
+    return iter(host.to(device, non_blocking=True).split(1))
+
+
+def _shift(parts: Sequence[tuple[Tensor, int]]) -> None:
+    """Subtract a number from each of several tensors, in place and in one kernel."""
+    if parts:
+        tensors, numbers = zip(*parts, strict=True)
+        torch._foreach_sub_(tensors, numbers)
+
+
+def _split_lines(
+    field: Field, counts: Mapping[str, list[int]]
+) -> list[tuple[Tensor, ...]]:
     """Split the lines of a field (two for edges) by batch, without padding."""
-    lines = field.value.unbind() if field.kind == "edges" else (field.value,)
     sizes = counts[field.axis]
     # A row pointer has one more entry, the number of all rows.
-    rest = field.value.size(-1) - sum(sizes)
-    return [line.split([*sizes, rest]) for line in lines]
+    sizes = [*sizes, field.value.size(-1) - sum(sizes)]
+    return [torch.split_with_sizes(line, sizes) for line in _lines(field)]
 
 
 def _views(memory: Tensor, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
@@ -214,7 +303,7 @@ def _views(memory: Tensor, spans: Sequence[tuple[int, int]]) -> list[Tensor]:
         numbers.append(len(sizes))
         sizes.append(end - begin)
         at = end
-    parts = memory.split([*sizes, memory.numel() - at])
+    parts = torch.split_with_sizes(memory, [*sizes, memory.numel() - at])
     return [parts[number] for number in numbers]
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gnnak.graphs.real import BATCH_AXES, RealCounts
 from gnnak.loading.items import Shape
-from gnnak.loading.joint import Field, Joint, Key
+from gnnak.loading.joint import Field, Joint, Key, split_fields
 from gnnak.loading.padding import Span, pad_numbers, pad_pointers, pad_rows
 from gnnak.loading.windows import Window
 
@@ -115,7 +115,6 @@ class SliceSplitter(Splitter):
     """
 
     def __init__(self, window: Window, first_batch: int = 0) -> None:
-        self.window, self.first_batch = window, first_batch
         self.starts = {axis: at[first_batch:] for axis, at in window.starts.items()}
 
     def sizes(self, axis: str) -> list[int]:
@@ -163,8 +162,7 @@ class SliceSplitter(Splitter):
 
     def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
         """Split many int64 tensors by batch; the parts are views of one tensor."""
-        sizes = {axis: self.sizes(axis) for axis in self.starts}
-        return Joint(fields, self.window.starts, sizes, self.first_batch).padded()
+        return split_fields(fields, self.starts)
 
     def real(self) -> Sequence[RealCounts | None]:
         """Return None for each batch, as no batch is padded."""

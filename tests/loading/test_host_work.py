@@ -38,7 +38,7 @@ def test_a_pyg_batch_is_made_without_an_operation(pad, subgraphs):
     assert [batch.num_graphs for batch in batches] == [8, 8, 8, 8]
 
 
-@pytest.mark.parametrize(("pad", "most"), [(False, 90), (True, 220)])
+@pytest.mark.parametrize(("pad", "most"), [(False, 70), (True, 220)])
 def test_a_window_is_split_into_batches_with_few_operations(pad, most):
     store = triangles().store
     graphs, subgraphs = store[:], cache_subgraphs(store, EgoNets(1))[:]

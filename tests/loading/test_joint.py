@@ -1,8 +1,9 @@
 """Fields of two batches in one block of memory: all numbers by hand."""
 
+import pytest
 import torch
 
-from gnnak.loading.joint import ALIGNMENT, Field, Joint
+from gnnak.loading.joint import ALIGNMENT, Field, Joint, split_fields
 
 STARTS = {"graphs": [0, 1, 2], "nodes": [0, 2, 5], "edges": [0, 1, 3]}
 FIELDS = {
@@ -18,16 +19,24 @@ def lists(batches):
     return [{key: part.tolist() for key, part in batch.items()} for batch in batches]
 
 
-def test_joint_without_padding():
-    sizes = {"graphs": [1, 1], "nodes": [2, 3], "edges": [1, 2]}
-    joint = Joint(FIELDS, STARTS, sizes)
-    assert lists(joint.padded()) == [
-        {"hop": [4, 5], "edge_index": [[0], [1]], "ptr": [0, 1, 1]},
-        {"hop": [6, 7, 8], "edge_index": [[0, 2], [1, 1]], "ptr": [0, 1, 2, 2]},
-    ]
-    assert lists(joint.trimmed()) == lists(joint.padded())
-    last = Joint(FIELDS, STARTS, {axis: rows[1:] for axis, rows in sizes.items()}, 1)
-    assert lists(last.padded()) == lists(joint.padded())[1:]
+PLAIN = [
+    {"hop": [4, 5], "edge_index": [[0], [1]], "ptr": [0, 1, 1]},
+    {"hop": [6, 7, 8], "edge_index": [[0, 2], [1, 1]], "ptr": [0, 1, 2, 2]},
+]
+
+
+def test_split_fields_counts_from_0_in_each_batch():
+    assert lists(split_fields(FIELDS, STARTS)) == PLAIN
+
+
+@pytest.mark.parametrize(("chosen", "wanted"), [(slice(1, 3), 1), (slice(0, 2), 0)])
+def test_split_fields_leaves_out_rows_before_and_after(chosen, wanted):
+    starts = {axis: at[chosen] for axis, at in STARTS.items()}
+    assert lists(split_fields(FIELDS, starts)) == [PLAIN[wanted]]
+
+
+def test_split_fields_of_no_batch():
+    assert split_fields(FIELDS, {axis: at[2:] for axis, at in STARTS.items()}) == []
 
 
 def test_joint_pads_each_batch_to_its_size():
@@ -38,8 +47,7 @@ def test_joint_pads_each_batch_to_its_size():
         {"hop": [4, 5, 0, 0], "edge_index": edges[0], "ptr": [0, 1, 1, 1, 1]},
         {"hop": [6, 7, 8, 0, 0], "edge_index": edges[1], "ptr": [0, 1, 2, 2, 2, 2]},
     ]
-    plain = Joint(FIELDS, STARTS, {"graphs": [1, 1], "nodes": [2, 3], "edges": [1, 2]})
-    assert lists(joint.trimmed()) == lists(plain.padded())
+    assert lists(joint.trimmed()) == PLAIN
 
 
 def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
@@ -55,7 +63,8 @@ def test_the_tensors_of_a_joint_are_aligned_views_of_one_tensor():
     )
 
 
-def test_joint_leaves_the_tensors_of_the_window_unchanged():
+def test_splitting_leaves_the_tensors_of_the_window_unchanged():
     before = {key: field.value.clone() for key, field in FIELDS.items()}
-    Joint(FIELDS, STARTS, {"graphs": [1, 1], "nodes": [2, 3], "edges": [1, 2]})
+    split_fields(FIELDS, STARTS)
+    Joint(FIELDS, STARTS, {"graphs": [2, 2], "nodes": [4, 5], "edges": [5, 3]})
     assert all(torch.equal(FIELDS[key].value, value) for key, value in before.items())
