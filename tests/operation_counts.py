@@ -5,20 +5,24 @@ from collections.abc import Callable
 from torch.utils._python_dispatch import TorchDispatchMode
 
 VIEWS = ("select.", "slice.", "view.", "unbind.", "detach.", "alias.", "unsqueeze.")
-"""Operations that compute nothing; they are not counted."""
+"""Operations that compute nothing; they are counted only on request."""
 SYNCHRONISING = ("_local_scalar_dense.", "nonzero.", "masked_select.", "equal.")
 """Operations after which the host waits for a GPU."""
 
 
 class OperationCount(TorchDispatchMode):
-    """Counts the tensor operations in a `with` block, without views.
+    """Counts the tensor operations in a `with` block.
+
+    Args:
+        views: Whether views are counted, too.
 
     Attributes:
         names: The names of all operations, in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, views: bool = False) -> None:
         super().__init__()
+        self.views = views
         self.names: list[str] = []
 
     @property
@@ -38,6 +42,6 @@ class OperationCount(TorchDispatchMode):
         self, function: Callable, types: object, args: tuple = (), kwargs: object = None
     ) -> object:
         name = str(function).removeprefix("aten.")
-        if not name.startswith(VIEWS):
+        if self.views or not name.startswith(VIEWS):
             self.names.append(name)
         return function(*args, **(kwargs or {}))  # type: ignore[arg-type]

@@ -43,8 +43,9 @@ def ragged_ranges(
     >>> ragged_ranges(torch.tensor([5, 0, 7]), torch.tensor([2, 0, 3]))
     (tensor([0, 0, 2, 2, 2]), tensor([5, 6, 7, 8, 9]))
     """
-    end = torch.cumsum(count, 0) if ptr is None else ptr[1:]
-    return ragged_ranges_to(start + count, count, end, total)
+    if ptr is not None:
+        return _shifted(start - ptr[:-1], count, total)
+    return ragged_ranges_to(start + count, count, torch.cumsum(count, 0), total)
 
 
 def ragged_ranges_to(
@@ -63,10 +64,21 @@ def ragged_ranges_to(
     Returns:
         The result of `ragged_ranges`.
     """
+    # Entry j of the concatenation is `end[i] - j` before the end of its range.
+    return _shifted(stop - end, count, total)
+
+
+def _shifted(shift: Tensor, count: Tensor, total: int | None) -> tuple[Tensor, Tensor]:
+    """Return the index of the range of each entry, and its value.
+
+    Args:
+        shift: The difference of value and position, the same in a whole range, [r].
+        count: Length of each range, [r].
+        total: The sum of `count`, as in `ragged_ranges`.
+    """
     row = torch.repeat_interleave(count, output_size=total)
     value = torch.arange(row.numel(), device=count.device)
-    # Entry j of the concatenation is `end[i] - j` before the end of its range.
-    value += (stop - end).index_select(0, row)
+    value += shift.index_select(0, row)
     return row, value
 
 

@@ -50,7 +50,7 @@ def streams(request, monkeypatch):
     """All streams used so far; with threads, windows are prefetched as on a GPU."""
     created = []
 
-    def in_thread(results, _):
+    def in_thread(results, *_):
         created.append(FakeStream())
         return Prefetcher(results, created[-1])
 

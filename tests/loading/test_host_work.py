@@ -1,29 +1,15 @@
 """Operations of PyTorch per batch: on a GPU, each takes the host a few microseconds."""
 
-from collections import Counter
-
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gnnak import EgoNets, GraphLoader
 from gnnak.loading.shapes import Shapes
 from gnnak.loading.splitting import split, split_both
 from gnnak.loading.windows import make_window
 from gnnak.subgraphs.cached import cache_subgraphs
+from tests.operation_counts import OperationCount
 from tests.training.small import triangles
-
-
-class Operations(TorchDispatchMode):
-    """Counts the operations of PyTorch in a `with` block, by name."""
-
-    def __init__(self):
-        super().__init__()
-        self.counts = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.counts[func.overloadpacket.__name__] += 1
-        return func(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("pad", [False, True])
@@ -32,9 +18,9 @@ def test_a_pyg_batch_is_made_without_an_operation(pad, subgraphs):
     loader = GraphLoader(triangles().store, 8, subgraphs=subgraphs, pad=pad)
     windows = loader._windows.of_epoch(0, len(loader), more=False)
     assembled = [each for window in windows for each in window]
-    with Operations() as operations:
+    with OperationCount(views=True) as operations:
         batches = [loader._make(each) for each in assembled]
-    assert not operations.counts
+    assert operations.total == 0
     assert [batch.num_graphs for batch in batches] == [8, 8, 8, 8]
 
 
@@ -45,12 +31,12 @@ def test_a_window_is_split_into_batches_with_few_operations(pad, most):
     window = make_window(graphs, subgraphs, [8, 8, 8, 8])
     shapes = Shapes().of(window, until=4, full=4)
     split(window, groups=True)  # caches the groupings of all subgraphs
-    with Operations() as operations:
+    with OperationCount(views=True) as operations:
         if pad:
             split_both(window, shapes)
         else:
             split(window, groups=True)
-    assert operations.counts.total() <= most
+    assert operations.total <= most
 
 
 def test_graphs_and_cached_subgraphs_are_gathered_with_few_operations():
@@ -58,7 +44,7 @@ def test_graphs_and_cached_subgraphs_are_gathered_with_few_operations():
     cached, positions = cache_subgraphs(store, EgoNets(1)), torch.arange(8)
     first = store[positions], cached[positions]  # caches row pointers
     for source, whole, most in zip((store, cached), first, (29, 41), strict=True):
-        with Operations() as operations:
+        with OperationCount(views=True) as operations:
             found = source[positions]
         assert torch.equal(found.edge_index, whole.edge_index)
-        assert operations.counts.total() <= most, operations.counts
+        assert operations.total <= most, operations.names
