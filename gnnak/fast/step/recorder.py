@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -25,9 +25,6 @@ which operation of a model synchronises."""
 HEADROOM = 1.05
 """Memory reserved for CUDA graphs, as a multiple of the peak memory of an uncaptured
 step."""
-_failed: list[torch.cuda.CUDAGraph] = []
-"""The graphs of failed captures. PyTorch's allocator of pinned memory still refers to
-them, so they must not be freed. Each has a few hundred bytes."""
 _capturing = RLock()
 """Locked while work is captured or warmed up: all recorders of a GPU share a stream,
 and only one thread may capture on a stream at a time."""
@@ -76,6 +73,10 @@ class GraphRecorder:
         synchronisations: Source lines that synchronised with the device in the last
             warm-up.
     """
+
+    failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
+    """The graphs of all failed captures. PyTorch's allocator of pinned memory still
+    refers to them, so they are never freed. Each takes a few hundred bytes."""
 
     def __init__(self, device: torch.device) -> None:
         self.stream = own_streams(device).capture
@@ -135,7 +136,7 @@ class GraphRecorder:
                 result = work()
         except Exception:
             torch.cuda.set_stream(outside)
-            _failed.append(graph)
+            self.failed.append(graph)
             self._leave_pool()
             self._leave_generator()
             raise
