@@ -132,8 +132,8 @@ def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
 def _is_plain(linear: nn.Module, d: Tensor, biased: bool) -> bool:
     """Return whether a Linear has no hooks, and weights that the kernel can read.
 
-    The weights must be neither sharded nor computed by a parametrisation, and be
-    contiguous, with the dtype and the device of the embeddings of distances.
+    The weights must be neither sharded nor computed by a parametrisation, and be contiguous,
+    with the dtype and the device of the embeddings of distances.
 
     Args:
         linear: The Linear.
