@@ -21,15 +21,9 @@ EXPLAINED = (RuntimeError, ValueError, NotImplementedError, IndexError)
 
 
 def first_weight(module: nn.Module) -> Tensor | None:
-    """Return the first floating-point parameter of a module; None if it has none.
-
-    It is the first in the order of `module.parameters()`, which takes longer.
-    """
-    for weight in module._parameters.values():
-        if weight is not None and weight.is_floating_point():
-            return weight
-    parts = (part for part in module._modules.values() if part is not None)
-    return next((w for w in map(first_weight, parts) if w is not None), None)
+    """Return the first floating-point parameter of a module; None if it has none."""
+    weights = (p for p in module.parameters() if p.is_floating_point())
+    return next(weights, None)
 
 
 def explanation(

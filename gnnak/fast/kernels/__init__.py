@@ -6,7 +6,6 @@ values and gradients without autograd; the layers in `gnnak.fast.layers` combine
 into `torch.autograd.Function`s.
 """
 
-from functools import cache
 from types import ModuleType
 
 import torch
@@ -26,15 +25,11 @@ def kernels_for(values: Tensor) -> ModuleType:
     `has_fast_kernels`), otherwise the PyTorch reference `gnnak.fast.kernels.plain`.
     Functions of the same name in the two packages take the same arguments.
     """
-    return _gpu_kernels() if has_fast_kernels(values) else plain
+    if has_fast_kernels(values):
+        from gnnak.fast.kernels import gpu
 
-
-@cache
-def _gpu_kernels() -> ModuleType:
-    """Import the Triton kernels, at first use: Triton need not be installed."""
-    from gnnak.fast.kernels import gpu
-
-    return gpu
+        return gpu
+    return plain
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:

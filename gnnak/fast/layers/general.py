@@ -18,7 +18,6 @@ from gnnak.fast.layers.lift import edges_of, lift
 from gnnak.fast.layers.lifted_gine import Copies, lifted_gine_sum
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import scaled_to_all
-from gnnak.nn.failures import first_weight
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -47,8 +46,7 @@ def can_fuse_conv(
     if layer.hop_table is not None and layer.hop_linear is None:
         width += layer.hop_table.weight.size(1)
     if not torch.is_autocast_enabled(x.device.type):
-        weight = first_weight(layer.gnn)
-        dtype = x.dtype if weight is None else weight.dtype
+        dtype = next(layer.gnn.parameters(), x).dtype
         if x.dtype != dtype or (e is not None and e.dtype != dtype):
             return False
     return can_run(layer.gnn, e, width)
@@ -97,8 +95,7 @@ def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
 
 def _has_small_table(layer: GNNAK) -> bool:
     """Return whether kernels support the size of the hop table, if there is one."""
-    hops = layer.hop_table
-    return hops is None or hops.weight.size(0) <= SMALL_TABLE
+    return layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
 
 
 def pooled_encodings(

@@ -111,28 +111,26 @@ def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
         layer: The layer.
         hop_linear: As in `_compute`.
     """
-    table, widths = layer.hop_table, set()
-    if table is None or has_hooks(table):
+    table, gates = layer.hop_table, list(layer.gates.values())
+    if table is None or not all(type(gate) is HopGate for gate in gates):
         return False
-    d = table.weight
+    d, of_gates = table.weight, [cast(HopGate, gate).linear for gate in gates]
     if not has_fast_kernels(d) or type(d) is not nn.Parameter or d.size(1) > WIDEST:
         return False
-    for gate in layer.gates.values():
-        if type(gate) is not HopGate or has_hooks(gate):
-            return False
-        if not _is_plain(gate.linear, d, biased=True):
-            return False
-        widths.add(gate.linear.weight.size(0))
-    if hop_linear is not None and not _is_plain(hop_linear, d, biased=False):
+    linears = of_gates if hop_linear is None else [*of_gates, hop_linear]
+    if not 0 < len(linears) <= MOST_HOP_LINEARS or any(
+        map(has_hooks, (table, *gates, *linears))
+    ):
         return False
-    count = len(layer.gates) + (hop_linear is not None)
-    return 0 < count <= MOST_HOP_LINEARS and len(widths) <= 1
+    if not all(_is_plain(linear, d, linear is not hop_linear) for linear in linears):
+        return False
+    return len({linear.weight.size(0) for linear in of_gates}) <= 1
 
 
 def _is_plain(linear: nn.Module, d: Tensor, biased: bool) -> bool:
-    """Return whether a Linear has no hooks, and weights that the kernel can read.
+    """Return whether a Linear has weights of its own that the kernel can read.
 
-    The weights must be neither sharded nor computed by a parametrisation, and be contiguous,
+    They must be neither sharded nor computed by a parametrisation, and be contiguous,
     with the dtype and the device of the embeddings of distances.
 
     Args:
@@ -142,19 +140,15 @@ def _is_plain(linear: nn.Module, d: Tensor, biased: bool) -> bool:
     """
     if type(linear) is not nn.Linear or "forward" in vars(linear):
         return False
-    bias = linear.bias
-    if has_hooks(linear) or (bias is not None) != biased:
+    if (linear.bias is not None) != biased:
         return False
-    return _is_readable(linear.weight, d) and (bias is None or _is_readable(bias, d))
-
-
-def _is_readable(weight: Tensor, d: Tensor) -> bool:
-    """Return whether the kernel can read a weight of a Linear."""
-    return (
+    weights = [linear.weight, linear.bias] if biased else [linear.weight]
+    return all(
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype
         and weight.device == d.device
         and weight.is_contiguous()
+        for weight in weights
     )
 
 

@@ -95,5 +95,5 @@ class _LiftedGineSum(torch.autograd.Function):
             grad_x = kernels.sum_by(grad_c[:, :width], by_node, x.dtype)
         if ctx.needs_input_grad[1]:
             of_table = grad_c if add else grad_c[:, width:]
-            grad_table = kernels.table_sum(of_table, rows, table.size(0), table.dtype)
+            grad_table = kernels.table_sum(of_table, rows, len(table), table.dtype)
         return grad_x, grad_table, grad_e, grad_eps, None, None

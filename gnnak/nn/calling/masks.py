@@ -20,24 +20,13 @@ and whether the edge is no self loop."""
 
 def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
     """Return the convs of a GNN that have an edge mask of an explainer."""
-    found: list[MessagePassing] = []
-    _find_explained(gnn, found)
-    return found
-
-
-def _find_explained(module: nn.Module, found: list[MessagePassing]) -> None:
-    """Add the convs in a module that have an edge mask to `found`, each once.
-
-    This is called for each layer in each forward pass. `nn.Module.modules` also builds
-    the names of all modules, and takes several times as long.
-    """
-    if isinstance(module, MessagePassing) and module.explain is True:
-        masked = getattr(module, "_edge_mask", None) is not None
-        if masked and not any(module is conv for conv in found):
-            found.append(module)
-    for part in module._modules.values():
-        if part is not None:
-            _find_explained(part, found)
+    return [
+        part
+        for part in gnn.modules()
+        if isinstance(part, MessagePassing)
+        and part.explain is True
+        and getattr(part, "_edge_mask", None) is not None
+    ]
 
 
 @contextmanager

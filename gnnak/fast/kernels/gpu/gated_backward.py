@@ -79,7 +79,7 @@ def _table_grads(
     if not gated:
         return [None] * len(sums)
     (m, width) = values.shape
-    sizes = [each.table.size(0) for each in sums if each.table is not None]
+    sizes = [len(each.table) for each in sums if each.table is not None]
     programs, steps = parts(m)
     shape = (programs, len(gated), max(sizes), width)
     partial = values.new_empty(shape, dtype=sum_dtype(values))
@@ -103,15 +103,11 @@ def _table_grads(
     )
     found = iter(add_up(partial).unbind())
     return [
-        None if each.table is None else _first_rows(next(found), each.table)
+        None
+        if each.table is None
+        else next(found)[: len(each.table)].to(each.table.dtype)
         for each in sums
     ]
-
-
-def _first_rows(rows: Tensor, table: Tensor) -> Tensor:
-    """Return as many rows as a table has, in its dtype."""
-    count = table.size(0)
-    return (rows if rows.size(0) == count else rows[:count]).to(table.dtype)
 
 
 @triton.jit

@@ -1,10 +1,8 @@
 """A variant of `triton.jit` that does not recompile kernels when batch sizes change."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -79,8 +77,10 @@ class CachedKernel(JITFunction):
     def __init__(self, kernel: Callable[..., None], **options: Any) -> None:
         super().__init__(kernel, **options)
         self._names = list(signature(kernel).parameters)
-        self._places: _Places | None = None
-        self._versions: dict[tuple[Any, ...], _Version] = {}
+        self._tensors: list[int] | None = None
+        self._counts: list[int] = []
+        self._others: list[int] = []
+        self._versions: dict[tuple[Any, ...], Any] = {}
 
     def run(self, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         """Launch the kernel, or compile it alone if `warmup`."""
@@ -91,117 +91,66 @@ class CachedKernel(JITFunction):
             # Triton launches kernels on the current device.
             with torch.cuda.device(device):
                 return self.run(*args, grid=grid, warmup=warmup, **options)
-        if self._places is None:
-            self._places = _Places.find(self._names, args)
-        pointers = [args[i].data_ptr() for i in self._places.tensors]
-        key = self._places.key(args, pointers, options)
+        key = self.version_key(args, options)
         version = self._versions.get(key)
         if version is None:
-            compiled = super().run(*args, grid=grid, warmup=False, **options)
-            self._versions[key] = _Version.of(compiled)
-            return compiled
-        if _has_launch_hooks():
-            version.compiled[(*grid, 1, 1)[:3]](*args)
+            version = super().run(*args, grid=grid, warmup=False, **options)
+            self._versions[key] = version
         else:
-            given = list(args)
-            for i, pointer in zip(self._places.tensors, pointers, strict=True):
-                given[i] = pointer
-            version.launch((*grid, 1, 1)[:3], device, given)
-        return version.compiled
+            _launch(version, (*grid, 1, 1)[:3], device, args)
+        return version
 
-
-class _Places(NamedTuple):
-    """Which arguments of a kernel are tensors, counts, or other numbers and constants.
-
-    An argument that is a tensor in the first call is a tensor in every call.
-    """
-
-    tensors: list[int]
-    """The positions of the tensors."""
-    values: list[int]
-    """The positions in `tensors` of those whose alignment Triton specialises on."""
-    counts: list[int]
-    """The positions of the arguments named in `COUNTS`."""
-    others: list[int]
-    """The positions of other numbers, and of constants."""
-
-    @classmethod
-    def find(cls, names: list[str], args: tuple[Any, ...]) -> _Places:
-        """Divide the arguments of a call of a kernel whose parameters have `names`."""
-        tensors = [i for i, value in enumerate(args) if isinstance(value, Tensor)]
-        rest = [i for i, value in enumerate(args) if not isinstance(value, Tensor)]
-        return cls(
-            tensors,
-            [place for place, i in enumerate(tensors) if names[i] not in INDICES],
-            [i for i in rest if names[i] in COUNTS],
-            [i for i in rest if names[i] not in COUNTS],
-        )
-
-    def key(
-        self, args: tuple[Any, ...], pointers: list[int], options: dict[str, Any]
+    def version_key(
+        self, args: tuple[Any, ...], options: dict[str, Any]
     ) -> tuple[Any, ...]:
         """Return a key that differs wherever Triton compiles another version.
 
-        The key also has the devices of all tensors, so that Triton itself refuses a
-        tensor on a CPU.
-
         Args:
-            args: The arguments of the kernel, a tensor first.
-            pointers: The addresses of the tensors.
+            args: The arguments of the kernel, a tensor first. An argument that is a
+                tensor in the first call is a tensor in every call.
             options: Launch options such as the number of warps.
         """
+        if self._tensors is None:
+            self._divide(args)
+        tensors = [args[i] for i in self._tensors or ()]
         return (
+            tensors[0].get_device(),
             *options.values(),
-            *[args[i].dtype for i in self.tensors],
-            *[args[i].get_device() for i in self.tensors],
-            *[pointers[place] % 16 == 0 for place in self.values],
-            *[args[i] < INT32 for i in self.counts],
-            *[args[i] for i in self.others],
+            *[tensor.dtype for tensor in tensors],
+            *[tensor.data_ptr() % 16 for tensor in tensors],
+            *[args[i] < INT32 for i in self._counts],
+            *[args[i] for i in self._others],
         )
 
-
-class _Version(NamedTuple):
-    """A compiled version of a kernel, and what its launches need."""
-
-    compiled: Any
-    """The compiled kernel."""
-    run: Callable[..., None]
-    """Launches the kernel; Triton's launcher."""
-    fixed: tuple[Any, ...]
-    """Arguments of `run` between the stream and those of the kernel. Those of hooks
-    are None."""
-
-    @classmethod
-    def of(cls, compiled: Any) -> _Version:
-        """Prepare the launches of a compiled kernel."""
-        fixed = (compiled.function, compiled.packed_metadata, None, None, None)
-        return cls(compiled, compiled.run, fixed)
-
-    def launch(
-        self, grid: tuple[int, int, int], device: int, args: Sequence[Any]
-    ) -> None:
-        """Launch the kernel on the current stream of the current device.
-
-        This does what Triton's `compiled[grid](*args)` does, except that it prepares
-        nothing for hooks.
-
-        Args:
-            grid: Numbers of programs.
-            device: Index of the current device.
-            args: The arguments of the kernel, with addresses in place of tensors:
-                Triton would call two functions for each tensor to find its address.
-        """
-        stream = torch._C._cuda_getCurrentRawStream(device)
-        self.run(*grid, stream, *self.fixed, *args)
+    def _divide(self, args: tuple[Any, ...]) -> None:
+        """Find which arguments are tensors, counts, or other numbers and constants."""
+        are_tensors = [isinstance(value, Tensor) for value in args]
+        places = list(enumerate(zip(are_tensors, self._names, strict=True)))
+        rest = [(i, name in COUNTS) for i, (tensor, name) in places if not tensor]
+        self._counts = [i for i, is_count in rest if is_count]
+        self._others = [i for i, is_count in rest if not is_count]
+        self._tensors = [i for i, tensor in enumerate(are_tensors) if tensor]
 
 
-def _has_launch_hooks() -> bool:
-    """Return whether functions are to be called at each launch; profilers set them."""
+def _launch(
+    version: Any, grid: tuple[int, int, int], device: int, args: tuple[Any, ...]
+) -> None:
+    """Launch a compiled kernel on the current stream of the current device.
+
+    This does what Triton's `version[grid](*args)` does, except that it prepares nothing
+    for hooks if none is set. Profilers set such hooks.
+
+    Args:
+        version: The compiled kernel.
+        grid: Numbers of programs.
+        device: Index of the current device.
+        args: The arguments of the kernel.
+    """
     runtime = triton.knobs.runtime
-    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
-    return _calls_something(enter) or _calls_something(leave)
-
-
-def _calls_something(hook: Any) -> bool:
-    """Return whether a hook of Triton is set and, if it is a chain, is not empty."""
-    return hook is not None and bool(getattr(hook, "calls", True))
+    hooks = (runtime.launch_enter_hook, runtime.launch_exit_hook)
+    if any(hook is not None and getattr(hook, "calls", True) for hook in hooks):
+        version[grid](*args)
+        return
+    stream = torch._C._cuda_getCurrentRawStream(device)
+    given = (version.function, version.packed_metadata, None, None, None)
+    version.run(*grid, stream, *given, *args)

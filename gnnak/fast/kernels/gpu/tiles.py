@@ -3,8 +3,6 @@
 A group is a set of rows that a segment sum adds.
 """
 
-from functools import cache
-
 import torch
 import triton
 import triton.language as tl
@@ -35,7 +33,6 @@ def next_power_of_2(number: int) -> int:
     return 1 << (number - 1).bit_length()
 
 
-@cache
 def wide_columns(width: int) -> int:
     """Return the number of columns per tile for kernels whose programs have one warp.
 
@@ -44,7 +41,6 @@ def wide_columns(width: int) -> int:
     return min(256, max(16, next_power_of_2(width)))
 
 
-@cache
 def columns(width: int) -> int:
     """Return the number of columns per tile for kernels whose tiles have several rows.
 
