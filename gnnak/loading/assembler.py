@@ -65,13 +65,6 @@ class Assembler:
         if self.padder is not None:
             self.padder.demand.begin_epoch()
 
-    def is_training_captured(self) -> bool:
-        """Return whether batches are used in captured steps, as far as is known.
-
-        Captured steps use padded forms.
-        """
-        return self.padder is None or self.padder.demand.is_expected()
-
     def assemble(
         self, batches: list[Tensor], generator: torch.Generator
     ) -> list[Assembled]:

@@ -53,15 +53,6 @@ class Demand:
             self._windows += 1
             return self._windows <= FIRST_WINDOWS
 
-    def is_expected(self) -> bool:
-        """Return whether padded forms are used, or it is too early to know."""
-        with self._lock:
-            if self._always:
-                return True
-            if self._unused is not None:
-                return self._unused <= UNUSED_EPOCHS
-            return self._windows < FIRST_WINDOWS
-
     def use(self) -> None:
         """Record that a padded form is used, so that the next windows are padded."""
         with self._lock:

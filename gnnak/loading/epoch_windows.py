@@ -10,13 +10,9 @@ from torch import Tensor
 from gnnak.loading.assembler import Assembled, Assembler
 from gnnak.loading.budget import into_windows
 from gnnak.loading.epochs import EpochPrefetcher, epoch_seed
-from gnnak.loading.prefetch import OnSideStream, Prefetcher, prefetch
+from gnnak.loading.prefetch import Prefetcher, prefetch
 
-Windows = (
-    Generator[list[Assembled], None, None]
-    | Prefetcher[list[Assembled]]
-    | OnSideStream[list[Assembled]]
-)
+Windows = Generator[list[Assembled], None, None] | Prefetcher[list[Assembled]]
 """An iterator over windows: lists of batches that were assembled together."""
 
 
@@ -30,9 +26,9 @@ class Order(Protocol):
 class EpochWindows:
     """Yields the windows of an epoch: several consecutive batches, assembled together.
 
-    On a GPU, if steps are captured, the next window is prefetched while the batches of
-    the current window are used. During the last window of an epoch, the first window of
-    the next epoch is prefetched.
+    On a GPU, the next window is prefetched while the batches of the current window are
+    used. During the last window of an epoch, the first window of the next epoch is
+    prefetched.
 
     Args:
         assembler: Assembles the batches of a window.
@@ -97,8 +93,7 @@ def _start(
 ) -> Windows:
     """Return an iterator over the windows of an epoch, from batch `first` on.
 
-    On a GPU, if steps are captured, the first window is prefetched at once. Arguments
-    as in `EpochWindows`.
+    On a GPU, the first window is prefetched at once. Arguments as in `EpochWindows`.
     """
 
     def assembled() -> Generator[list[Assembled], None, None]:
@@ -119,5 +114,4 @@ def _start(
                 window = assembler.assemble(batches, generator)
             yield window[max(first - begin, 0) :]
 
-    in_thread = assembler.is_training_captured()
-    return prefetch(assembled(), assembler.device, in_thread)
+    return prefetch(assembled(), assembler.device)

@@ -1,12 +1,8 @@
-"""Compute results on a side stream of a GPU, and before they are needed in a thread.
+"""Compute results on a GPU before they are needed, in a thread and on a side stream.
 
 To assemble a batch, the host must read sizes from the GPU, that is, synchronise. On the
 main stream the host would have to wait for the training step in progress, and the GPU
-would be idle after that step. With a side stream, it waits only for its own work.
-
-If steps are replayed as CUDA graphs, the host is mostly idle, and a thread computes
-results meanwhile. A loop that launches each operation of a step is limited by the host.
-There a thread would only slow the loop down, as two threads of Python take turns.
+would be idle after that step. A thread with a side stream waits only for its own work.
 """
 
 from collections.abc import Generator, Iterator
@@ -32,8 +28,8 @@ _END = object()
 
 
 def prefetch(
-    results: Generator[T, None, None], device: torch.device, in_thread: bool = True
-) -> "Generator[T, None, None] | Prefetcher[T] | OnSideStream[T]":
+    results: Generator[T, None, None], device: torch.device
+) -> "Generator[T, None, None] | Prefetcher[T]":
     """Return an iterator over `results` that, on a GPU, computes the next result early.
 
     On other devices, `results` is returned unchanged.
@@ -41,13 +37,10 @@ def prefetch(
     Args:
         results: Computes the results, one by one.
         device: The device that the results are computed on.
-        in_thread: Whether a thread computes the results early. If False, they are
-            computed when they are taken, but on a side stream.
     """
     if device.type != "cuda":
         return results
-    stream = SideStream(device)
-    return Prefetcher(results, stream) if in_thread else OnSideStream(results, stream)
+    return Prefetcher(results, SideStream(device))
 
 
 @contextmanager
@@ -63,8 +56,8 @@ def prefetching_paused() -> Iterator[None]:
 class PrefetchStream(Protocol):
     """Interface of `SideStream`; tests replace it to run a `Prefetcher` without a GPU.
 
-    A producer computes results on the stream, and a consumer uses them. A `Prefetcher`
-    has a thread as its producer.
+    A producer thread computes results on the stream, and another thread, the consumer,
+    uses them.
     """
 
     def activate(self) -> AbstractContextManager:
@@ -132,31 +125,6 @@ class SideStream:
         here.wait_event(event)
         for tensor in one_per_storage(tensors_of(tuple(result))):
             tensor.record_stream(here)
-
-
-class OnSideStream(Iterator[T]):
-    """Iterate over results, each of which is computed when it is taken.
-
-    Args:
-        results: Computes the results, one by one.
-        stream: The stream on which the results are computed.
-    """
-
-    def __init__(
-        self, results: Generator[T, None, None], stream: PrefetchStream
-    ) -> None:
-        self._results, self._stream = results, stream
-
-    def __next__(self) -> T:
-        with self._stream.activate():
-            result = next(self._results)
-            event = self._stream.record_event()
-        self._stream.hand_over(result, event)
-        return result
-
-    def close(self) -> None:
-        """Compute no more results."""
-        self._results.close()
 
 
 class Prefetcher(Iterator[T]):

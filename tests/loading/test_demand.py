@@ -56,23 +56,6 @@ def test_padding_goes_on_for_a_whole_epoch_without_a_use_and_then_stops():
     assert demand.pads_next()
 
 
-def test_padded_forms_are_expected_until_windows_without_a_use():
-    demand = Demand(always=False)
-    assert demand.is_expected()
-    epoch(demand)
-    assert not demand.is_expected()
-    demand.use()
-    assert demand.is_expected()
-    assert [epoch(demand) and demand.is_expected() for _ in range(3)] == [
-        True,
-        True,
-        False,
-    ]
-    always = Demand(always=True)
-    epoch(always)
-    assert always.is_expected()
-
-
 def test_epochs_without_use_before_the_first_use_do_not_count():
     demand = Demand(always=False)
     for _ in range(5):

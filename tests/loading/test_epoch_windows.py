@@ -11,10 +11,8 @@ from gnnak.errors import SizeError
 from gnnak.graphs.readers.pyg_fields import FieldStore
 from gnnak.loading import budget
 from gnnak.loading.assembler import Assembler
-from gnnak.loading.demand import Demand
 from gnnak.loading.epoch_windows import EpochWindows
 from gnnak.loading.loader import Loader
-from gnnak.loading.padded_form import padded_form
 from gnnak.loading.sampler import BatchSampler
 from gnnak.loading.subgraph_source import Subgraphs
 from gnnak.subgraphs.cached import cache_subgraphs
@@ -85,21 +83,3 @@ def test_loaders_free_their_graphs_without_garbage_collection(kind):
         assert gone() is None
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("step", [False, True])
-def test_windows_are_prefetched_in_a_thread_only_for_captured_steps(monkeypatch, step):
-    seen = []
-
-    def recorded(results, device, in_thread):
-        seen.append(in_thread)
-        return results
-
-    monkeypatch.setattr("gnnak.loading.epoch_windows.prefetch", recorded)
-    monkeypatch.setattr("gnnak.loading.graph_loader.Demand", lambda _: Demand(False))
-    loader = GraphLoader(edge_counts(24).store, 4, pad=True)
-    for _ in range(3):
-        for batch in loader:
-            if step:
-                padded_form(batch)
-    assert seen == [True] + [step] * 3

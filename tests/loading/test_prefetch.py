@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from gnnak.loading.prefetch import (
-    OnSideStream,
     Prefetcher,
     SideStream,
     prefetch,
@@ -24,32 +23,6 @@ def ended(thread):
 def test_prefetch_on_a_cpu_returns_the_iterator_itself():
     results = iter([1, 2])
     assert prefetch(results, torch.device("cpu")) is results
-
-
-class SameThread(FakeStream):
-    """A `FakeStream` whose results are computed in the thread that uses them."""
-
-    def hand_over(self, result, event):
-        assert event is threading.current_thread()
-        self.handed_over.append(result)
-
-
-def test_results_on_a_side_stream_are_computed_when_they_are_taken():
-    computed = []
-
-    def results():
-        for number in range(3):
-            computed.append(number)
-            yield number
-
-    stream = SameThread()
-    taken = OnSideStream(results(), stream)
-    assert not computed
-    assert [next(taken), next(taken)] == computed == [0, 1]
-    assert stream.handed_over == [0, 1]
-    taken.close()
-    assert list(taken) == []
-    assert computed == [0, 1]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 20])
