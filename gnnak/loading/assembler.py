@@ -68,7 +68,8 @@ class Assembler:
     def is_training_captured(self) -> bool:
         """Return whether batches are used in captured steps, as far as is known.
 
-        Captured steps use padded forms.
+        Captured steps use padded forms. If batches are never padded, nothing is known
+        about the steps, and the answer is True.
         """
         return self.padder is None or self.padder.demand.is_expected()
 
