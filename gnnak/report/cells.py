@@ -151,7 +151,7 @@ class PaperTable:
         """Return a copy of the table whose runs are shorter.
 
         The number of epochs and of those after which the learning rate is lowered
-        (`LENGTH`) are divided by a factor.
+        (`LENGTH`) are divided by a factor; each is at least 1.
 
         Args:
             factor: The factor; 1 = the lengths stay as they are.
@@ -164,7 +164,8 @@ def _shortened(cell: Cell, factor: float) -> Cell:
     if cell.plan is None:
         return cell
     options = flat(cell.config.to_dict())
-    return _changed(cell, {key: ceil(options[key] / factor) for key in LENGTH})
+    lengths = {key: max(ceil(options[key] / factor), 1) for key in LENGTH}
+    return _changed(cell, lengths)
 
 
 def _changed(cell: Cell, settings: Mapping[str, Any]) -> Cell:

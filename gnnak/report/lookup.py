@@ -84,12 +84,16 @@ class RunRecords:
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
         """Return the records with this config, up to the length of the run.
 
+        The learning rate is halved after as many epochs as in the config, or after the
+        same part of the run (as in `PaperTable.shortened`).
+
         Args:
             config: The config.
             least: Leave out records with fewer epochs than this.
         """
         found = self._any_length.get(config.cell(also_without=LENGTH), [])
-        return [record for record in found if _epochs(record) >= least]
+        same = [record for record in found if _has_same_rates(record, config)]
+        return [record for record in same if _epochs(record) >= least]
 
     def summary(self, plan: Plan) -> Summary | None:
         """Return mean and standard deviation over the recorded runs of a table cell.
@@ -151,6 +155,18 @@ def _keys(record: Record) -> tuple[str, str] | None:
     except OptionError:
         return None
     return config.cell(), config.cell(also_without=LENGTH)
+
+
+def _has_same_rates(record: Record, config: RunConfig) -> bool:
+    """Return whether a run's learning rate falls as in a config, up to its length."""
+    train, step = config.train, record["config"]["train"].get("step")
+    if train.schedule != "step" or step in (None, train.step):
+        return True
+    epochs = _epochs(record)
+    # Lengths are rounded up to whole numbers of epochs.
+    rounding = max(epochs, train.epochs) + max(step, train.step)
+    difference = abs(step * train.epochs - train.step * epochs)
+    return epochs != train.epochs and difference < rounding
 
 
 def _epochs(record: Record) -> int:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from gnnak.graphs.ragged import counts_of, ragged_ranges
+from gnnak.subgraphs.compact import Compact
 from gnnak.subgraphs.distances import hops_to_root
 from gnnak.subgraphs.groups import GroupKey
 from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 
 
 @dataclass(frozen=True, eq=False)
-class Filling:
+class Filling(Compact):
     """A sparse matrix that estimates values of all nodes from values of sampled roots.
 
     The matrix has one row per node and one column per sampled subgraph, [n, s]. It is

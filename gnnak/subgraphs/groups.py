@@ -10,9 +10,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from gnnak.subgraphs.compact import Compact
+
 
 @dataclass(frozen=True, eq=False)
-class Groups:
+class Groups(Compact):
     """Rows of a tensor split into groups, in compressed sparse row (CSR) form.
 
     The rows of group `i` are `order[ptr[i]:ptr[i + 1]]`. If the tensor has padding rows

@@ -16,6 +16,7 @@ from torch import Tensor
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.real import RealCounts
+from gnnak.subgraphs.compact import Compact
 from gnnak.subgraphs.groups import GroupKey, Groups, group, group_each
 from gnnak.subgraphs.invariants import TENSORS, check_record
 
@@ -36,7 +37,7 @@ occurs in one rooted subgraph.
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RootedSubgraphs:
+class RootedSubgraphs(Compact):
     """Rooted subgraphs of one graph, or of a batch of graphs as a disjoint union.
 
     A node that is in several subgraphs has one *node copy* in each of them: the copy of

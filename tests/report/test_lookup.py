@@ -37,6 +37,17 @@ def test_a_shorter_run_may_also_lower_the_learning_rate_earlier():
     assert records.any_length(ZINC, least=63) == []
 
 
+def test_runs_with_another_schedule_are_no_shorter_or_longer_runs():
+    often = change(ZINC, {"train.step": 5})
+    for length in ({}, {"train.epochs": 2 * ZINC.train.epochs}):
+        record = run_record(change(ZINC, length))
+        assert RunRecords([record]).nearest(often) == []
+        assert RunRecords([record]).nearest(change(ZINC, {"train.epochs": 9}))
+    other = {"train.schedule": "cosine"}
+    record = run_record(change(ZINC, other))
+    assert RunRecords([record]).nearest(change(often, other)) == [record]
+
+
 def test_records_from_before_an_option_was_there_count_as_its_default():
     record = run_record(ZINC, cell="of another time")
     del record["config"]["model"]["plain_conv"]

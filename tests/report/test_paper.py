@@ -1,3 +1,5 @@
+from math import inf
+
 import pytest
 
 from gnnak.errors import OptionError
@@ -113,6 +115,7 @@ def test_shortened_divides_the_epochs_and_those_between_changes_of_the_rate():
     assert (short.config.train.epochs, short.config.train.step) == (78, 13)
     assert short.plan.epochs == 310
     assert next(table.shortened(1e9).cells()).config.train.epochs == 1
+    assert next(table.shortened(inf).cells()).config.train.epochs == 1
     assert table.shortened(1) == table
 
 

@@ -38,6 +38,11 @@ def test_shortened_runs_are_pending_unless_a_longer_run_has_a_record():
     assert len(pending_runs(SMALL.shortened(1.5), done, seeds=1)) == 2
 
 
+def test_runs_with_another_schedule_are_pending():
+    often = SMALL.changed({"train.step": 5, "train.epochs": 100})
+    assert len(pending_runs(often, records(), seeds=1)) == 3
+
+
 def test_pending_runs_go_over_folds():
     runs = pending_runs(load_table("tu"), NONE, only=["gin-ak+ / mutag"])
     assert [run.config.data.fold for run in runs] == list(range(10))

@@ -189,7 +189,7 @@ class GraphRecorder:
         A capture changes the state of the generator, which all CUDA graphs share, and
         only a successful capture changes it back. So capture an empty graph.
         """
-        with warnings.catch_warnings():
+        with _capturing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyTorch warns of the empty graph.
             graph, mode = torch.cuda.CUDAGraph(), "thread_local"
             with torch.cuda.graph(graph, stream=self.stream, capture_error_mode=mode):

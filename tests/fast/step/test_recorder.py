@@ -1,8 +1,10 @@
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from gnnak.fast.step import recorder as recorder_module
 from gnnak.fast.step.captured import CapturedStep
 from gnnak.fast.step.recorder import GraphRecorder
 from gnnak.loading import shapes
@@ -38,6 +40,35 @@ def test_forget_resets_all_graphs_before_their_memory_goes_back(monkeypatch):
     assert calls == ["synchronize", "reset", "reset", "empty_cache", "count anew"]
     assert recorder.graphs == []
     assert recorder.pool is not pool
+
+
+def test_all_captures_lock_the_stream_also_those_after_a_failed_one(monkeypatch):
+    locked = []
+
+    def capture(*_, **options):
+        locked.append(recorder_module._capturing._is_owned())
+        return nullcontext()
+
+    stand_ins = {
+        "graph_pool_handle": object,
+        "CUDAGraph": object,
+        "graph": capture,
+        "current_stream": lambda _: None,
+        "set_stream": lambda _: None,
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+        monkeypatch.setattr(torch._C, name, lambda *_: None, raising=False)
+    streams = SimpleNamespace(capture=SimpleNamespace(device_index=0))
+    monkeypatch.setattr(recorder_module, "own_streams", lambda _: streams)
+    monkeypatch.setattr(recorder_module, "graph_pools_changing", nullcontext)
+    monkeypatch.setattr(GraphRecorder, "failed", [])
+    recorder = GraphRecorder(torch.device("cuda"))
+    monkeypatch.setattr(recorder, "_reserve", lambda: None)
+    with pytest.raises(ZeroDivisionError):
+        recorder.record(lambda: torch.tensor(1 / 0))
+    assert locked == [True, True]
 
 
 @needs_gpu
