@@ -66,7 +66,8 @@ class CapturedUpdate:
 
     def run(self) -> None:
         """Update the weights without a capture."""
-        with self._on_device() if self._is_current() else nullcontext():
+        on_device = self._is_current() and not self._has_sparse_gradients()
+        with self._on_device() if on_device else nullcontext():
             self.take()
 
     def record(self) -> Callable[[], object] | None:

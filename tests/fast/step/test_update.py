@@ -241,6 +241,18 @@ def test_updates_from_sparse_gradients_are_not_captured():
     assert loop.update.reason == "gradients are sparse"
 
 
+def test_gradients_may_become_sparse_after_an_update_was_captured():
+    loop = Loop(torch.optim.SGD)
+    for _ in range(3):
+        loop.step()
+    assert loop.replayed
+    loop.update.device = torch.device("cuda")  # where SGD runs with fused=True
+    before = loop.weight.detach().clone()
+    loop.weight.grad = torch.ones(2).to_sparse()
+    loop.update.run()
+    torch.testing.assert_close(loop.weight.detach(), before - 0.1)
+
+
 @needs_gpu
 @pytest.mark.parametrize("name", ["SGD", "SGD with momentum", "Adam", "RMSprop"])
 def test_updates_are_captured_on_a_gpu(name):
