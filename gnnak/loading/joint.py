@@ -1,98 +1,29 @@
-"""Split many index tensors of a window into batches at once, without and with padding.
+"""Split many index tensors of a window into batches at once, with padding.
 
-A window is several consecutive batches, assembled as one large batch. Splitting one
-tensor takes several operations of PyTorch, and an operation takes the host longer than
-the GPU. Here, one operation copies the parts of all tensors into one block of memory,
-and another one shifts all indices. What is returned are views of that block.
+As in `split_fields`, the parts of all tensors are copied into one block of memory, but
+with padding after each part. Batches with and without padding are views of that block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
-from typing import Generic, Literal, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
 
-Key = TypeVar("Key")
+from gnnak.loading.index_fields import (
+    Field,
+    Key,
+    lines_of,
+    rows_per_batch,
+    shift_each,
+)
+
 ALIGNMENT = 2
 """Tensors start at a multiple of this number of int64 values (16 bytes), since Triton
 compiles another version of some kernels for tensors that do not."""
-
-
-@dataclass(frozen=True, eq=False)
-class Field:
-    """An int64 tensor of a window (several batches), which is split by batch."""
-
-    value: Tensor
-    """The r entries of all batches: [r]; [2, r] for "edges"; [r + 1] for "pointers"."""
-    axis: str
-    """What each entry stands for, such as "nodes"; for "pointers", what has a group."""
-    refers_to: str | None = None
-    """If the values are indices, what they refer to, such as "graphs"; for "pointers",
-    what is grouped. None = the values are not indices, and padding is 0."""
-    kind: Literal["rows", "edges", "pointers"] = "rows"
-    """Whether the tensor is an `edge_index`, a CSR row pointer, or neither."""
-
-
-def split_fields(
-    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
-) -> list[dict[Key, Tensor]]:
-    """Split the fields of a window by batch, without padding.
-
-    In each batch, indices count from 0. The parts are views of one new tensor.
-
-    Args:
-        fields: The fields; there is at least one.
-        starts: For each axis, the position of the first row of each batch, and at the
-            end the position after the last row. Rows before and after these are left
-            out.
-    """
-    counts = _counts(starts)
-    if not counts["graphs"]:
-        return []
-    ends = _last_pointers(fields, starts)
-    pieces: list[Tensor] = []
-    sizes: list[int] = []
-    shifts: list[int] = []
-    for field in fields.values():
-        size, named = counts[field.axis], field.refers_to
-        for line in _lines(field):
-            rows = _between(line, starts[field.axis])
-            if field.kind == "pointers":
-                parts = torch.split_with_sizes(rows, size)
-                pieces += (piece for part in parts for piece in (part, next(ends)))
-                sizes += (count + 1 for count in size)
-            else:
-                pieces.append(rows)
-                sizes += size
-            shifts += [0] * len(size) if named is None else starts[named][:-1]
-    memory = torch.cat(pieces)
-    parts = torch.split_with_sizes(memory, sizes)
-    given = zip(parts, shifts, sizes, strict=True)
-    _shift([(part, shift) for part, shift, size in given if shift and size])
-    return _by_batch(fields, counts, iter(parts))
-
-
-def _by_batch(
-    fields: Mapping[Key, Field],
-    counts: Mapping[str, list[int]],
-    parts: Iterator[Tensor],
-) -> list[dict[Key, Tensor]]:
-    """Return the fields of each batch, given the parts of each line of each field."""
-    found = []
-    for field in fields.values():
-        sizes = counts[field.axis]
-        views = [next(parts) for _ in sizes]
-        if field.kind == "edges":
-            # The line of targets comes right after the line of sources.
-            stride, pairs = (sum(sizes), 1), zip(views, sizes, strict=True)
-            views = [source.as_strided((2, n), stride) for source, n in pairs]
-            parts = islice(parts, len(sizes), None)
-        found.append(views)
-    return [dict(zip(fields, each, strict=True)) for each in zip(*found, strict=True)]
 
 
 class _Part(NamedTuple):
@@ -129,7 +60,7 @@ class Joint(Generic[Key]):
         starts: Mapping[str, Sequence[int]],
         sizes: Mapping[str, Sequence[int]],
     ) -> None:
-        counts = _counts(starts)
+        counts = rows_per_batch(starts)
         lines = {key: _split_lines(field, counts) for key, field in fields.items()}
         block = _Block()
         self._parts: list[dict[Key, _Part]] = []
@@ -222,7 +153,7 @@ class _Block:
         memory = torch.cat([next(padding) if p is None else p for p in self._pieces])
         views = _views(memory, [span for span, _ in self._shifts])
         numbers = (number for _, number in self._shifts)
-        _shift(list(zip(views, numbers, strict=True)))
+        shift_each(list(zip(views, numbers, strict=True)))
         return memory
 
     def _numbers(self, device: torch.device) -> Tensor:
@@ -237,47 +168,6 @@ class _Block:
         return place.mul_(room).div_(divisor, rounding_mode="floor").add_(base)
 
 
-def _counts(starts: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """Return the number of rows of each batch, for each axis."""
-    return {
-        axis: [end - begin for begin, end in pairwise(at)]
-        for axis, at in starts.items()
-    }
-
-
-def _lines(field: Field) -> Sequence[Tensor]:
-    """Return the lines of a field: sources and targets of edges, else one."""
-    return field.value.unbind() if field.kind == "edges" else (field.value,)
-
-
-def _between(line: Tensor, starts: Sequence[int]) -> Tensor:
-    """Return the rows of all batches, without those before and after."""
-    begin, end = starts[0], starts[-1]
-    return line if line.numel() == end - begin else line[begin:end]
-
-
-def _last_pointers(
-    fields: Mapping[Key, Field], starts: Mapping[str, Sequence[int]]
-) -> Iterator[Tensor]:
-    """Return the last entry of the row pointer of each batch, for all such fields."""
-    numbers: list[int] = []
-    for field in fields.values():
-        if field.kind == "pointers" and field.refers_to is not None:
-            numbers += starts[field.refers_to][1:]
-    if not numbers:
-        return iter(())
-    device = next(iter(fields.values())).value.device
-    host = torch.tensor(numbers, device="cpu")
-    return iter(host.to(device, non_blocking=True).split(1))
-
-
-def _shift(parts: Sequence[tuple[Tensor, int]]) -> None:
-    """Subtract a number from each of several tensors, in place and in one kernel."""
-    if parts:
-        tensors, numbers = zip(*parts, strict=True)
-        torch._foreach_sub_(tensors, numbers)
-
-
 def _split_lines(
     field: Field, counts: Mapping[str, list[int]]
 ) -> list[tuple[Tensor, ...]]:
@@ -285,7 +175,7 @@ def _split_lines(
     sizes = counts[field.axis]
     # A row pointer has one more entry, the number of all rows.
     sizes = [*sizes, field.value.size(-1) - sum(sizes)]
-    return [torch.split_with_sizes(line, sizes) for line in _lines(field)]
+    return [torch.split_with_sizes(line, sizes) for line in lines_of(field)]
 
 
 def _views(memory: Tensor, spans: Sequence[tuple[int, int]]) -> list[Tensor]:

@@ -13,10 +13,11 @@ from typing import Any
 from torch import Tensor
 
 from gnnak.graphs import GraphBatch
+from gnnak.loading.index_fields import Field
 from gnnak.loading.items import Item, Shape
-from gnnak.loading.joint import Field
+from gnnak.loading.padding_splitter import PaddingSplitter
 from gnnak.loading.shapes import fits
-from gnnak.loading.splitters import PaddingSplitter, SliceSplitter, Splitter
+from gnnak.loading.splitters import SliceSplitter, Splitter
 from gnnak.loading.trimming import PaddedOnce, TrimmingSplitter
 from gnnak.loading.windows import Window
 from gnnak.sampling.estimate import Filling, SampledSubgraphs

@@ -13,9 +13,11 @@ from typing import Any
 from torch import Tensor
 
 from gnnak.graphs.real import RealCounts
+from gnnak.loading.index_fields import Field, Key
 from gnnak.loading.items import Shape
-from gnnak.loading.joint import Field, Joint, Key
-from gnnak.loading.splitters import PaddingSplitter, Splitter
+from gnnak.loading.joint import Joint
+from gnnak.loading.padding_splitter import PaddingSplitter
+from gnnak.loading.splitters import Splitter
 from gnnak.loading.windows import Window
 
 

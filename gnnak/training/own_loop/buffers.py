@@ -30,7 +30,7 @@ AUTOCAST_TOLERANCES = (2e-2, 1e-3)
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A buffer of a module, as it was before a call."""
+    """A buffer of a module, with its value before a call of the model."""
 
     module: nn.Module
     name: str
