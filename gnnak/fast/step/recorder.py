@@ -75,8 +75,8 @@ class GraphRecorder:
     """
 
     failed: ClassVar[list[torch.cuda.CUDAGraph]] = []
-    """The graphs of all failed captures. PyTorch's allocator of pinned memory still
-    refers to them, so they are never freed. Each takes a few hundred bytes."""
+    """The graphs of all failed captures. They are never freed: PyTorch counts their
+    captures as still running, and may refer to them."""
 
     def __init__(self, device: torch.device) -> None:
         self.stream = own_streams(device).capture
@@ -202,8 +202,8 @@ class GraphRecorder:
     def _leave_pool(self) -> None:
         """Stop allocating from the CUDA graphs' memory pool after a failed capture.
 
-        PyTorch's allocator of pinned memory cannot be told to stop, and refuses another
-        capture in the same pool. So later captures get a new pool.
+        Even then, PyTorch refuses another capture in the same pool. So later captures
+        get a new pool.
         """
         with suppress(RuntimeError):
             torch._C._cuda_endAllocateToPool(self.index, self.pool)
