@@ -15,9 +15,10 @@ GOALS = {
 def own_loop() -> str:
     """Render the times of the newest run of `benchmarks.own_loop` on a GPU.
 
-    Beside them stand the shortest and the longest time of all runs whose records name
-    the device, since the runs were on hosts of different speed, with several
-    versions of gnnak.
+    The time is that of the fastest epoch; beside it stands the median of the run's
+    epochs, and the shortest and the longest time of all runs whose records name the
+    device, since the runs were on hosts of different speed, with several versions of
+    gnnak.
     """
     found: dict[tuple[str, str], list[Record]] = {}
     for record in read_records(RESULTS / "own_loop.jsonl"):
@@ -28,13 +29,19 @@ def own_loop() -> str:
             f"{kind}, {loop.removesuffix(' autocast')}",
             f"{records[-1]['seconds']:.3f} s{_memory(records[-1])}",
             f"{records[-1]['ratio']:.2f}",
+            _median(records[-1]),
             _range(records),
             GOALS.get((kind, loop), ""),
         ]
         for (kind, loop), records in found.items()
     ]
-    header = ["model, loop", "an epoch", "ratio", "range, s", "goal"]
+    header = ["model, loop", "an epoch", "ratio", "median", "range, s", "goal"]
     return markdown(header, rows)
+
+
+def _median(record: Record) -> str:
+    """Return the median time of an epoch as text; older records do not have it."""
+    return f"{record['median']:.3f} s" if "median" in record else ""
 
 
 def _range(records: list[Record]) -> str:
