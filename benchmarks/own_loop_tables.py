@@ -26,7 +26,7 @@ def own_loop() -> str:
             found.setdefault((record["model"], record["loop"]), []).append(record)
     rows = [
         [
-            f"{kind}, {loop.removesuffix(' autocast')}",
+            f"{kind}, {_short(loop)}",
             f"{records[-1]['seconds']:.3f} s{_memory(records[-1])}",
             f"{records[-1]['ratio']:.2f}",
             _median(records[-1]),
@@ -35,13 +35,18 @@ def own_loop() -> str:
         ]
         for (kind, loop), records in found.items()
     ]
-    header = ["model, loop", "an epoch", "ratio", "median", "range, s", "goal"]
+    header = ["model, loop", "an epoch", "ratio", "median, s", "range, s", "goal"]
     return markdown(header, rows)
+
+
+def _short(loop: str) -> str:
+    """Return a shorter name of a loop; every `TrainingStep` is with a `GraphLoader`."""
+    return loop.removeprefix("GraphLoader + ").removesuffix(" autocast")
 
 
 def _median(record: Record) -> str:
     """Return the median time of an epoch as text; older records do not have it."""
-    return f"{record['median']:.3f} s" if "median" in record else ""
+    return f"{record['median']:.2f}" if "median" in record else ""
 
 
 def _range(records: list[Record]) -> str:
