@@ -62,9 +62,12 @@ def table(
         str | None, typer.Argument(help="A table; without one, all are listed.")
     ] = None,
     tables: Annotated[
-        str,
-        typer.Option(help="Several tables: names with commas between them, or all."),
-    ] = "",
+        list[str] | None,
+        typer.Option(
+            help="Several tables: names with commas between them, or all. May be "
+            "repeated."
+        ),
+    ] = None,
     results: ResultsFolder = Path("results"),
     shape: Annotated[
         str, typer.Option("--format", help=f"One of: {', '.join(FORMATS)}.")
@@ -174,7 +177,7 @@ def table(
         raise typer.Exit(1)
 
 
-def _chosen(name: str | None, tables: str, known: list[str]) -> list[str]:
+def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> list[str]:
     """Return the names of the tables that the user asks for.
 
     Raises:
@@ -182,9 +185,10 @@ def _chosen(name: str | None, tables: str, known: list[str]) -> list[str]:
     """
     if name and tables:
         raise OptionError("give one table or --tables, not both.")
-    if tables == "all":
+    named = [each.strip() for text in tables or () for each in text.split(",")]
+    if "all" in named:
         return known
-    return [name] if name else [each.strip() for each in tables.split(",") if each]
+    return [name] if name else list(dict.fromkeys(filter(None, named)))
 
 
 def _rendered(filled: FilledTable, shape: str) -> str:

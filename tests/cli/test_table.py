@@ -98,6 +98,14 @@ def test_several_tables_share_runs_and_are_printed_in_order(tmp_path, training):
     assert len(configs) == len(set(configs)) == 4 + 3
 
 
+def test_tables_may_be_named_in_several_options(tmp_path):
+    arguments = ["--results", str(tmp_path), "--json"]
+    for repeated in (["tu", "encodings", "tu"], ["tu,encodings", " tu,"]):
+        named = [part for each in repeated for part in ("--tables", each)]
+        shown = json.loads(told(*named, *arguments))
+        assert [each["name"] for each in shown] == ["tu", "encodings"]
+
+
 def test_json_of_several_tables_is_a_list(tmp_path):
     arguments = ["--tables", "all", "--results", str(tmp_path), "--json"]
     names = [each["name"] for each in json.loads(told(*arguments))]
