@@ -92,6 +92,9 @@ class _Results:
     def update(self, running: dict[str, tuple[Task, float]], queue: Queue) -> None:
         """Do nothing: the progress bar counts finished pairs only."""
 
+    def retried(self, task: Task, reason: str) -> None:
+        """Do nothing: a pair takes seconds, so users need not know of a second try."""
+
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         """Call `finish` with the result of a pair, or store its error message."""
         if outcome.failed:

@@ -6,7 +6,6 @@ notice frozen workers. Workers watch the main process, see `workers.py`.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -20,7 +19,12 @@ from torch.distributed import DistError
 
 from gnnak.errors import TrainingError
 from gnnak.training.processes.heartbeat import Listener, beat, end_heartbeats
-from gnnak.training.processes.workers import POLL_SECONDS, end_with_main, is_worker
+from gnnak.training.processes.workers import (
+    POLL_SECONDS,
+    end_with_main,
+    how_ended,
+    is_worker,
+)
 
 NAME = "gnnak-watch-workers"
 """The name of the thread of the main process that watches the workers."""
@@ -128,10 +132,7 @@ class Monitor(threading.Thread):
             return _sentence(f"worker process {rank} does not answer any more")
         if code is None or code == 0:
             return None
-        if code < 0:
-            name = signal.Signals(-code).name
-            return _sentence(f"worker process {rank} was killed by {name}")
-        return _sentence(f"worker process {rank} ended with exit code {code}")
+        return _sentence(f"worker process {rank} {how_ended(code)}")
 
     def _leave(self, message: str) -> None:
         """End this process at once, and show the cursor that a progress bar hides."""

@@ -53,6 +53,21 @@ def main_of_workers() -> Iterator[None]:
             del os.environ[MAIN]
 
 
+def how_ended(code: int | None) -> str:
+    """Say how a process ended, to follow its name in a sentence.
+
+    Args:
+        code: Its exit code, negative if a signal killed it; None if it is not known.
+
+    >>> how_ended(-9), how_ended(3)
+    ('was killed by SIGKILL', 'ended with exit code 3')
+    """
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+    return "ended" if code is None else f"ended with exit code {code}"
+
+
 def is_worker() -> bool:
     """Return whether this process is a worker, that is, not the main process."""
     return os.environ.get(MAIN, str(os.getpid())) != str(os.getpid())

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from gnnak.errors import TrainingError
 from gnnak.graphs.readers.files import make_folder
-from gnnak.training.processes.workers import main_of_workers
+from gnnak.training.processes.workers import how_ended, main_of_workers
 from gnnak.training.schedule.job import Work
 from gnnak.training.schedule.queue import Queue, Task
 from gnnak.training.schedule.worker import Ended, Ready, work
@@ -42,6 +42,9 @@ class Watcher(Protocol):
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
         """Show that a run has ended, after so many seconds."""
+
+    def retried(self, task: Task, reason: str) -> None:
+        """Show that a run is started again, and why."""
 
 
 @dataclass
@@ -183,6 +186,7 @@ class Pool:
         # Another run may have shared the memory and ended since.
         if outcome.out_of_memory and self._count > 1 and not task.alone:
             self.queue.add(task.retry(alone=True))
+            self.watcher.retried(task, "there was no memory left beside other runs")
             return
         (self.result.failed if outcome.failed else self.result.done).append(task.job)
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
@@ -190,21 +194,18 @@ class Pool:
     def _replace(self, worker: _Worker) -> _Worker:
         """Start a new worker for one that died, and queue its run for a second try."""
         worker.process.join(timeout=10)
-        code = worker.process.exitcode
-        task = worker.task
+        ended = how_ended(worker.process.exitcode)
+        task, log = worker.task, self.logs / f"worker-{worker.name}.log"
         if task is not None and task.tries + 1 < TRIES:
             self.queue.add(task.retry())
+            self.watcher.retried(task, f"its process {ended}")
         elif task is not None:
-            log = self.logs / f"worker-{worker.name}.log"
-            text = f"its process ended with exit code {code}; see {log}"
+            text = f"its process {ended}; see {log}"
             self.result.failed.append(task.job)
             failed = Ended(text, failed=True)
             self.watcher.ended(task, failed, time.monotonic() - worker.started)
         elif not worker.is_ready:
-            raise TrainingError(
-                f"a worker process ended with exit code {code} when it started; see "
-                f"{self.logs / f'worker-{worker.name}.log'}."
-            )
+            raise TrainingError(f"a worker process {ended} when it started; see {log}.")
         worker.connection.close()
         return self._start(worker.name)
 

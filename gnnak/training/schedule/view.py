@@ -18,9 +18,11 @@ from gnnak.training.schedule.worker import Ended
 class ScheduleView:
     """Context manager that shows the running runs, and a line for each ended run.
 
+    Runs that are started again have a line, too.
+
     Args:
-        console: The console to write to. If it is not a terminal, only the lines of
-            ended runs are written.
+        console: The console to write to. If it is not a terminal, only these lines are
+            written.
         total: Number of runs of the schedule.
         workers: Number of worker processes.
         epochs: Returns how many epochs of a run are done, for the live table.
@@ -76,6 +78,11 @@ class ScheduleView:
         word = "failed: " if outcome.failed else ""
         counts = f"[{self.done + self.failed}/{self.total}]"
         line = f"{counts} {word}{task.job.title}: {outcome.text}, {duration(seconds)}"
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def retried(self, task: Task, reason: str) -> None:
+        """Write a line for a run that is started again."""
+        line = f"{task.job.title}: {reason}; the run will be resumed"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _caption(self, left: list[Task]) -> str:

@@ -56,12 +56,17 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.again: list[str] = []
         self.most = 0
         self.when: dict[int, Callable[[], object]] = {}
 
     def update(self, running, queue) -> None:
         """Note how many tasks run at once."""
         self.most = max(self.most, len(running))
+
+    def retried(self, task, reason) -> None:
+        """Note why a run is started again."""
+        self.again.append(f"{task.job.title}: {reason}")
 
     def ended(self, task, outcome, seconds) -> None:
         """Note how a run ended."""

@@ -31,7 +31,12 @@ def test_a_pool_does_all_jobs_although_some_fail_or_are_killed(tmp_path):
     assert begun.count("die-once") == begun.count("die") == 2
     assert "failed fail: the reason" in lines.lines
     died = next(line for line in lines.lines if line.startswith("failed die"))
-    assert "its process ended with exit code -9; see" in died
+    assert "its process was killed by SIGKILL; see" in died
+    assert sorted(lines.again) == [
+        "die-once: its process was killed by SIGKILL",
+        "die: its process was killed by SIGKILL",
+        "full: there was no memory left beside other runs",
+    ]
     assert lines.most == 2
     assert workers.MAIN not in os.environ
 

@@ -15,6 +15,7 @@ def shown(terminal: bool) -> str:
     console = Console(file=out, force_terminal=terminal, width=99, color_system=None)
     with ScheduleView(console, 3, 2, lambda job: 7) as view:
         view.ended(light_task("first"), Ended("test mae 0.1"), 95)
+        view.retried(light_task("second"), "its process was killed by SIGKILL")
         view.ended(light_task("second"), Ended("no memory", failed=True), 3)
         running = {"1": (task(600), time.monotonic() - 60)}
         view.update(running, Queue([task(60)]))
@@ -24,6 +25,7 @@ def shown(terminal: bool) -> str:
 def test_lines_of_ended_runs_are_all_that_a_file_gets():
     assert shown(terminal=False).splitlines() == [
         "[1/3] first: test mae 0.1, 1 min 35 s",
+        "second: its process was killed by SIGKILL; the run will be resumed",
         "[2/3] failed: second: no memory, 3 s",
     ]
 
