@@ -83,6 +83,19 @@ def test_gnn_ak_keeps_its_own_encodings_where_the_others_have_chosen_ones():
         assert find("real-world", "GIN-AK+", column).config.model.encodings is not None
 
 
+def test_ppgn_has_a_quarter_of_the_rate_only_where_its_states_would_overflow():
+    cells = (cell for line in load_table("simulation").rows for cell in line)
+    rates = {cell.title: cell.config.train.learning_rate for cell in cells}
+    lower = {title for title, rate in rates.items() if rate == 0.00025}
+    assert lower == {
+        "PPGN / Connected, true label (log10 MSE)",
+        "PPGN / Connected, legacy label (log10 MSE)",
+        "PPGN / Radius (log10 MSE)",
+    }
+    assert {rate for title, rate in rates.items() if title not in lower} == {1e-3, 2e-3}
+    assert any("0.00025" in note for note in load_table("simulation").notes)
+
+
 def test_columns_of_one_data_set_differ_by_protocol_and_target():
     published = find("simulation", "GIN", "EXP, published").plan
     held_out = find("simulation", "GIN", "EXP, held-out").plan
