@@ -6,9 +6,8 @@ prints a Markdown table with times as ratios to PyG's loader and a plain loop. R
 
     python -m benchmarks.own_loop [--graphs 10000] [--epochs 20] [--out FILE]
 
-It uses a GPU if there is one. The time of a loop is that of its fastest epoch, since
-other programs on the host slow down single epochs by up to a half; the record has the
-median, too.
+It uses a GPU if there is one. The time of a loop is that of its fastest epoch; the
+median of its epochs stands next to it.
 """
 
 import argparse
@@ -188,11 +187,12 @@ def main() -> None:
     for record in measure(options, device):
         memory = f"{record['peak_mb'] or 0:.0f} MB"
         spent, ratio = f"{record['seconds']:.3f} s", f"{record['ratio']:.2f}"
-        rows.append([record["model"], record["loop"], spent, ratio, memory])
+        median = f"{record['median']:.3f} s"
+        rows.append([record["model"], record["loop"], spent, median, ratio, memory])
         print(*rows[-1], sep="  ", flush=True)
         if options.out is not None:
             append_record(options.out, about | settings | record)
-    print(markdown(["model", "loop", "an epoch", "ratio", "memory"], rows))
+    print(markdown(["model", "loop", "an epoch", "median", "ratio", "memory"], rows))
 
 
 if __name__ == "__main__":

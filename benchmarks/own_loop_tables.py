@@ -15,10 +15,10 @@ GOALS = {
 def own_loop() -> str:
     """Render the times of the newest run of `benchmarks.own_loop` on a GPU.
 
-    The time is that of the fastest epoch; beside it stands the median of the run's
-    epochs, and the shortest and the longest time of all runs whose records name the
-    device, since the runs were on hosts of different speed, with several versions of
-    gnnak.
+    The time is that of the fastest epoch. The other columns are the ratio to the loop
+    with PyG's loader, the median of the run's epochs, and the smallest and the largest
+    fastest epoch of all runs whose records name the device: these runs were on hosts
+    of different speed, with several versions of gnnak.
     """
     found: dict[tuple[str, str], list[Record]] = {}
     for record in read_records(RESULTS / "own_loop.jsonl"):
@@ -40,7 +40,7 @@ def own_loop() -> str:
 
 
 def _short(loop: str) -> str:
-    """Return a shorter name of a loop; every `TrainingStep` is with a `GraphLoader`."""
+    """Shorten the name of a loop: `TrainingStep` is only measured with our loader."""
     return loop.removeprefix("GraphLoader + ").removesuffix(" autocast")
 
 

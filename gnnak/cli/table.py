@@ -181,14 +181,20 @@ def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> lis
     """Return the names of the tables that the user asks for.
 
     Raises:
-        OptionError: If both a table and `--tables` are given.
+        OptionError: If both a table and `--tables` are given, or `--tables` with all
+            and names, or with no name.
     """
     if name and tables:
         raise OptionError("give one table or --tables, not both.")
-    named = [each.strip() for text in tables or () for each in text.split(",")]
-    if "all" in named:
-        return known
-    return [name] if name else list(dict.fromkeys(filter(None, named)))
+    given = [each.strip() for text in tables or () for each in text.split(",")]
+    named = list(dict.fromkeys(filter(None, given)))
+    if tables and not named:
+        raise OptionError("--tables names no table; give names, or all.")
+    if "all" not in named:
+        return [name] if name else named
+    if len(named) > 1:
+        raise OptionError("give --tables all, or --tables with names, not both.")
+    return known
 
 
 def _rendered(filled: FilledTable, shape: str) -> str:

@@ -154,6 +154,9 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
         (["tu", "--set", "train.epoch=3"], "did you mean train.epochs?"),
         (["--tables", "tu,tuu"], "did you mean 'tu'?"),
         (["tu", "--tables", "tu"], "give one table or --tables, not both."),
+        (["tu", "--tables", ""], "give one table or --tables, not both."),
+        (["--tables", " , "], "--tables names no table; give names, or all."),
+        (["--tables", "all,tuu"], "give --tables all, or --tables with names, not"),
         (["tu", "--run", "--jobs", "0"], "Invalid value for '--jobs'"),
     ],
 )

@@ -50,7 +50,7 @@ def test_scores_that_are_to_be_high_are_compared_that_way():
 
 
 def test_a_remark_names_all_cells_of_its_reason():
-    other = Cell("GCN", LABEL.column, "-2.00", Style(2))
+    other = Cell("SAGE", LABEL.column, "-2.00", Style(2))
     worse = [(ERROR, runs(0.2)), (LABEL, runs(-1.0)), (other, runs(-1.0))]
     (remark,) = remarks_on(worse)
     assert remark.startswith(f"▼ {LABEL.title}; {other.title}: ")

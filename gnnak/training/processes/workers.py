@@ -54,13 +54,15 @@ def main_of_workers() -> Iterator[None]:
 
 
 def how_ended(code: int | None) -> str:
-    """Say how a process ended, to follow its name in a sentence.
+    """Return how a process ended, as the predicate of a sentence.
 
     Args:
         code: Its exit code, negative if a signal killed it; None if it is not known.
 
-    >>> how_ended(-9), how_ended(3)
-    ('was killed by SIGKILL', 'ended with exit code 3')
+    >>> how_ended(-9), how_ended(None)
+    ('was killed by SIGKILL', 'ended')
+    >>> how_ended(3), how_ended(-999)
+    ('ended with exit code 3', 'ended with exit code -999')
     """
     if code is not None and code < 0:
         with suppress(ValueError):

@@ -186,7 +186,8 @@ class Pool:
         # Another run may have shared the memory and ended since.
         if outcome.out_of_memory and self._count > 1 and not task.alone:
             self.queue.add(task.retry(alone=True))
-            self.watcher.retried(task, "there was no memory left beside other runs")
+            why = "the GPU had too little memory; queued again, to run alone"
+            self.watcher.retried(task, why)
             return
         (self.result.failed if outcome.failed else self.result.done).append(task.job)
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
@@ -198,7 +199,8 @@ class Pool:
         task, log = worker.task, self.logs / f"worker-{worker.name}.log"
         if task is not None and task.tries + 1 < TRIES:
             self.queue.add(task.retry())
-            self.watcher.retried(task, f"its process {ended}")
+            why = f"its process {ended}; queued again, to be resumed"
+            self.watcher.retried(task, why)
         elif task is not None:
             text = f"its process {ended}; see {log}"
             self.result.failed.append(task.job)

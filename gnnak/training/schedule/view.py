@@ -82,7 +82,7 @@ class ScheduleView:
 
     def retried(self, task: Task, reason: str) -> None:
         """Write a line for a run that is started again."""
-        line = f"{task.job.title}: {reason}; the run will be resumed"
+        line = f"{task.job.title}: {reason}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _caption(self, left: list[Task]) -> str:

@@ -56,7 +56,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.again: list[str] = []
+        self.retries: list[str] = []
         self.most = 0
         self.when: dict[int, Callable[[], object]] = {}
 
@@ -66,7 +66,7 @@ class Lines:
 
     def retried(self, task, reason) -> None:
         """Note why a run is started again."""
-        self.again.append(f"{task.job.title}: {reason}")
+        self.retries.append(f"{task.job.title}: {reason}")
 
     def ended(self, task, outcome, seconds) -> None:
         """Note how a run ended."""

@@ -32,10 +32,11 @@ def test_a_pool_does_all_jobs_although_some_fail_or_are_killed(tmp_path):
     assert "failed fail: the reason" in lines.lines
     died = next(line for line in lines.lines if line.startswith("failed die"))
     assert "its process was killed by SIGKILL; see" in died
-    assert sorted(lines.again) == [
-        "die-once: its process was killed by SIGKILL",
-        "die: its process was killed by SIGKILL",
-        "full: there was no memory left beside other runs",
+    killed = "its process was killed by SIGKILL; queued again, to be resumed"
+    assert sorted(lines.retries) == [
+        f"die-once: {killed}",
+        f"die: {killed}",
+        "full: the GPU had too little memory; queued again, to run alone",
     ]
     assert lines.most == 2
     assert workers.MAIN not in os.environ

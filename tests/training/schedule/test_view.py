@@ -25,7 +25,7 @@ def shown(terminal: bool) -> str:
 def test_lines_of_ended_runs_are_all_that_a_file_gets():
     assert shown(terminal=False).splitlines() == [
         "[1/3] first: test mae 0.1, 1 min 35 s",
-        "second: its process was killed by SIGKILL; the run will be resumed",
+        "second: its process was killed by SIGKILL",
         "[2/3] failed: second: no memory, 3 s",
     ]
 
