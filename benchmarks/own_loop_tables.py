@@ -59,10 +59,10 @@ def _range(records: list[Record]) -> str:
 
 
 def _memory(record: Record) -> str:
-    """Return the peak memory as text.
+    """Return the peak memory as text; no text if it was not measured in full.
 
-    Records without a device are older. They miss the memory of CUDA graphs, so they
-    have no memory if steps were captured.
+    Records without a device are of older versions, which did not measure the memory of
+    captured CUDA graphs.
     """
     if "device" not in record and "TrainingStep" in record["loop"]:
         return ""

@@ -26,7 +26,7 @@ class PaddingSplitter(Splitter):
 
     Padding rows come after the real rows. Indices in padding rows refer to padding rows
     only, so padding never mixes with real data. All padding nodes belong to the last
-    graph of the batch.
+    graph of the batch. `Splitter` describes the arguments of the methods.
 
     Args:
         window: The batches.
@@ -59,12 +59,7 @@ class PaddingSplitter(Splitter):
     ) -> Sequence[Tensor]:
         """Return, for each batch, its rows of `value`, followed by padding rows.
 
-        Args:
-            value: The tensor with the rows of all batches.
-            axis: What each row of the tensor stands for, such as "nodes".
-            refers_to: If the values are indices, what they refer to, such as "graphs";
-                the indices in padding rows refer to padding.
-            padding: Value of the padding rows, if the values are not indices.
+        If the values are indices, those in padding rows refer to padding.
         """
         if refers_to is not None:
             return [indices[0] for indices in self._indices([value], axis, refers_to)]
@@ -74,15 +69,7 @@ class PaddingSplitter(Splitter):
         return self._cropped(found, self.sizes(axis))
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Return, for each batch, its edges, followed by self loops as padding.
-
-        Args:
-            value: The source and target of each edge of all batches, [2, edges].
-            axis: "edges" for edges of the graphs, "edge_copies" for edges of the rooted
-                subgraphs.
-            refers_to: What the edges join: "nodes" of the graphs, or "copies", the
-                nodes of the rooted subgraphs.
-        """
+        """Return, for each batch, its edges, followed by self loops as padding."""
         return self._indices([*value], axis, refers_to)
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
@@ -90,12 +77,6 @@ class PaddingSplitter(Splitter):
 
         If the groups are graphs, the last group is not empty but contains all padding
         nodes.
-
-        Args:
-            value: The pointer for all batches: where each group starts, and last where
-                the last group ends.
-            keys: The axis with one entry per group, such as "graphs".
-            rows: The axis whose rows are grouped, such as "nodes".
         """
         span = self.span[keys]
         given = (span.first, self.end[keys], span.most, self.span[rows].first)
@@ -105,10 +86,7 @@ class PaddingSplitter(Splitter):
         return self._cropped(found, [size + 1 for size in self.sizes(keys)])
 
     def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
-        """Split several int64 tensors by batch, and pad each part of a tensor.
-
-        The results share one new tensor.
-        """
+        """Split several int64 tensors by batch, into padded views of one new tensor."""
         return self.joint(fields).padded()
 
     def joint(self, fields: Mapping[Key, Field]) -> Joint[Key]:

@@ -110,6 +110,7 @@ class SliceSplitter(Splitter):
 
     Each batch gets a slice of every tensor. If a tensor contains indices, the position
     of the batch's first row is subtracted, so that indices count from 0 in each batch.
+    `Splitter` describes the arguments of the methods.
 
     Args:
         window: The batches.
@@ -126,44 +127,22 @@ class SliceSplitter(Splitter):
     def rows(
         self, value: Tensor, axis: str, refers_to: str | None = None, padding: int = 0
     ) -> Sequence[Tensor]:
-        """Return, for each batch, its rows of `value`.
-
-        Args:
-            value: The tensor with the rows of all batches.
-            axis: What each row of the tensor stands for, such as "nodes".
-            refers_to: If the values are indices, what they refer to, such as "graphs".
-            padding: Ignored, as this class does not pad.
-        """
+        """Return, for each batch, its rows of `value`; `padding` is ignored."""
         if refers_to is not None:
             return self._alone(Field(value, axis, refers_to))
         sizes, before = self.sizes(axis), self.starts[axis][0]
         return value.split([before, *sizes, value.size(0) - before - sum(sizes)])[1:-1]
 
     def edges(self, value: Tensor, axis: str, refers_to: str) -> Sequence[Tensor]:
-        """Split an `edge_index` by batch; in each part, indices count from 0.
-
-        Args:
-            value: The source and target of each edge of all batches, [2, edges].
-            axis: "edges" for edges of the graphs, "edge_copies" for edges of the rooted
-                subgraphs.
-            refers_to: What the edges join: "nodes" of the graphs, or "copies", the
-                nodes of the rooted subgraphs.
-        """
+        """Split an `edge_index` by batch; in each part, indices count from 0."""
         return self._alone(Field(value, axis, refers_to, "edges"))
 
     def pointers(self, value: Tensor, keys: str, rows: str) -> Sequence[Tensor]:
-        """Return, for each batch, its CSR row pointer, which starts at 0.
-
-        Args:
-            value: The pointer for all batches: where each group starts, and last where
-                the last group ends.
-            keys: The axis with one entry per group, such as "graphs".
-            rows: The axis whose rows are grouped, such as "nodes".
-        """
+        """Return, for each batch, its CSR row pointer, which starts at 0."""
         return self._alone(Field(value, keys, rows, "pointers"))
 
     def together(self, fields: Mapping[Key, Field]) -> list[dict[Key, Tensor]]:
-        """Split several int64 tensors by batch; the results share one new tensor."""
+        """Split several int64 tensors by batch, into views of one new tensor."""
         return split_fields(fields, self.starts)
 
     def real(self) -> Sequence[RealCounts | None]:

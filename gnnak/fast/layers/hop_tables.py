@@ -65,7 +65,9 @@ def hop_tables(layer: GNNAK) -> HopTables:
 
 
 def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
-    """Return the table of each gate, [t, c]; no other table is computed.
+    """Compute the gates of a layer: for each gate, its factors at t distances, [t, c].
+
+    Unlike `hop_tables`, this does not compute the embeddings that are added to states.
 
     Args:
         layer: A GNN-AK layer.

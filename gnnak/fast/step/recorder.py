@@ -213,9 +213,10 @@ class GraphRecorder:
 
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """Context manager: pause Python's garbage collector, which may free CUDA graphs.
+    """Context manager: pause Python's garbage collector within the `with` block.
 
-    CUDA may refuse to free a graph while another graph is captured.
+    The collector could free a CUDA graph, which CUDA may refuse while another graph is
+    captured.
     """
     before = gc.isenabled()
     gc.disable()

@@ -139,7 +139,10 @@ class CapturedUpdate:
         return len(present) == len(captured) and all(map(is_, present, captured))
 
     def _tensors(self) -> list[object]:
-        """Return the weights of the optimiser, and all values of its state."""
+        """Return all weights that the optimiser updates, and what it stores for them.
+
+        Adam, for example, stores means of past gradients and of their squares.
+        """
         groups, states = self.optimizer.param_groups, self.optimizer.state.values()
         weights = chain.from_iterable(group["params"] for group in groups)
         return [*weights, *chain.from_iterable(state.values() for state in states)]

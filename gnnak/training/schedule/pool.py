@@ -111,7 +111,7 @@ class Pool:
         self._workers: list[_Worker] = []
 
     def run(self) -> Result:
-        """Do all tasks; return how they ended.
+        """Run all tasks in worker processes; return how each of them ended.
 
         Raises:
             TrainingError: If the worker processes cannot start.

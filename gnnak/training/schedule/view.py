@@ -72,7 +72,7 @@ class ScheduleView:
         self._live.update(Group(table, self._caption(left)), refresh=True)
 
     def ended(self, task: Task, outcome: Ended, seconds: float) -> None:
-        """Write a line for a run that has ended."""
+        """Print a line for a run that has ended: its scores or error, and its time."""
         self.failed += outcome.failed
         self.done += not outcome.failed
         word = "failed: " if outcome.failed else ""
@@ -81,7 +81,7 @@ class ScheduleView:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def retried(self, task: Task, reason: str) -> None:
-        """Write a line for a run that is started again."""
+        """Print a line for a run that is started again, with the reason."""
         line = f"{task.job.title}: {reason}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
