@@ -24,8 +24,14 @@ from gnnak.fast.layers.rows import Rows
 from gnnak.nn.base.gcn import GCN
 from gnnak.subgraphs.groups import Groups
 
-METHODS = ("propagate", "message", "aggregate", "update", "message_and_aggregate")
+METHODS = {"propagate", "message", "aggregate", "update", "message_and_aggregate"}
 """A conv is not fused if one of these methods was replaced on the object itself."""
+HOOKED = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
+"""Methods of a conv for which PyG lets users register hooks."""
+HOOKS = tuple(
+    f"_{method}_forward_{kind}" for method in HOOKED for kind in ("hooks", "pre_hooks")
+)
+"""Attributes in which a conv stores the hooks of its methods."""
 
 
 def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
@@ -53,20 +59,16 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def _is_changed(conv: MessagePassing) -> bool:
-    """Return whether a conv has hooks, replaced methods, or unusual PyG options.
+    """Return whether methods of a conv have hooks or were replaced, or unusual options.
 
     Unusual options are messages from target to source, and decomposed layers.
     """
-    hooked = any(
-        value
-        for name, value in vars(conv).items()
-        if name.endswith(("forward_hooks", "forward_pre_hooks"))
-    )
+    own = vars(conv)
     return (
-        hooked
+        any(map(own.get, HOOKS))
         or conv.flow != "source_to_target"
         or conv.decomposed_layers > 1
-        or any(name in vars(conv) for name in METHODS)
+        or not METHODS.isdisjoint(own)
     )
 
 

@@ -7,17 +7,28 @@ fused for the convs in `convs.RUNNERS`, gates and pools for every base GNN.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.nn import GINEConv
 
+from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.convs import can_run, edge_states, run_conv
 from gnnak.fast.layers.gated import GatedPool, gated_pools
 from gnnak.fast.layers.gather import SMALL_TABLE
-from gnnak.fast.layers.hop_tables import gate_tables, hop_tables
+from gnnak.fast.layers.hop_tables import (
+    gate_tables,
+    hop_tables,
+    hop_weights,
+    remember_gates,
+)
 from gnnak.fast.layers.lift import edges_of, lift
-from gnnak.fast.layers.lifted_gine import Copies, lifted_gine_sum
+from gnnak.fast.layers.lifted_gine import (
+    Copies,
+    lifted_gine_sum,
+    lifted_gine_sum_and_gates,
+)
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import scaled_to_all
+from gnnak.nn.parts import any_weight
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
 from gnnak.typing import Encoding, Reduce
@@ -42,14 +53,15 @@ def can_fuse_conv(
         return False
     if not _has_small_table(layer) or layer.calling.keywords is not None:
         return False
-    e, width = edge_attr, x.size(1)
-    if layer.hop_table is not None and layer.hop_linear is None:
-        width += layer.hop_table.weight.size(1)
+    e, width, conv, table = edge_attr, x.size(1), layer.gnn, layer.hop_table
+    if table is not None and layer.hop_linear is None:
+        width += table.weight.size(1)
     if not torch.is_autocast_enabled(x.device.type):
-        dtype = next(layer.gnn.parameters(), x).dtype
+        weight = any_weight(conv)
+        dtype = x.dtype if weight is None else weight.dtype
         if x.dtype != dtype or (e is not None and e.dtype != dtype):
             return False
-    return can_run(layer.gnn, e, width)
+    return can_run(conv, e, width)
 
 
 def fused_embedding(
@@ -69,20 +81,43 @@ def fused_embedding(
     kind, dtype = x.device.type, None
     if torch.is_autocast_enabled(kind):
         dtype = torch.get_autocast_dtype(kind)
-    table, rows, add = None, subgraphs.hop, layer.hop_linear is not None
-    if layer.hop_table is not None:
-        table = hop_tables(layer).added if add else layer.hop_table.weight
-        assert table is not None
-        rows = layer.hop_table.rows(subgraphs)
-    conv: nn.Module = layer.gnn
-    edges = edges_of(subgraphs)
+    hop_table, conv = layer.hop_table, layer.gnn
+    rows = subgraphs.hop if hop_table is None else hop_table.rows(subgraphs)
+    add, edges = layer.hop_linear is not None, edges_of(subgraphs)
     if isinstance(conv, GINEConv):
         copies = Copies(subgraphs.node, rows, subgraphs.by("node"), add, dtype)
-        states = edge_states(conv, e)
-        summed = lifted_gine_sum(x, table, states, conv.eps, copies, edges)
-        return layer.project(conv.nn(summed))
-    c = lift(x, table, rows, subgraphs, add, dtype)
+        given = (edge_states(conv, e), conv.eps, copies, edges)
+        return layer.project(conv.nn(_gine_sum(layer, x, given)))
+    c = lift(x, _embeddings(layer), rows, subgraphs, add, dtype)
     return layer.project(run_conv(conv, c, e, edges))
+
+
+def _gine_sum(
+    layer: GNNAK, x: Tensor, given: tuple[Tensor, Tensor, Copies, Edges]
+) -> Tensor:
+    """Compute `lifted_gine_sum` for a layer, together with its gates if possible.
+
+    Args:
+        layer: The layer.
+        x: States of the n nodes, [n, c].
+        given: The arguments of `lifted_gine_sum` after the table.
+    """
+    weights = hop_weights(layer, layer.hop_linear) if given[2].add else None
+    if weights is None:
+        return lifted_gine_sum(x, _embeddings(layer), *given)
+    summed, gates = lifted_gine_sum_and_gates(x, weights, *given)
+    remember_gates(layer, dict(zip(layer.gates, gates, strict=True)))
+    return summed
+
+
+def _embeddings(layer: GNNAK) -> Tensor | None:
+    """Return the embeddings of distances that are added or appended to node states.
+
+    None if the layer does not use distances.
+    """
+    if layer.hop_linear is not None:
+        return hop_tables(layer).added
+    return None if layer.hop_table is None else layer.hop_table.weight
 
 
 def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
@@ -95,7 +130,8 @@ def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
 
 def _has_small_table(layer: GNNAK) -> bool:
     """Return whether kernels support the size of the hop table, if there is one."""
-    return layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
+    table = layer.hop_table
+    return table is None or table.weight.size(0) <= SMALL_TABLE
 
 
 def pooled_encodings(

@@ -8,7 +8,7 @@ takes longer than running them.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,18 +33,34 @@ class HopTables(NamedTuple):
     """The factors of each encoding that has a gate, [t, c]."""
 
 
-_current: ContextVar[dict[GNNAK, HopTables] | None]
-_current = ContextVar("hop_tables", default=None)
+class HopWeights(NamedTuple):
+    """The weights from which a kernel computes the tables of a layer."""
+
+    d: Tensor
+    """[t, h]: the embeddings of all distances."""
+    linears: HopLinears
+    """The Linear whose results are added to node states, if any, and the gates."""
+
+
+_gates: ContextVar[dict[GNNAK, dict[str, Tensor]] | None]
+_gates = ContextVar("gates", default=None)
 
 
 @contextmanager
-def shared_tables() -> Iterator[None]:
-    """Context manager: within the block, `hop_tables` computes each table once."""
-    token = _current.set({})
+def shared_gates() -> Iterator[None]:
+    """Context manager: within the block, the gates of a layer are computed once."""
+    token = _gates.set({})
     try:
         yield
     finally:
-        _current.reset(token)
+        _gates.reset(token)
+
+
+def remember_gates(layer: GNNAK, gates: dict[str, Tensor]) -> None:
+    """Let `gate_tables` return these gates, in the current `shared_gates` block."""
+    known = _gates.get()
+    if known is not None:
+        known[layer] = gates
 
 
 def hop_tables(layer: GNNAK) -> HopTables:
@@ -55,12 +71,8 @@ def hop_tables(layer: GNNAK) -> HopTables:
     Args:
         layer: A GNN-AK layer.
     """
-    cached = _current.get()
-    if cached is not None and layer in cached:
-        return cached[layer]
     tables = _compute(layer, layer.hop_linear)
-    if cached is not None:
-        cached[layer] = tables
+    remember_gates(layer, tables.gates)
     return tables
 
 
@@ -72,9 +84,9 @@ def gate_tables(layer: GNNAK) -> dict[str, Tensor]:
     Args:
         layer: A GNN-AK layer.
     """
-    cached = _current.get()
-    if cached is not None and layer in cached:
-        return cached[layer].gates
+    known = _gates.get()
+    if known is not None and layer in known:
+        return known[layer]
     return _compute(layer, None).gates
 
 
@@ -86,51 +98,65 @@ def _compute(layer: GNNAK, hop_linear: nn.Linear | None) -> HopTables:
         hop_linear: The Linear of the layer whose results are added to node states; None
             = do not compute these.
     """
-    if layer.hop_table is None:
+    hop_table, gates = layer.hop_table, layer.gates
+    if hop_table is None:
         return HopTables(None, {})
-    d, gates = layer.hop_table.weight, layer.gates
-    if not _can_fuse(layer, hop_linear):
+    weights = hop_weights(layer, hop_linear)
+    if weights is None:
+        d = hop_table.weight
         added = None if hop_linear is None else hop_linear(d)
         return HopTables(added, {name: gate(d) for name, gate in gates.items()})
-    linears = [cast(HopGate, gate).linear for gate in gates.values()]
-    weights = [linear.weight for linear in linears]
-    if hop_linear is not None:
-        weights = [hop_linear.weight, *weights]
-    biases = [linear.bias for linear in linears]
-    found = list(_Tables.apply(d, len(weights), *weights, *biases))
+    (matrices, biases), count = weights.linears, len(weights.linears.weights)
+    found = list(_Tables.apply(weights.d, count, *matrices, *biases))
     added = None if hop_linear is None else found.pop(0)
     return HopTables(added, dict(zip(gates, found, strict=True)))
 
 
-def _can_fuse(layer: GNNAK, hop_linear: nn.Linear | None) -> bool:
-    """Return whether the kernel computes the same tables as the modules of a layer.
+def hop_weights(layer: GNNAK, hop_linear: nn.Linear | None) -> HopWeights | None:
+    """Return the weights of the tables of a layer, if a kernel can compute the tables.
 
-    The kernel reads the weights of these modules, which are not called. So the modules
+    The kernel reads the weights of modules that are not called then. So the modules
     must be of the types that a layer has from the start, without hooks. With autocast,
     the kernel is more precise: it computes in the dtype of the weights.
 
     Args:
         layer: The layer.
         hop_linear: As in `_compute`.
+
+    Returns:
+        The weights; None if the modules of the layer must compute the tables.
     """
-    table, gates = layer.hop_table, list(layer.gates.values())
-    if table is None or not all(type(gate) is HopGate for gate in gates):
-        return False
-    d, of_gates = table.weight, [cast(HopGate, gate).linear for gate in gates]
+    table = layer.hop_table
+    if table is None or has_hooks(table):
+        return None
+    d = table.weight
     if not has_fast_kernels(d) or type(d) is not nn.Parameter or d.size(1) > WIDEST:
-        return False
-    linears = of_gates if hop_linear is None else [*of_gates, hop_linear]
-    if not 0 < len(linears) <= MOST_HOP_LINEARS or any(
-        map(has_hooks, (table, *gates, *linears))
-    ):
-        return False
-    if not all(_is_plain(linear, d, linear is not hop_linear) for linear in linears):
-        return False
-    return len({linear.weight.size(0) for linear in of_gates}) <= 1
+        return None
+    weights, biases = [], []
+    if hop_linear is not None:
+        pair = _weights_of(hop_linear, d)
+        if pair is None or pair[1] is not None:
+            return None
+        weights.append(pair[0])
+    for gate in layer.gates._modules.values():
+        pair = None
+        if type(gate) is HopGate and not has_hooks(gate):
+            pair = _weights_of(gate._modules["linear"], d)
+        if pair is None or pair[1] is None:
+            return None
+        weights.append(pair[0])
+        biases.append(pair[1])
+    if not 0 < len(weights) <= MOST_HOP_LINEARS:
+        return None
+    if any(bias.size(0) != biases[0].size(0) for bias in biases):
+        return None
+    return HopWeights(d, HopLinears(weights, biases))
 
 
-def _is_plain(linear: nn.Module, d: Tensor, biased: bool) -> bool:
-    """Return whether a Linear has weights of its own that the kernel can read.
+def _weights_of(
+    linear: nn.Module | None, d: Tensor
+) -> tuple[Tensor, Tensor | None] | None:
+    """Return weight and bias of a Linear, if the kernel can read them.
 
     They must be neither sharded nor computed by a parametrisation, and be contiguous,
     with the dtype and the device of the embeddings of distances.
@@ -138,19 +164,27 @@ def _is_plain(linear: nn.Module, d: Tensor, biased: bool) -> bool:
     Args:
         linear: The Linear.
         d: The embeddings of distances.
-        biased: Whether the Linear must have a bias; else it must have none.
+
+    Returns:
+        The weight, and the bias or None; None if the Linear must be called.
     """
-    if type(linear) is not nn.Linear or "forward" in vars(linear):
-        return False
-    if (linear.bias is not None) != biased:
-        return False
-    weights = [linear.weight, linear.bias] if biased else [linear.weight]
-    return all(
+    if type(linear) is not nn.Linear or has_hooks(linear) or "forward" in vars(linear):
+        return None
+    weight, bias = map(linear._parameters.get, ("weight", "bias"))
+    if weight is None or not _is_plain(weight, d):
+        return None
+    if bias is not None and not _is_plain(bias, d):
+        return None
+    return weight, bias
+
+
+def _is_plain(weight: Tensor, d: Tensor) -> bool:
+    """Return whether a weight is an ordinary parameter that is stored like `d`."""
+    return (
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype
-        and weight.device == d.device
+        and weight.get_device() == d.get_device()
         and weight.is_contiguous()
-        for weight in weights
     )
 
 

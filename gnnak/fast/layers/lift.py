@@ -19,8 +19,12 @@ from gnnak.subgraphs.rooted import Axis, RootedSubgraphs
 def edges_of(subgraphs: RootedSubgraphs) -> Edges:
     """Return the edge copies, grouped by target, by source and by edge of the graph.
 
-    An edge copy is an edge as it occurs in one rooted subgraph.
+    An edge copy is an edge as it occurs in one rooted subgraph. The result is cached.
     """
+    return subgraphs.once("edges", lambda: _find_edges(subgraphs))
+
+
+def _find_edges(subgraphs: RootedSubgraphs) -> Edges:
     # The layers that need edge copies need the node copies of each node, too.
     by_node: list[Axis] = ["node"] if subgraphs.num_nodes is not None else []
     subgraphs.group_by([*by_node, "target", "source", "edge"])

@@ -6,13 +6,15 @@ computed, used, and not stored; the backward pass computes them again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges, EdgeStates, HopLinears
+from gnnak.fast.layers.hop_tables import HopWeights
 from gnnak.subgraphs.groups import Groups
 
 
@@ -59,11 +61,47 @@ def lifted_gine_sum(
         copies: How states of node copies are computed from `x` and `table`.
         edges: The edges between node copies.
     """
-    return _LiftedGineSum.apply(x, table, e, eps, copies, edges)
+    (summed,) = _LiftedGineSum.apply(x, table, e, eps, copies, edges, 0)
+    return summed
+
+
+def lifted_gine_sum_and_gates(
+    x: Tensor,
+    weights: HopWeights,
+    e: Tensor,
+    eps: Tensor,
+    copies: Copies,
+    edges: Edges,
+) -> tuple[Tensor, list[Tensor]]:
+    """Compute the tables of a layer, and `lifted_gine_sum` with the added table.
+
+    A single autograd function takes less time than one for the tables and one for the
+    sums.
+
+    Args:
+        x: States of the n nodes, [n, c].
+        weights: The weights of the tables. The results of their first Linear are added
+            to node states; the others are gates.
+        e: States of the edges of the graph, [e, w].
+        eps: GINE's scalar, [1].
+        copies: How states of node copies are computed from `x` and the added table.
+        edges: The edges between node copies.
+
+    Returns:
+        The sums, [m, w], and the gates of each encoding that has gates, [t, c].
+    """
+    (d, (matrices, biases)), given = weights, (e, eps, copies, edges)
+    count = len(matrices)
+    summed, *gates = _LiftedGineSum.apply(x, d, *given, count, *matrices, *biases)
+    return summed, gates
 
 
 class _LiftedGineSum(torch.autograd.Function):
-    """Autograd function of `lifted_gine_sum`."""
+    """Autograd function of `lifted_gine_sum` and `lifted_gine_sum_and_gates`.
+
+    In the second case, `table` is the tensor of embeddings from which tables are
+    computed with `count` matrices; `weights` are these matrices and the biases.
+    """
 
     @staticmethod
     def forward(
@@ -74,26 +112,48 @@ class _LiftedGineSum(torch.autograd.Function):
         eps: Tensor,
         copies: Copies,
         edges: Edges,
-    ) -> Tensor:
-        ctx.save_for_backward(x, table, e, eps)
-        ctx.copies, ctx.edges = copies, edges
+        count: int,
+        *weights: Tensor,
+    ) -> tuple[Tensor, ...]:
         kernels, (node, rows, _, add, dtype) = kernels_for(x), copies
-        c = kernels.lift(x, table, node, rows, add, dtype)
-        return kernels.messages(c, EdgeStates(e), eps, edges)
+        added, gates = table, []
+        if count:
+            added, *gates = kernels.hop_tables(table, _linears(weights, count))
+        c = kernels.lift(x, added, node, rows, add, dtype)
+        ctx.save_for_backward(x, table, e, eps, *weights, added, *gates)
+        ctx.copies, ctx.edges, ctx.counts = copies, edges, (count, len(weights))
+        return kernels.messages(c, EdgeStates(e), eps, edges), *gates
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, table, e, eps = ctx.saved_tensors
-        node, rows, by_node, add, dtype = ctx.copies
-        kernels = kernels_of_backward(x)
-        c = kernels.lift(x, table, node, rows, add, dtype)
+    def backward(ctx: Any, grad: Tensor, *grad_gates: Tensor) -> tuple[Any, ...]:
+        x, table, e, eps, *others = ctx.saved_tensors
+        (count, size), (node, rows, by_node, add, dtype) = ctx.counts, ctx.copies
+        kernels, linears = kernels_of_backward(x), _linears(others[:size], count)
+        tables = others[size:]
+        if count and torch.is_grad_enabled():
+            # To differentiate again, compute the table that is no result again, too.
+            tables = kernels.hop_tables(table, linears)
+        c = kernels.lift(x, tables[0], node, rows, add, dtype)
         given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
         learned = ctx.needs_input_grad[3]
         grad_c, grad_e, grad_eps = kernels.messages_backward(*given, with_eps=learned)
         grad_x, grad_table, width = None, None, x.size(1)
+        of_weights: Sequence[Tensor | None] = [None] * size
         if ctx.needs_input_grad[0]:
             grad_x = kernels.sum_by(grad_c[:, :width], by_node, x.dtype)
-        if ctx.needs_input_grad[1]:
+        if ctx.needs_input_grad[1] or any(ctx.needs_input_grad[7:]):
             of_table = grad_c if add else grad_c[:, width:]
-            grad_table = kernels.table_sum(of_table, rows, len(table), table.dtype)
-        return grad_x, grad_table, grad_e, grad_eps, None, None
+            added = tables[0]
+            grad_table = kernels.table_sum(of_table, rows, added.size(0), added.dtype)
+            if count:
+                grads = [grad_table, *(each.contiguous() for each in grad_gates)]
+                grad_table, of_linears = kernels.hop_tables_backward(
+                    table, linears, tables, grads
+                )
+                of_weights = [*of_linears.weights, *of_linears.biases]
+        return grad_x, grad_table, grad_e, grad_eps, None, None, None, *of_weights
+
+
+def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:
+    """Return the Linears of tables from `count` matrices and the biases after them."""
+    return HopLinears(list(weights[:count]), list(weights[count:]))

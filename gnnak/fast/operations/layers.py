@@ -26,7 +26,7 @@ from gnnak.fast.layers.general import (
     fused_embedding,
     pooled_encodings,
 )
-from gnnak.fast.layers.hop_tables import shared_tables
+from gnnak.fast.layers.hop_tables import shared_gates
 from gnnak.fast.layers.inside import (
     across_groups,
     can_fuse_messages,
@@ -199,7 +199,7 @@ class LayerOperations:
                 return fused_encodings(layer, x, subgraphs, states, context_reduce)
         if not can_fuse_pools(layer, subgraphs):
             return NotImplemented
-        with shared_tables():
+        with shared_gates():
             emb = layer.embed(x, subgraphs, edge_attr)
             return pooled_encodings(layer, emb, subgraphs, context_reduce)
 

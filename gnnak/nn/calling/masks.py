@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from torch import nn
 from torch_geometric.nn import MessagePassing
 
+from gnnak.nn.parts import parts_of
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
 MASKS = ("_edge_mask", "_loop_mask")
@@ -22,7 +23,7 @@ def explained_convs(gnn: nn.Module) -> list[MessagePassing]:
     """Return the convs of a GNN that have an edge mask of an explainer."""
     return [
         part
-        for part in gnn.modules()
+        for part in parts_of(gnn)
         if isinstance(part, MessagePassing)
         and part.explain is True
         and getattr(part, "_edge_mask", None) is not None

@@ -8,6 +8,7 @@ from torch import nn
 from torch_geometric import nn as pyg
 
 from gnnak import GNNAK, EgoNets, SubgraphDrop, uplift
+from gnnak.fast.layers.convs import HOOKS
 from tests.fast.backends import path
 
 CONVS = {
@@ -148,6 +149,15 @@ def test_a_conv_with_a_message_hook_runs_as_it_is(fused_operations):
     net(torch.randn(12, 6).double(), random_graph(12))
     assert seen
     assert "embed" not in fused_operations
+
+
+def test_the_names_of_all_hooks_of_a_conv_are_known():
+    found = {
+        name
+        for name in vars(pyg.GINConv(nn.Linear(6, 6)))
+        if name.endswith(("forward_hooks", "forward_pre_hooks"))
+    }
+    assert found == {*HOOKS, "_forward_hooks", "_forward_pre_hooks"}
 
 
 AUTOCAST = {

@@ -16,25 +16,32 @@ from tests.gpu import needs_gpu
 
 
 class Stack(nn.Module):
-    """Some GIN convs, one after the other.
+    """Some GIN or GINE convs, one after the other.
 
     Args:
         widths: Width of the input of each conv, and of the output of the last.
         checkpointed: Whether the convs are recomputed in the backward pass.
+        edges: Whether the convs are GINE convs, with an edge state that is the sum of
+            the states of both ends.
     """
 
-    def __init__(self, *widths: int, checkpointed: bool = False) -> None:
+    def __init__(
+        self, *widths: int, checkpointed: bool = False, edges: bool = False
+    ) -> None:
         super().__init__()
-        pairs = pairwise(widths)
-        self.convs = nn.ModuleList(pyg.GINConv(nn.Linear(*pair)) for pair in pairs)
-        self.checkpointed = checkpointed
+        kind, pairs = pyg.GINEConv if edges else pyg.GINConv, pairwise(widths)
+        self.convs = nn.ModuleList(kind(nn.Linear(*pair)) for pair in pairs)
+        self.checkpointed, self.edges = checkpointed, edges
 
     def forward(self, x, edge_index):
         for conv in self.convs:
+            given = (x, edge_index)
+            if self.edges:
+                given = (x, edge_index, x[edge_index].sum(dim=0))
             if self.checkpointed:
-                x = checkpoint(conv, x, edge_index, use_reentrant=False)
+                x = checkpoint(conv, *given, use_reentrant=False)
             else:
-                x = conv(x, edge_index)
+                x = conv(*given)
             x = x.tanh()
         return x
 
@@ -46,6 +53,15 @@ def frozen(net):
 def hooked(net):
     gate = net.convs[1].layer.gates["context"]
     gate.register_forward_hook(lambda module, args, output: 2 * output)
+
+
+def with_frozen_gates(net):
+    net.convs[1].layer.gates.requires_grad_(False)
+
+
+def with_frozen_table(net):
+    net.convs[1].layer.hop_table.requires_grad_(False)
+    net.convs[1].layer.hop_linear.requires_grad_(False)
 
 
 def shared(net):
@@ -63,6 +79,22 @@ MODELS = {
     "a gate with a hook": (Stack(6, 6, 6, 6), {}, hooked),
     "one layer twice": (Stack(6, 6, 6, 6), {}, shared),
     "recomputed layers": (Stack(6, 6, 6, checkpointed=True), {}, None),
+    "GINE": (Stack(6, 4, 4, 6, edges=True), {}, None),
+    "GINE, a gated centroid": (Stack(6, 6, edges=True), {"gate_centroid": True}, None),
+    "GINE, one encoding": (
+        Stack(6, 6, 6, edges=True),
+        {"encodings": ("centroid",)},
+        None,
+    ),
+    "GINE, a frozen layer": (Stack(6, 6, 6, edges=True), {}, frozen),
+    "GINE, frozen gates": (Stack(6, 6, 6, edges=True), {}, with_frozen_gates),
+    "GINE, frozen embeddings": (Stack(6, 6, 6, edges=True), {}, with_frozen_table),
+    "GINE, a gate with a hook": (Stack(6, 6, 6, edges=True), {}, hooked),
+    "GINE, recomputed layers": (
+        Stack(6, 6, 6, checkpointed=True, edges=True),
+        {},
+        None,
+    ),
 }
 
 
@@ -111,8 +143,9 @@ def test_tables_on_a_gpu_equal_those_in_plain_pytorch(name):
             torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3)
 
 
-def test_tables_can_be_differentiated_twice(fused_operations):
-    net = uplift(Stack(6, 6, 6).double(), num_hops=1)
+@pytest.mark.parametrize("edges", [False, True], ids=["GIN", "GINE"])
+def test_tables_can_be_differentiated_twice(fused_operations, edges):
+    net = uplift(Stack(6, 6, 6, edges=edges).double(), num_hops=1)
     edge_index, found = torch.randint(9, (2, 30)), []
     inputs = torch.randn(9, 6).double()
     for fused in (True, False):
@@ -168,8 +201,9 @@ def test_a_layer_without_a_fused_conv_computes_only_its_gates(
     assert hop_tables.gate_tables(layer).keys() == {"subgraph", "context"}
 
 
-def test_weights_of_a_layer_that_is_not_used_get_no_gradient(fused_operations):
-    net = uplift(Stack(6, 6, 6).double(), num_hops=1)
+@pytest.mark.parametrize("edges", [False, True], ids=["GIN", "GINE"])
+def test_weights_of_a_layer_that_is_not_used_get_no_gradient(fused_operations, edges):
+    net = uplift(Stack(6, 6, 6, edges=edges).double(), num_hops=1)
     unused, net.convs = net.convs[1], net.convs[:1]
     net.unused = unused
     net(torch.randn(5, 6).double(), torch.randint(5, (2, 9))).sum().backward()
@@ -177,8 +211,9 @@ def test_weights_of_a_layer_that_is_not_used_get_no_gradient(fused_operations):
     assert net.convs[0].layer.hop_table.weight.grad is not None
 
 
-def test_the_output_of_a_frozen_layer_requires_no_gradient(fused_operations):
-    net = uplift(Stack(6, 6, 6).double(), num_hops=1)
+@pytest.mark.parametrize("edges", [False, True], ids=["GIN", "GINE"])
+def test_the_output_of_a_frozen_layer_requires_no_gradient(fused_operations, edges):
+    net = uplift(Stack(6, 6, 6, edges=edges).double(), num_hops=1)
     net.convs[0].requires_grad_(False)
     seen = []
     net.convs[0].register_forward_hook(lambda _, args, out: seen.append(out))

@@ -37,6 +37,7 @@ def gated_sums_backward(
     Args:
         values: The rows that were summed, [m, c].
         sums: For each of the sums, its gradient, its gates, and the group of each row.
+            All tables of gates have the same number of rows.
         rows: For each of the m rows, its row of the tables, [m].
         centroids: Gradients to add to the rows of centroids; None = add nothing.
 
@@ -76,12 +77,12 @@ def _table_grads(
     Arguments as in `gated_sums_backward`.
     """
     gated = [each for each in sums if each.table is not None]
-    if not gated:
+    table = gated[0].table if gated else None
+    if table is None:
         return [None] * len(sums)
-    (m, width) = values.shape
-    sizes = [len(each.table) for each in sums if each.table is not None]
+    (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
-    shape = (programs, len(gated), max(sizes), width)
+    shape = (programs, len(gated), size, width)
     partial = values.new_empty(shape, dtype=sum_dtype(values))
     _gated_tables[(programs, cdiv(width, columns(width)), len(gated))](
         values,
@@ -96,18 +97,13 @@ def _table_grads(
         m,
         width,
         steps,
-        max(sizes),
-        max(16, next_power_of_2(max(sizes))),
+        size,
+        max(16, next_power_of_2(size)),
         SUMMED,
         columns(width),
     )
-    found = iter(add_up(partial).unbind())
-    return [
-        None
-        if each.table is None
-        else next(found)[: len(each.table)].to(each.table.dtype)
-        for each in sums
-    ]
+    found = iter(add_up(partial).to(table.dtype).unbind())
+    return [None if each.table is None else next(found) for each in sums]
 
 
 @triton.jit

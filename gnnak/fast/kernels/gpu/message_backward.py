@@ -13,6 +13,7 @@ single warp) computes all terms of one sum, so no atomic additions are needed. N
 with one row per edge copy is written.
 """
 
+import triton
 import triton.language as tl
 from torch import Tensor
 
@@ -62,11 +63,14 @@ def messages_backward(
     """
     (rows, width), is_affine = c.shape, e.number is not None
     count, each = parts(rows, 1, PARTS if is_affine else cdiv(rows, EACH))
-    grid = (count, cdiv(width, wide_columns(width)))
+    tiles = cdiv(width, wide_columns(width))
     grad_c, dtype = c.new_empty(c.shape), sum_dtype(c)
-    grad_eps = c.new_empty(grid, dtype=dtype)
+    grad_eps = c.new_empty((count, tiles), dtype=dtype)
     partial = c.new_empty(count, 2, width, dtype=dtype) if is_affine else c
-    _to_copies[grid](
+    grad_e = c if is_affine else e.values.new_empty(e.values.shape)
+    size = 0 if is_affine else e.values.size(0)
+    by_edge = edges.by_source if is_affine else edges.by_edge
+    _backward[(max(count, size), tiles, 1 if is_affine else 2)](
         grad,
         c,
         e.values.contiguous(),
@@ -74,12 +78,18 @@ def messages_backward(
         c if more is None else more,
         edges.by_source.ptr,
         edges.by_source.order,
+        by_edge.ptr,
+        by_edge.order,
+        edges.source,
         edges.target,
         e.number if is_affine else edges.edge,
         grad_c,
         grad_eps,
         partial,
+        grad_e,
         rows,
+        size,
+        count,
         width,
         each,
         is_affine,
@@ -87,36 +97,75 @@ def messages_backward(
         wide_columns(width),
         num_warps=1,
     )
-    grad_e = add_up(partial) if is_affine else _grad_of_rows(grad, c, e.values, edges)
+    if is_affine:
+        grad_e = add_up(partial).to(e.values.dtype)
     of_eps = grad_eps.sum().view(eps.shape).to(eps.dtype) if with_eps else None
-    return grad_c, grad_e.to(e.values.dtype), of_eps
-
-
-def _grad_of_rows(grad: Tensor, c: Tensor, e: Tensor, edges: Edges) -> Tensor:
-    """Return the gradient of the edge states, if there is one row per edge.
-
-    Arguments as in `messages_backward`, but `e` is the tensor of edge states.
-    """
-    (size, width), grad_e = e.shape, e.new_empty(e.shape)
-    _to_edges[(max(size, 1), cdiv(width, wide_columns(width)))](
-        grad,
-        c,
-        e.contiguous(),
-        edges.by_edge.ptr,
-        edges.by_edge.order,
-        edges.source,
-        edges.target,
-        grad_e,
-        size,
-        width,
-        wide_columns(width),
-        num_warps=1,
-    )
-    return grad_e
+    return grad_c, grad_e, of_eps
 
 
 @for_all_sizes
-def _to_copies(
+def _backward(
+    grad,
+    c,
+    e,
+    eps,
+    more,
+    ptr,
+    order,
+    ptr_2,
+    order_2,
+    source,
+    target,
+    edge,
+    grad_c,
+    grad_eps,
+    partial,
+    grad_e,
+    m,
+    size,
+    count,
+    width,
+    each,
+    AFFINE: tl.constexpr,
+    MORE: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Triton kernel of `messages_backward`.
+
+    The third index of the program says whether it computes rows of the gradient of `c`
+    or, if there is one row of `e` per edge, a row of the gradient of `e`. Both in one
+    kernel take one launch. `count` programs compute the gradient of `c`, `each` rows
+    per program, from the edge copies by source (`ptr`, `order`); `size` programs that
+    of `e`, from the edge copies by edge (`ptr_2`, `order_2`).
+    """
+    if tl.program_id(2) == 0:
+        if tl.program_id(0) < count:
+            to_copies(
+                grad,
+                c,
+                e,
+                eps,
+                more,
+                ptr,
+                order,
+                target,
+                edge,
+                grad_c,
+                grad_eps,
+                partial,
+                m,
+                width,
+                each,
+                AFFINE,
+                MORE,
+                C,
+            )
+    else:
+        to_edge(grad, c, e, ptr_2, order_2, source, target, grad_e, size, width, C)
+
+
+@triton.jit
+def to_copies(
     grad,
     c,
     e,
@@ -136,11 +185,10 @@ def _to_copies(
     MORE: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Triton kernel of `messages_backward`: compute the gradient of `c`.
+    """Compute `each` rows of the gradient of `c`.
 
-    One program computes `each` rows of the gradient of `c`. For the same rows it writes
-    partial sums of the gradients of eps and, if `AFFINE`, of slope and offset. Other
-    arguments as in `messages_backward`.
+    For the same rows, write partial sums of the gradients of eps and, if `AFFINE`, of
+    slope and offset. Arguments as in `_backward`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
@@ -188,8 +236,8 @@ def _to_copies(
         tl.store(place + width, of_offset, mask=inside)
 
 
-@for_all_sizes
-def _to_edges(
+@triton.jit
+def to_edge(
     grad,
     c,
     e,
@@ -202,10 +250,10 @@ def _to_edges(
     width,
     C: tl.constexpr,
 ):
-    """Triton kernel of `_grad_of_rows`: compute the gradient of one edge's state.
+    """Compute the gradient of one edge's state.
 
     The gradient is a sum over all rooted subgraphs that contain the edge. Arguments as
-    in `_grad_of_rows`; `grad_e` receives the result.
+    in `_backward`, with the edge copies by edge.
     """
     row = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)

@@ -147,10 +147,14 @@ def _launch(
         args: The arguments of the kernel.
     """
     runtime = triton.knobs.runtime
-    hooks = (runtime.launch_enter_hook, runtime.launch_exit_hook)
-    if any(hook is not None and getattr(hook, "calls", True) for hook in hooks):
+    if _is_set(runtime.launch_enter_hook) or _is_set(runtime.launch_exit_hook):
         version[grid](*args)
         return
     stream = torch._C._cuda_getCurrentRawStream(device)
     given = (version.function, version.packed_metadata, None, None, None)
     version.run(*grid, stream, *given, *args)
+
+
+def _is_set(hook: Any) -> bool:
+    """Return whether a hook of Triton is set: a function, or a chain of functions."""
+    return hook is not None and bool(getattr(hook, "calls", True))

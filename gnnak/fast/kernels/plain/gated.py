@@ -43,6 +43,7 @@ def gated_sums_backward(
     Args:
         values: The rows that were summed, [m, c].
         sums: For each of the sums, its gradient, its gates, and the group of each row.
+            All tables of gates have the same number of rows.
         rows: For each of the m rows, its row of the tables, [m].
         centroids: Gradients to add to the rows of centroids; None = add nothing.
 
