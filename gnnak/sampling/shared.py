@@ -145,12 +145,12 @@ class SharedSubgraphs:
             batch: Index of the graph that each node is in, [n]; None = all nodes are
                 in one graph.
         """
+        given = self._attached(edge_index, num_nodes, training)
+        if given is not None:
+            return given
         state = self._of_thread
         # A tensor made in inference mode could not be used in training later.
         with torch.inference_mode(False):
-            given = self._attached(edge_index, num_nodes, training)
-            if given is not None:
-                return given
             graph = state.graph(edge_index, num_nodes)
             if getattr(self.extractor, "reads_batch", False):
                 graph.set_batch(batch)

@@ -82,6 +82,52 @@ class EdgeStates(NamedTuple):
         return EdgeStates(self.values, self.number.index_select(0, edge))
 
 
+class Lifted(NamedTuple):
+    """States of node copies that are not stored: `x[node] + table[rows]`.
+
+    A node copy is a node as seen in one rooted subgraph. Kernels compute its state, the
+    sum of the state of the node and an embedding of the distance to the root, whenever
+    they need it.
+    """
+
+    x: Tensor
+    """[n, w]: the states of the nodes."""
+    table: Tensor
+    """[t, w]: the embedding of each distance to the root."""
+    node: Tensor
+    """[m]: the node of each node copy."""
+    rows: Tensor
+    """[m]: for each node copy, its row of `table`."""
+    dtype: torch.dtype
+    """Data type of the states."""
+
+    @classmethod
+    def of(
+        cls,
+        x: Tensor,
+        table: Tensor,
+        node: Tensor,
+        rows: Tensor,
+        dtype: torch.dtype | None,
+    ) -> "Lifted":
+        """Return the states, with the data type of `x` and `table` if `dtype` is None.
+
+        Args:
+            x: The states of the nodes.
+            table: The embedding of each distance.
+            node: The node of each node copy (a node as seen in one subgraph).
+            rows: For each node copy, its row of `table`.
+            dtype: Data type of the states.
+        """
+        dtype = dtype or torch.promote_types(x.dtype, table.dtype)
+        return cls(x.contiguous(), table.contiguous(), node, rows, dtype)
+
+    def stored(self) -> Tensor:
+        """Return the states as a tensor, [m, w]."""
+        hops = self.table.index_select(0, self.rows)
+        return (self.x.index_select(0, self.node) + hops).to(self.dtype)
+
+
 class Moments(NamedTuple):
     """Column statistics of a tensor [m, c], for each block of consecutive rows.
 

@@ -7,13 +7,14 @@ computed, used, and not stored; the backward pass computes them again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
-from gnnak.fast.kernels.records import Edges, EdgeStates, HopLinears
+from gnnak.fast.kernels.records import Edges, EdgeStates, HopLinears, Lifted
 from gnnak.fast.layers.hop_tables import HopWeights
 from gnnak.subgraphs.groups import Groups
 
@@ -115,11 +116,10 @@ class _LiftedGineSum(torch.autograd.Function):
         count: int,
         *weights: Tensor,
     ) -> tuple[Tensor, ...]:
-        kernels, (node, rows, _, add, dtype) = kernels_for(x), copies
-        added, gates = table, []
+        kernels, added, gates = kernels_for(x), table, []
         if count:
             added, *gates = kernels.hop_tables(table, _linears(weights, count))
-        c = kernels.lift(x, added, node, rows, add, dtype)
+        c = _states(kernels, x, added, copies)
         ctx.save_for_backward(x, table, e, eps, *weights, added, *gates)
         ctx.copies, ctx.edges, ctx.counts = copies, edges, (count, len(weights))
         return kernels.messages(c, EdgeStates(e), eps, edges), *gates
@@ -127,22 +127,23 @@ class _LiftedGineSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *grad_gates: Tensor) -> tuple[Any, ...]:
         x, table, e, eps, *others = ctx.saved_tensors
-        (count, size), (node, rows, by_node, add, dtype) = ctx.counts, ctx.copies
+        (count, size), (_, rows, by_node, add, _) = ctx.counts, ctx.copies
         kernels, linears = kernels_of_backward(x), _linears(others[:size], count)
-        tables = others[size:]
+        tables, needed = others[size:], ctx.needs_input_grad
         if count and torch.is_grad_enabled():
             # To differentiate again, compute the table that is no result again, too.
             tables = kernels.hop_tables(table, linears)
-        c = kernels.lift(x, tables[0], node, rows, add, dtype)
+        c = _states(kernels, x, tables[0], ctx.copies)
         given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)
-        learned = ctx.needs_input_grad[3]
-        grad_c, grad_e, grad_eps = kernels.messages_backward(*given, with_eps=learned)
-        grad_x, grad_table, width = None, None, x.size(1)
+        grad_c, grad_e, grad_eps = kernels.messages_backward(*given, needed[3])
+        grad_x, grad_table = None, None
         of_weights: Sequence[Tensor | None] = [None] * size
-        if ctx.needs_input_grad[0]:
-            grad_x = kernels.sum_by(grad_c[:, :width], by_node, x.dtype)
-        if ctx.needs_input_grad[1] or any(ctx.needs_input_grad[7:]):
-            of_table = grad_c if add else grad_c[:, width:]
+        of_x, of_table = (
+            (grad_c, grad_c) if add else grad_c.tensor_split([x.size(1)], 1)
+        )
+        if needed[0]:
+            grad_x = kernels.sum_by(of_x, by_node, x.dtype)
+        if needed[1] or any(needed[7:]):
             added = tables[0]
             grad_table = kernels.table_sum(of_table, rows, added.size(0), added.dtype)
             if count:
@@ -152,6 +153,23 @@ class _LiftedGineSum(torch.autograd.Function):
                 )
                 of_weights = [*of_linears.weights, *of_linears.biases]
         return grad_x, grad_table, grad_e, grad_eps, None, None, None, *of_weights
+
+
+def _states(
+    kernels: ModuleType, x: Tensor, table: Tensor | None, copies: Copies
+) -> Tensor | Lifted:
+    """Return the states of node copies, which are not stored if that is possible.
+
+    Args:
+        kernels: The package of kernels.
+        x: States of the n nodes, [n, c].
+        table: Embeddings of t distances to the root, [t, h]; or None.
+        copies: How the states are computed from `x` and `table`.
+    """
+    node, rows, _, add, dtype = copies
+    if table is not None and add:
+        return Lifted.of(x, table, node, rows, dtype)
+    return kernels.lift(x, table, node, rows, add, dtype)
 
 
 def _linears(weights: Sequence[Tensor], count: int) -> HopLinears:

@@ -17,6 +17,7 @@ from gnnak.fast.kernels.records import (
     GatedGrad,
     GatedSum,
     HopLinears,
+    Lifted,
 )
 from gnnak.nn.base.node_pairs import find_pairs
 from tests.fast.kernels.kernel_inputs import (
@@ -62,6 +63,9 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
         gpu.messages(c, states, torch.zeros(1), edges)
         more = h if gated else None
         gpu.messages_backward(h, c, states, torch.zeros(1), edges, more)
+        lifted = Lifted(c, slopes, key, index, c.dtype)
+        gpu.messages(lifted, states, torch.zeros(1), edges)
+        gpu.messages_backward(h, lifted, states, torch.zeros(1), edges, more)
     end, groups_of_ends = (
         (edges.source, edges.by_target) if gated else (edges.target, edges.by_source)
     )

@@ -5,7 +5,11 @@ import copy
 import pytest
 import torch
 
+from gnnak import EgoNets
 from gnnak.fast.kernels import plain
+from gnnak.fast.kernels.records import Lifted
+from gnnak.fast.layers.lift import edges_of as edges_of_subgraphs
+from gnnak.graphs.named import undirected
 from gnnak.nn.segment import lookup
 from tests.fast.kernels.kernel_inputs import (
     GROUPS,
@@ -116,6 +120,22 @@ def check_messages(fast, copies, edge_copies, edges, width, affine):
     assert_agree(fast, "messages", c, e, eps, found)
     grad, more = rows(copies, width), rows(copies, width)
     assert_agree(fast, "messages_backward", grad, c, e, eps, found, more)
+
+
+@pytest.mark.parametrize("width", [1, 16, 65, 300])
+@pytest.mark.parametrize("affine", [False, True])
+def test_messages_of_states_that_are_not_stored_agree(few_parts, fast, width, affine):
+    edge_index, nodes = undirected([(0, 1), (1, 2), (2, 3), (3, 1), (4, 5)], 7)
+    subgraphs = EgoNets(2)(edge_index, nodes)
+    found = edges_of_subgraphs(subgraphs)
+    given = (subgraphs.node, subgraphs.hop, torch.double)
+    c = Lifted(rows(nodes, width), rows(3, width), *given)
+    e = states_of_edges(affine, edge_index.size(1), found.edge, width)
+    eps, grad = rows(1, 1)[0], rows(subgraphs.num_copies, width)
+    assert_agree(fast, "messages", c, e, eps, found)
+    assert_agree(fast, "messages_backward", grad, c, e, eps, found, None)
+    stored = plain.messages(c.stored(), e, eps, found)
+    torch.testing.assert_close(plain.messages(c, e, eps, found), stored)
 
 
 @pytest.mark.parametrize("strided", [False, True])

@@ -24,26 +24,28 @@ from gnnak.fast.kernels.gpu.tiles import (
     wide_columns,
     widened,
 )
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges, EdgeStates, Lifted
 
 
-def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
+def messages(c: Tensor | Lifted, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
     This is GINE's aggregation, in every rooted subgraph.
 
     Args:
         c: States c_i of the m node copies, [m, w]. A node copy is a node as seen in one
-            rooted subgraph.
+            rooted subgraph. `Lifted` states are not stored.
         e: States e_ji of the edges: one row per edge of the graph or, in affine form,
             one number per edge of each rooted subgraph (see `EdgeStates.at`).
         eps: GINE's learned scalar, [1].
         edges: The edges j -> i of all rooted subgraphs, sorted by target i.
     """
-    (rows, width), out = c.shape, c.new_empty(c.shape)
+    c, *lifting, is_lifted, out = read_states(c)
+    rows, width = out.shape
     count, each = parts(rows, 1, cdiv(rows, EACH))
     _messages[(count, cdiv(width, wide_columns(width)))](
         c,
+        *lifting,
         e.values.contiguous(),
         eps,
         edges.by_target.ptr,
@@ -54,10 +56,68 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
         width,
         each,
         e.number is not None,
+        is_lifted,
         wide_columns(width),
         num_warps=1,
     )
     return out
+
+
+def read_states(
+    c: Tensor | Lifted,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, bool, Tensor]:
+    """Return how kernels read the states of node copies.
+
+    Args:
+        c: The states of the m node copies (nodes as seen in one rooted subgraph).
+
+    Returns:
+        The fields of `Lifted` and True, or the states, three tensors that are not read,
+        and False; and an empty tensor of the shape and dtype of the states, [m, w].
+    """
+    if not isinstance(c, Lifted):
+        return c, c, c, c, False, c.new_empty(c.shape)
+    x, table, node, rows, dtype = c
+    shape = node.size(0), x.size(1)
+    return x, table, node, rows, True, x.new_empty(shape, dtype=dtype)
+
+
+@triton.jit
+def find_state(node, rows, j, live, LIFTED: tl.constexpr):
+    """Return where the state of a node copy is: its row of `c`, and of the table.
+
+    Args:
+        node: Pointer to the node of each node copy; used if `LIFTED`.
+        rows: Pointer to each node copy's row of the table; used if `LIFTED`.
+        j: The node copy.
+        live: Mask: where False, nothing is read.
+        LIFTED: Whether states are sums of a row of `c` and a row of the table.
+    """
+    at, hop = j.to(tl.int64), j.to(tl.int64)
+    if LIFTED:
+        at = tl.load(node + j, mask=live, other=0).to(tl.int64)
+        hop = tl.load(rows + j, mask=live, other=0).to(tl.int64)
+    return at, hop
+
+
+@triton.jit
+def load_state(c, table, at, hop, column, inside, width, LIFTED: tl.constexpr):
+    """Return some columns of the state of a node copy.
+
+    Args:
+        c: Pointer to the states of node copies; of nodes if `LIFTED`.
+        table: Pointer to the embeddings of distances; used if `LIFTED`.
+        at: Row of `c`.
+        hop: Row of the table.
+        column: The columns to return.
+        inside: The mask of columns that exist.
+        width: Number of columns.
+        LIFTED: Whether states are sums of a row of `c` and a row of the table.
+    """
+    value = widened(tl.load(c + at * width + column, mask=inside, other=0.0))
+    if LIFTED:
+        value += widened(tl.load(table + hop * width + column, inside, 0.0))
+    return value
 
 
 @triton.jit
@@ -100,6 +160,9 @@ def edge_state(e, of, column, inside, width, slope, offset, AFFINE: tl.constexpr
 @for_all_sizes
 def _messages(
     c,
+    table,
+    node,
+    rows,
     e,
     eps,
     ptr,
@@ -110,12 +173,14 @@ def _messages(
     width,
     each,
     AFFINE: tl.constexpr,
+    LIFTED: tl.constexpr,
     C: tl.constexpr,
 ):
     """Triton kernel of `messages`: one program computes a few rows of the result.
 
-    `each` is the number of these rows, and `out` receives the result. Other arguments
-    as in `messages`.
+    `each` is the number of these rows, and `out` receives the result. `table`, `node`
+    and `rows` are used if `LIFTED`, as in `find_state` and `load_state`. Other
+    arguments as in `messages`.
     """
     column = tl.program_id(1) * C + tl.arange(0, C)
     inside = column < width
@@ -126,16 +191,19 @@ def _messages(
         at, end = tl.load(ptr + row), tl.load(ptr + row + 1)
         j = tl.load(source + at, mask=at < end, other=0)
         of = tl.load(edge + at, mask=at < end, other=0)
+        from_j, hop_j = find_state(node, rows, j, at < end, LIFTED)
+        j = tl.load(source + at + 1, mask=at + 1 < end, other=0)
         place = row.to(tl.int64) * width + column
-        own = widened(tl.load(c + place, mask=inside, other=0.0))
+        own_node, own_hop = find_state(node, rows, row, row < last, LIFTED)
+        own = load_state(c, table, own_node, own_hop, column, inside, width, LIFTED)
         total = (1 + widened(tl.load(eps))) * own
         while at < end:
-            place_j = j.to(tl.int64) * width + column
-            sent = widened(tl.load(c + place_j, mask=inside, other=0.0))
+            sent = load_state(c, table, from_j, hop_j, column, inside, width, LIFTED)
             state = edge_state(e, of, column, inside, width, slope, offset, AFFINE)
             at += 1
-            j = tl.load(source + at, mask=at < end, other=0)
+            from_j, hop_j = find_state(node, rows, j, at < end, LIFTED)
             of = tl.load(edge + at, mask=at < end, other=0)
+            j = tl.load(source + at + 1, mask=at + 1 < end, other=0)
             total += tl.maximum(sent + state, 0.0)
         tl.store(out + place, total, mask=inside)
         row += 1

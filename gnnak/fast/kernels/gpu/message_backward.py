@@ -17,7 +17,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from gnnak.fast.kernels.gpu.message import edge_state, load_affine
+from gnnak.fast.kernels.gpu.message import (
+    edge_state,
+    find_state,
+    load_affine,
+    load_state,
+    read_states,
+)
 from gnnak.fast.kernels.gpu.sizes import for_all_sizes
 from gnnak.fast.kernels.gpu.sums import add_up
 from gnnak.fast.kernels.gpu.tiles import (
@@ -28,7 +34,7 @@ from gnnak.fast.kernels.gpu.tiles import (
     wide_columns,
     widened,
 )
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges, EdgeStates, Lifted
 
 PARTS = 4096
 """Approximate upper limit of the number of programs if edge states have the form
@@ -38,7 +44,7 @@ of slope and offset."""
 
 def messages_backward(
     grad: Tensor,
-    c: Tensor,
+    c: Tensor | Lifted,
     e: EdgeStates,
     eps: Tensor,
     edges: Edges,
@@ -61,10 +67,11 @@ def messages_backward(
         Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1]; None for
         `eps` if its gradient is not computed.
     """
-    (rows, width), is_affine = c.shape, e.number is not None
+    c, *lifting, is_lifted, grad_c = read_states(c)
+    (rows, width), is_affine = grad_c.shape, e.number is not None
     count, each = parts(rows, 1, PARTS if is_affine else cdiv(rows, EACH))
     tiles = cdiv(width, wide_columns(width))
-    grad_c, dtype = c.new_empty(c.shape), sum_dtype(c)
+    dtype = sum_dtype(grad_c)
     grad_eps = c.new_empty((count, tiles), dtype=dtype)
     partial = c.new_empty(count, 2, width, dtype=dtype) if is_affine else c
     grad_e = c if is_affine else e.values.new_empty(e.values.shape)
@@ -73,6 +80,7 @@ def messages_backward(
     _backward[(max(count, size), tiles, 1 if is_affine else 2)](
         grad,
         c,
+        *lifting,
         e.values.contiguous(),
         eps,
         c if more is None else more,
@@ -94,6 +102,7 @@ def messages_backward(
         each,
         is_affine,
         more is not None,
+        is_lifted,
         wide_columns(width),
         num_warps=1,
     )
@@ -107,6 +116,9 @@ def messages_backward(
 def _backward(
     grad,
     c,
+    table,
+    node,
+    rows,
     e,
     eps,
     more,
@@ -128,6 +140,7 @@ def _backward(
     each,
     AFFINE: tl.constexpr,
     MORE: tl.constexpr,
+    LIFTED: tl.constexpr,
     C: tl.constexpr,
 ):
     """Triton kernel of `messages_backward`.
@@ -143,6 +156,9 @@ def _backward(
             to_copies(
                 grad,
                 c,
+                table,
+                node,
+                rows,
                 e,
                 eps,
                 more,
@@ -158,16 +174,36 @@ def _backward(
                 each,
                 AFFINE,
                 MORE,
+                LIFTED,
                 C,
             )
     else:
-        to_edge(grad, c, e, ptr_2, order_2, source, target, grad_e, size, width, C)
+        to_edge(
+            grad,
+            c,
+            table,
+            node,
+            rows,
+            e,
+            ptr_2,
+            order_2,
+            source,
+            target,
+            grad_e,
+            size,
+            width,
+            LIFTED,
+            C,
+        )
 
 
 @triton.jit
 def to_copies(
     grad,
     c,
+    table,
+    node,
+    rows,
     e,
     eps,
     more,
@@ -183,6 +219,7 @@ def to_copies(
     each,
     AFFINE: tl.constexpr,
     MORE: tl.constexpr,
+    LIFTED: tl.constexpr,
     C: tl.constexpr,
 ):
     """Compute `each` rows of the gradient of `c`.
@@ -205,7 +242,8 @@ def to_copies(
         of = tl.load(edge + at, mask=k < end, other=0)
         at = tl.load(order + k + 1, mask=k + 1 < end, other=0)
         place = row.to(tl.int64) * width + column
-        own = widened(tl.load(c + place, mask=inside, other=0.0))
+        own_node, own_hop = find_state(node, rows, row, row < last, LIFTED)
+        own = load_state(c, table, own_node, own_hop, column, inside, width, LIFTED)
         back = widened(tl.load(grad + place, mask=inside, other=0.0))
         of_eps += own * back
         total = (1 + widened(tl.load(eps))) * back
@@ -240,6 +278,9 @@ def to_copies(
 def to_edge(
     grad,
     c,
+    table,
+    node,
+    rows,
     e,
     ptr,
     order,
@@ -248,6 +289,7 @@ def to_edge(
     grad_e,
     size,
     width,
+    LIFTED: tl.constexpr,
     C: tl.constexpr,
 ):
     """Compute the gradient of one edge's state.
@@ -267,8 +309,16 @@ def to_edge(
     place = row.to(tl.int64) * width + column
     own = widened(tl.load(e + place, mask=inside, other=0.0))
     total = tl.zeros_like(own)
+    if LIFTED:
+        # An edge starts at the same node in all subgraphs.
+        start = tl.load(node + j, mask=k < end, other=0).to(tl.int64)
+        own += widened(tl.load(c + start * width + column, inside, 0.0))
     while k < end:
-        sent = widened(tl.load(c + j.to(tl.int64) * width + column, inside, 0.0))
+        if LIFTED:
+            hop = tl.load(rows + j).to(tl.int64)
+            sent = widened(tl.load(table + hop * width + column, inside, 0.0))
+        else:
+            sent = widened(tl.load(c + j.to(tl.int64) * width + column, inside, 0.0))
         back = widened(tl.load(grad + i.to(tl.int64) * width + column, inside, 0.0))
         k += 1
         i = tl.load(target + at, mask=k < end, other=0)

@@ -7,22 +7,23 @@ subgraph, and an edge copy is an edge as it occurs in one rooted subgraph.
 import torch
 from torch import Tensor
 
-from gnnak.fast.kernels.records import Edges, EdgeStates
+from gnnak.fast.kernels.records import Edges, EdgeStates, Lifted
 
 
-def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
+def messages(c: Tensor | Lifted, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
     """Return (1 + eps) c_i + sum over edges j -> i of ReLU(c_j + e_ji), as [m, w].
 
     This is GINE's aggregation, in every rooted subgraph.
 
     Args:
         c: States c_i of the m node copies, [m, w]. A node copy is a node as seen in one
-            rooted subgraph.
+            rooted subgraph. `Lifted` states are not stored.
         e: States e_ji of the edges: one row per edge of the graph or, in affine form,
             one number per edge of each rooted subgraph (see `EdgeStates.at`).
         eps: GINE's learned scalar, [1].
         edges: The edges j -> i of all rooted subgraphs.
     """
+    c = c.stored() if isinstance(c, Lifted) else c
     sent = torch.relu(c.index_select(0, edges.source) + _of_copies(e, edges))
     own = (1 + eps).to(c.dtype) * c
     return own.index_add(0, edges.target, sent.to(c.dtype))
@@ -30,7 +31,7 @@ def messages(c: Tensor, e: EdgeStates, eps: Tensor, edges: Edges) -> Tensor:
 
 def messages_backward(
     grad: Tensor,
-    c: Tensor,
+    c: Tensor | Lifted,
     e: EdgeStates,
     eps: Tensor,
     edges: Edges,
@@ -53,6 +54,7 @@ def messages_backward(
         Gradients of `c` [m, w], of `e.values` (same shape) and of `eps` [1]; None for
         `eps` if its gradient is not computed.
     """
+    c = c.stored() if isinstance(c, Lifted) else c
     states = _of_copies(e, edges)
     sent = c.index_select(0, edges.source) + states
     back = grad.index_select(0, edges.target) * (sent > 0)
