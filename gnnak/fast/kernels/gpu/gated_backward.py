@@ -6,6 +6,7 @@ gates. `gated` explains the terms.
 
 from collections.abc import Sequence
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -45,7 +46,7 @@ def gated_sums_backward(
         The gradient of `values`, [m, c], and of the table of each sum, [t, c]; None for
         a sum without gates.
     """
-    (m, width), out = values.shape, values.new_empty(values.shape)
+    (m, width), out = values.shape, torch.empty_like(values)
     both = (sums[0], sums[-1])
     _gated_rows[tiles(m, BLOCK, width)](
         *(each.grad for each in both),
@@ -83,7 +84,7 @@ def _table_grads(
     (m, width), size = values.shape, table.size(0)
     programs, steps = parts(m)
     shape = (programs, len(gated), size, width)
-    partial = values.new_empty(shape, dtype=sum_dtype(values))
+    partial = values.new_empty(*shape, dtype=sum_dtype(values))
     _gated_tables[(programs, cdiv(width, columns(width)), len(gated))](
         values,
         gated[0].grad,

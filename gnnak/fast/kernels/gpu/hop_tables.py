@@ -6,6 +6,7 @@ gradients: launching a kernel for each product takes much longer than running it
 
 from collections.abc import Sequence
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -29,14 +30,14 @@ def hop_tables(d: Tensor, linears: HopLinears) -> list[Tensor]:
         The table of each Linear, [t, c].
     """
     weights, biases = linears
-    outs = [d.new_empty(d.size(0), weight.size(0)) for weight in weights]
-    first, last = weights[0].size(0), weights[-1].size(0)
+    size, first, last = d.size(0), weights[0].size(0), weights[-1].size(0)
+    outs = [d.new_empty(size, weight.size(0)) for weight in weights]
     _tables[_grid(first, last, len(weights))](
         d,
         *_filled(weights),
         *_filled(biases or weights),
         *_filled(outs),
-        d.size(0),
+        size,
         d.size(1),
         first,
         last,
@@ -63,9 +64,9 @@ def hop_tables_backward(
         The gradients of `d`, and of the weights and biases of the Linears.
     """
     weights, biases = linears
-    grad_d = d.new_empty(d.shape)
-    of_weights = [weight.new_empty(weight.shape) for weight in weights]
-    of_biases = [bias.new_empty(bias.shape) for bias in biases]
+    grad_d = torch.empty_like(d)
+    of_weights = [torch.empty_like(weight) for weight in weights]
+    of_biases = [torch.empty_like(bias) for bias in biases]
     first, last = weights[0].size(0), weights[-1].size(0)
     _backward[_grid(first, last, len(weights) + 1)](
         d,

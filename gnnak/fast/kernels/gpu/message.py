@@ -12,6 +12,7 @@ finishes a longer sum. Each iteration loads a row, then the indices of the next 
 only then computes, so that the latencies of the loads overlap.
 """
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -76,10 +77,10 @@ def read_states(
         and False; and an empty tensor of the shape and dtype of the states, [m, w].
     """
     if not isinstance(c, Lifted):
-        return c, c, c, c, False, c.new_empty(c.shape)
+        return c, c, c, c, False, torch.empty_like(c)
     x, table, node, rows, dtype = c
-    shape = node.size(0), x.size(1)
-    return x, table, node, rows, True, x.new_empty(shape, dtype=dtype)
+    out = x.new_empty(node.size(0), x.size(1), dtype=dtype)
+    return x, table, node, rows, True, out
 
 
 @triton.jit

@@ -13,6 +13,7 @@ single warp) computes all terms of one sum, so no atomic additions are needed. N
 with one row per edge copy is written.
 """
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -72,16 +73,17 @@ def messages_backward(
     count, each = parts(rows, 1, PARTS if is_affine else cdiv(rows, EACH))
     tiles = cdiv(width, wide_columns(width))
     dtype = sum_dtype(grad_c)
-    grad_eps = c.new_empty((count, tiles), dtype=dtype)
+    grad_eps = c.new_empty(count, tiles, dtype=dtype)
     partial = c.new_empty(count, 2, width, dtype=dtype) if is_affine else c
-    grad_e = c if is_affine else e.values.new_empty(e.values.shape)
+    states = e.values.contiguous()
+    grad_e = c if is_affine else torch.empty_like(states)
     size = 0 if is_affine else e.values.size(0)
     by_edge = edges.by_source if is_affine else edges.by_edge
     _backward[(max(count, size), tiles, 1 if is_affine else 2)](
         grad,
         c,
         *lifting,
-        e.values.contiguous(),
+        states,
         eps,
         c if more is None else more,
         edges.by_source.ptr,
