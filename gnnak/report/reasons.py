@@ -12,13 +12,18 @@ from gnnak.training.config.experiment import CONFIGS, read_yaml
 from gnnak.training.records.summary import Summary
 
 FILE = CONFIGS / "tables" / "_worse.yaml"
+SHORTENED = (
+    "our run had fewer epochs than the paper's (see the footnote), so the two numbers "
+    "cannot be compared yet."
+)
 
 
 def reason_of(cell: Cell, ours: Summary) -> str | None:
     """Return why our number in a table cell is worse than the paper's.
 
-    If the run of one seed agrees with the paper, the reason is that the runs differ.
-    Otherwise, the reason is one of those in `configs/tables/_worse.yaml`.
+    If the run of one seed agrees with the paper, the reason is that the runs differ. If
+    a run was shortened, the numbers cannot be compared. Otherwise, the reason is one of
+    those in `configs/tables/_worse.yaml`.
 
     Args:
         cell: The cell, with the paper's number.
@@ -33,6 +38,8 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
     if of_seeds and len(ours.values) > 1 and _one_agrees(cell, ours):
         shown = ", ".join(cell.style.number(value) for value in ours.values)
         return f"the runs differ ({shown}), and at least one agrees with the paper."
+    if ours.shortened:
+        return SHORTENED
     for text, reason in _known().items():
         if text in cell.title:
             return reason

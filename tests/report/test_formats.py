@@ -1,7 +1,10 @@
 from gnnak.report.formats import _tex, as_csv, latex, markdown, text
+from gnnak.report.reasons import SHORTENED
 from gnnak.report.tables import LEGEND, fill_table
 from tests.report.hand_records import run_record
 from tests.report.small_table import GOOD, IMAGES, SMALL, records
+
+WORSE = f"▼ GIN / ZINC (MAE): {SHORTENED}"
 
 FILLED = fill_table(SMALL, records())
 
@@ -17,6 +20,7 @@ def test_markdown_has_our_numbers_and_the_papers_and_blanks_without_both():
         "\n"
         "- † trained for 30 of 310 epochs; 1 of 2 seeds.\n"
         f"- {LEGEND}\n"
+        f"- {WORSE}\n"
         "- A note, 100% true."
     )
 
@@ -38,6 +42,7 @@ def test_latex_is_escaped():
         "\\par\\footnotesize $^{\\dagger}$ "
         "trained for 30 of 310 epochs; 1 of 2 seeds.\n"
         f"\\par\\footnotesize {_tex(LEGEND)}\n"
+        f"\\par\\footnotesize {_tex(WORSE)}\n"
         "\\par\\footnotesize A note, 100\\% true.\n"
         "\\end{table}"
     )
@@ -65,6 +70,7 @@ def test_text_is_aligned():
         "\n"
         "† trained for 30 of 310 epochs; 1 of 2 seeds.\n"
         f"{LEGEND}\n"
+        f"{WORSE}\n"
         "A note, 100% true."
     )
 

@@ -4,7 +4,7 @@ import pytest
 
 from gnnak.report.cells import Cell, Style
 from gnnak.report.paper import load_table, table_names
-from gnnak.report.reasons import _known, reason_of, remarks_on
+from gnnak.report.reasons import SHORTENED, _known, reason_of, remarks_on
 from gnnak.report.tables import fill_table
 from gnnak.training.records.summary import Summary
 from tests.report.hand_records import run_record
@@ -43,6 +43,12 @@ def test_runs_that_are_all_worse_have_no_reason_unless_one_is_known():
     assert known == _known()["Connected, legacy label"]
 
 
+def test_a_shortened_run_is_the_reason_even_if_another_one_is_known():
+    assert reason_of(ERROR, replace(runs(0.2), shortened=True)) == SHORTENED
+    assert reason_of(LABEL, replace(runs(-1.0), shortened=True)) == SHORTENED
+    assert reason_of(ERROR, replace(runs(0.1), shortened=True)) is None
+
+
 def test_scores_that_are_to_be_high_are_compared_that_way():
     accuracy = Cell("GIN", "EXP (ACC)", "90", Style(0, percent=True))
     ours = runs(0.5, 0.9, lower_is_better=False)
@@ -59,7 +65,7 @@ def test_a_remark_names_all_cells_of_its_reason():
 def test_a_table_counts_explained_cells_and_shows_reasons_below():
     unlucky = run_record(GOOD, 1, test=0.2)
     filled = fill_table(SMALL, records(unlucky))
-    assert (filled.counts.worse, filled.counts.explained) == (2, 1)
+    assert (filled.counts.worse, filled.counts.explained) == (2, 2)
     assert any("(0.081, 0.200)" in remark for remark in filled.remarks)
 
 

@@ -38,6 +38,8 @@ class Summary:
     that are errors."""
     values: tuple[float, ...] = ()
     """The number of each run, sorted by seed and fold."""
+    shortened: bool = False
+    """Whether these are scores, and a run had fewer epochs than expected."""
 
 
 def summarise(
@@ -73,9 +75,10 @@ def summarise(
     chosen = [latest[key] for key in sorted(latest, key=_order)]
     every = _values(chosen, measure)
     values = [value for value in every if value is not None]
+    missing_epochs = _missing_epochs(chosen, epochs)
     notes = [
         _undefined(len(every) - len(values), len(every)),
-        _missing_epochs(chosen, epochs),
+        missing_epochs,
         _missing_runs(chosen, seeds, folds),
         _several_sources(chosen),
     ]
@@ -86,6 +89,7 @@ def summarise(
         "; ".join(note for note in notes if note),
         measure != "score" or bool(chosen[0]["lower_is_better"]),
         tuple(values),
+        measure == "score" and bool(missing_epochs),
     )
 
 

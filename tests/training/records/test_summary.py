@@ -21,6 +21,13 @@ def test_summarise_is_mean_and_sample_deviation_of_the_test_scores():
     )
 
 
+def test_only_scores_of_runs_with_fewer_epochs_than_expected_are_shortened():
+    records = [run_record(ZINC)]
+    assert summarise(records, epochs=1000).shortened
+    assert not summarise(records, epochs=310).shortened
+    assert not summarise(records, "memory", epochs=1000).shortened
+
+
 def test_summarise_uses_the_last_record_of_each_seed():
     records = [run_record(ZINC, 0, test=9.0), run_record(ZINC, 0, test=0.3)]
     assert summarise(records) == Summary(0.3, None, 1, "", values=(0.3,))
