@@ -93,13 +93,11 @@ class Lifted(NamedTuple):
     x: Tensor
     """[n, w]: the states of the nodes."""
     table: Tensor
-    """[t, w]: the embedding of each distance to the root."""
+    """[t, w]: the embedding of each distance to the root, with the dtype of `x`."""
     node: Tensor
     """[m]: the node of each node copy."""
     rows: Tensor
     """[m]: for each node copy, its row of `table`."""
-    dtype: torch.dtype
-    """Data type of the states."""
 
     @classmethod
     def of(
@@ -112,6 +110,9 @@ class Lifted(NamedTuple):
     ) -> "Lifted":
         """Return the states, with the data type of `x` and `table` if `dtype` is None.
 
+        With autocast, `x` and `table` are converted to its data type first, since
+        kernels read them many times.
+
         Args:
             x: The states of the nodes.
             table: The embedding of each distance.
@@ -120,12 +121,13 @@ class Lifted(NamedTuple):
             dtype: Data type of the states.
         """
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
-        return cls(x.contiguous(), table.contiguous(), node, rows, dtype)
+        x, table = x.to(dtype).contiguous(), table.to(dtype).contiguous()
+        return cls(x, table, node, rows)
 
     def stored(self) -> Tensor:
         """Return the states as a tensor, [m, w]."""
         hops = self.table.index_select(0, self.rows)
-        return (self.x.index_select(0, self.node) + hops).to(self.dtype)
+        return self.x.index_select(0, self.node) + hops
 
 
 class Moments(NamedTuple):

@@ -63,7 +63,7 @@ def call_all(width, padded, gated, sizes=(3, 0, 40), edge_copies=60, size=9):
         gpu.messages(c, states, torch.zeros(1), edges)
         more = h if gated else None
         gpu.messages_backward(h, c, states, torch.zeros(1), edges, more)
-        lifted = Lifted(c, slopes, key, index, c.dtype)
+        lifted = Lifted(c, slopes, key, index)
         gpu.messages(lifted, states, torch.zeros(1), edges)
         gpu.messages_backward(h, lifted, states, torch.zeros(1), edges, more)
     end, groups_of_ends = (

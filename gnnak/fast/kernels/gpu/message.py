@@ -78,9 +78,8 @@ def read_states(
     """
     if not isinstance(c, Lifted):
         return c, c, c, c, False, torch.empty_like(c)
-    x, table, node, rows, dtype = c
-    out = x.new_empty(node.size(0), x.size(1), dtype=dtype)
-    return x, table, node, rows, True, out
+    out = c.x.new_empty(c.node.size(0), c.x.size(1))
+    return *c, True, out
 
 
 @triton.jit
