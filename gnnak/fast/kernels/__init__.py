@@ -6,6 +6,8 @@ values and gradients without autograd; the layers in `gnnak.fast.layers` combine
 into `torch.autograd.Function`s.
 """
 
+from functools import cache
+from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -25,11 +27,13 @@ def kernels_for(values: Tensor) -> ModuleType:
     `has_fast_kernels`), otherwise the PyTorch reference `gnnak.fast.kernels.plain`.
     Functions of the same name in the two packages take the same arguments.
     """
-    if has_fast_kernels(values):
-        from gnnak.fast.kernels import gpu
+    return _gpu_kernels() if has_fast_kernels(values) else plain
 
-        return gpu
-    return plain
+
+@cache
+def _gpu_kernels() -> ModuleType:
+    """Import the Triton kernels, which need Triton."""
+    return import_module("gnnak.fast.kernels.gpu")
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:

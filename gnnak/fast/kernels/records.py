@@ -121,8 +121,9 @@ class Lifted(NamedTuple):
             dtype: Data type of the states.
         """
         dtype = dtype or torch.promote_types(x.dtype, table.dtype)
-        x, table = x.to(dtype).contiguous(), table.to(dtype).contiguous()
-        return cls(x, table, node, rows)
+        x = x if x.dtype == dtype else x.to(dtype)
+        table = table if table.dtype == dtype else table.to(dtype)
+        return cls(x.contiguous(), table.contiguous(), node, rows)
 
     def stored(self) -> Tensor:
         """Return the states as a tensor, [m, w]."""

@@ -28,6 +28,7 @@ from gnnak.fast.layers.lifted_gine import (
 )
 from gnnak.nn.calling import Inputs
 from gnnak.nn.encodings import scaled_to_all
+from gnnak.nn.gates import HopTable
 from gnnak.nn.parts import any_weight
 from gnnak.nn.uplift import GNNAK
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -51,9 +52,10 @@ def can_fuse_conv(
     known = subgraphs.num_nodes is not None and subgraphs.num_edges is not None
     if not known or not subgraphs.num_copies or isinstance(edge_attr, Inputs):
         return False
-    if not _has_small_table(layer) or layer.calling.keywords is not None:
+    table = layer.hop_table
+    if not _is_small(table) or layer.calling.keywords is not None:
         return False
-    e, width, conv, table = edge_attr, x.size(1), layer.gnn, layer.hop_table
+    e, width, conv = edge_attr, x.size(1), layer.gnn
     if table is not None and layer.hop_linear is None:
         width += table.weight.size(1)
     if not torch.is_autocast_enabled(x.device.type):
@@ -124,14 +126,12 @@ def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
     """Return whether `pooled_encodings` can compute the encodings of a layer."""
     known = subgraphs.num_nodes is not None and subgraphs.num_copies > 0
     pools = any(name != "centroid" for name in layer.encodings)
-    small = _has_small_table(layer)
-    return known and pools and small and not layer.transforms
+    return known and pools and not layer.transforms and _is_small(layer.hop_table)
 
 
-def _has_small_table(layer: GNNAK) -> bool:
-    """Return whether kernels support the size of the hop table, if there is one."""
-    table = layer.hop_table
-    return table is None or table.weight.size(0) <= SMALL_TABLE
+def _is_small(table: HopTable | None) -> bool:
+    """Return whether kernels support the size of a hop table, if there is one."""
+    return table is None or table.max_hops + 2 <= SMALL_TABLE
 
 
 def pooled_encodings(

@@ -19,9 +19,11 @@ def add_up(partial: Tensor) -> Tensor:
     Args:
         partial: Partial sums, [number of partial sums, ...].
     """
-    out = partial.new_empty(partial.shape[1:])
-    _add_up[(cdiv(out.numel(), NARROW),)](
-        partial, out, partial.size(0), out.numel(), AT_ONCE, NARROW, num_warps=WARPS
+    count, *shape = partial.shape
+    out = partial.new_empty(*shape)
+    width = out.numel()
+    _add_up[(cdiv(width, NARROW),)](
+        partial, out, count, width, AT_ONCE, NARROW, num_warps=WARPS
     )
     return out
 
