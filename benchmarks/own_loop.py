@@ -150,6 +150,7 @@ def measure_loop(
     kind = "uplifted" if uplifted else "plain"
     record = {"model": kind, "loop": loop, "seconds": min(times), "loss": last}
     record["median"] = statistics.median(times)
+    record["times"] = [round(each, 4) for each in times]
     return record | {"peak_mb": peak_megabytes(device), "device": device}
 
 
