@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 
 def parts_of(module: nn.Module) -> list[nn.Module]:
-    """Return a module and all modules inside it, as `module.modules()` does.
+    """Return a module and all modules inside it.
 
-    A module that occurs in several places is in the list several times.
+    Unlike with `module.modules()`, a module that occurs in several places is in the
+    list several times.
     """
     found = [module]
     for part in module._modules.values():

@@ -13,7 +13,7 @@ from gnnak.training.records.summary import Summary
 
 FILE = CONFIGS / "tables" / "_worse.yaml"
 SHORTENED = (
-    "our run had fewer epochs than the paper's (see the footnote), so the two numbers "
+    "our runs had fewer epochs than the paper's (see the footnotes), so the numbers "
     "cannot be compared yet."
 )
 

@@ -6,6 +6,10 @@ from typing import Any, Self
 
 from torch import Tensor
 
+UNSAVED = "_unsaved"
+"""The attribute for values that hold only tensors of other attributes; deep copies and
+pickles leave it out."""
+
 
 class Compact:
     """Base class of dataclasses of tensors; deep copies and pickles are compact.
@@ -16,7 +20,8 @@ class Compact:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes for a pickle or a deep copy."""
-        return _without_others(vars(self))
+        kept = {name: value for name, value in vars(self).items() if name != UNSAVED}
+        return _without_others(kept)
 
     def __copy__(self) -> Self:
         """Return a shallow copy, which shares all tensors."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from gnnak.errors import EdgeAttrError, SubgraphError
 from gnnak.graphs.ragged import counts_of
 from gnnak.graphs.real import RealCounts
-from gnnak.subgraphs.compact import Compact
+from gnnak.subgraphs.compact import UNSAVED, Compact
 from gnnak.subgraphs.groups import GroupKey, Groups, group, group_each
 from gnnak.subgraphs.invariants import TENSORS, check_record
 
@@ -231,20 +231,26 @@ class RootedSubgraphs(Compact):
         """[s]: number of nodes of each subgraph."""
         return counts_of(self.subgraph, self.num_subgraphs)
 
-    def once(self, name: str, compute: Callable[[], T]) -> T:
+    def once(self, name: str, compute: Callable[[], T], saved: bool = True) -> T:
         """Return the cached value called `name`; at first use, call `compute` for it.
 
         Under `torch.compile`, `compute` is called every time, because writing to the
         cache would cause a graph break.
+
+        Args:
+            name: The name of the value.
+            compute: Computes the value.
+            saved: Whether deep copies and pickles contain the value. Pass False for a
+                value that holds only tensors of this record.
         """
         if torch.compiler.is_compiling():
             return compute()
-        derived = self.__dict__.setdefault("_derived", {})
-        if name not in derived:
+        known = self.__dict__.setdefault("_derived" if saved else UNSAVED, {})
+        if name not in known:
             # A tensor made in inference mode could not be used in training later.
             with torch.inference_mode(False):
-                derived[name] = compute()
-        return derived[name]
+                known[name] = compute()
+        return known[name]
 
     def assume(self, **values: object) -> Self:
         """Set the values of cached properties, so that they need not be computed.

@@ -59,7 +59,7 @@ def can_run(conv: nn.Module, e: Tensor | None, width: int) -> bool:
 
 
 def _is_changed(conv: MessagePassing) -> bool:
-    """Return whether methods of a conv have hooks or were replaced, or unusual options.
+    """Return whether a conv has hooks of its methods, other methods or unusual options.
 
     Unusual options are messages from target to source, and decomposed layers.
     """

@@ -48,7 +48,7 @@ _gates = ContextVar("gates", default=None)
 
 @contextmanager
 def shared_gates() -> Iterator[None]:
-    """Context manager: within the block, the gates of a layer are computed once."""
+    """Context manager: let `remember_gates` and `gate_tables` share gates."""
     token = _gates.set({})
     try:
         yield
@@ -130,7 +130,7 @@ def hop_weights(layer: GNNAK, hop_linear: nn.Linear | None) -> HopWeights | None
     if table is None or has_hooks(table):
         return None
     d = table.weight
-    if not has_fast_kernels(d) or type(d) is not nn.Parameter or d.size(1) > WIDEST:
+    if not has_fast_kernels(d) or not _is_plain(d, d) or d.size(1) > WIDEST:
         return None
     weights, biases = [], []
     if hop_linear is not None:
@@ -179,7 +179,7 @@ def _weights_of(
 
 
 def _is_plain(weight: Tensor, d: Tensor) -> bool:
-    """Return whether a weight is an ordinary parameter that is stored like `d`."""
+    """Return whether a weight is an ordinary, contiguous parameter, stored like `d`."""
     return (
         type(weight) is nn.Parameter
         and weight.dtype == d.dtype
@@ -198,7 +198,7 @@ class _Tables(torch.autograd.Function):
         linears = HopLinears(
             list(weights_and_biases[:count]), list(weights_and_biases[count:])
         )
-        tables = kernels_for(d).hop_tables(d.contiguous(), linears)
+        tables = kernels_for(d).hop_tables(d, linears)
         ctx.save_for_backward(d, *weights_and_biases, *tables)
         ctx.counts = count, len(linears.biases)
         return tuple(tables)
@@ -210,7 +210,5 @@ class _Tables(torch.autograd.Function):
         linears = HopLinears(saved[:weights], saved[weights : weights + biases])
         tables, kernels = saved[weights + biases :], kernels_of_backward(d)
         given = [grad.contiguous() for grad in grads]
-        grad_d, found = kernels.hop_tables_backward(
-            d.contiguous(), linears, tables, given
-        )
+        grad_d, found = kernels.hop_tables_backward(d, linears, tables, given)
         return grad_d, None, *found.weights, *found.biases

@@ -21,7 +21,7 @@ def edges_of(subgraphs: RootedSubgraphs) -> Edges:
 
     An edge copy is an edge as it occurs in one rooted subgraph. The result is cached.
     """
-    return subgraphs.once("edges", lambda: _find_edges(subgraphs))
+    return subgraphs.once("edges", lambda: _find_edges(subgraphs), saved=False)
 
 
 def _find_edges(subgraphs: RootedSubgraphs) -> Edges:

@@ -1,7 +1,8 @@
 """GINE's sums on rooted subgraphs, from node states: a single autograd function.
 
 A node copy is a node as it occurs in one rooted subgraph. The states of node copies are
-computed, used, and not stored; the backward pass computes them again.
+not saved for backward but recomputed. If an embedding of the distance to the root is
+added to them, kernels compute them when they read them, and no tensor holds them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Copies(NamedTuple):
     add: bool
     """Whether the embedding is added to the state of the node, and not appended."""
     dtype: torch.dtype | None
-    """Data type of the states; None = that of the states of nodes."""
+    """Data type of the states; None = that of the states of nodes and embeddings."""
 
 
 def lifted_gine_sum(
@@ -131,7 +132,8 @@ class _LiftedGineSum(torch.autograd.Function):
         kernels, linears = kernels_of_backward(x), _linears(others[:size], count)
         tables, needed = others[size:], ctx.needs_input_grad
         if count and torch.is_grad_enabled():
-            # To differentiate again, compute the table that is no result again, too.
+            # To differentiate again, recompute the tables: autograd knows nothing of
+            # the one that is not a result of this function.
             tables = kernels.hop_tables(table, linears)
         c = _states(kernels, x, tables[0], ctx.copies)
         given = (grad.contiguous(), c, EdgeStates(e), eps, ctx.edges, None)

@@ -75,10 +75,9 @@ def summarise(
     chosen = [latest[key] for key in sorted(latest, key=_order)]
     every = _values(chosen, measure)
     values = [value for value in every if value is not None]
-    missing_epochs = _missing_epochs(chosen, epochs)
     notes = [
         _undefined(len(every) - len(values), len(every)),
-        missing_epochs,
+        _other_epochs(chosen, epochs),
         _missing_runs(chosen, seeds, folds),
         _several_sources(chosen),
     ]
@@ -89,7 +88,7 @@ def summarise(
         "; ".join(note for note in notes if note),
         measure != "score" or bool(chosen[0]["lower_is_better"]),
         tuple(values),
-        measure == "score" and bool(missing_epochs),
+        measure == "score" and _trained(chosen) < (_expected(chosen, epochs) or 0),
     )
 
 
@@ -145,16 +144,25 @@ def _scores(records: Sequence[Record]) -> list[float | None]:
     return [curve[best] for curve in curves]
 
 
-def _missing_epochs(records: Sequence[Record], expected: int | None) -> str:
-    """Return a note if a run had fewer epochs than expected, otherwise "".
+def _other_epochs(records: Sequence[Record], epochs: int | None) -> str:
+    """Return a note if a run had fewer or more epochs than expected, otherwise "".
 
     Runs with early stopping are not checked.
     """
-    trained = min(record["epochs"] for record in records)
-    stopped = any(_stops_early(record) for record in records)
-    if expected is None or trained == expected or stopped:
+    trained, expected = _trained(records), _expected(records, epochs)
+    if expected is None or trained == expected:
         return ""
     return f"trained for {trained} of {expected} epochs"
+
+
+def _trained(records: Sequence[Record]) -> int:
+    """Return the number of epochs of the shortest run."""
+    return min(record["epochs"] for record in records)
+
+
+def _expected(records: Sequence[Record], epochs: int | None) -> int | None:
+    """Return the expected number of epochs; None if it is not checked."""
+    return None if any(_stops_early(record) for record in records) else epochs
 
 
 def _stops_early(record: Record) -> bool:

@@ -64,6 +64,11 @@ def with_frozen_table(net):
     net.convs[1].layer.hop_linear.requires_grad_(False)
 
 
+def with_transposed_table(net):
+    table = net.convs[1].layer.hop_table
+    table.weight = nn.Parameter(table.weight.data.t().contiguous().t())
+
+
 def shared(net):
     net.convs[2] = net.convs[1]
 
@@ -78,6 +83,7 @@ MODELS = {
     "a frozen layer": (Stack(6, 6, 6, 6), {}, frozen),
     "a gate with a hook": (Stack(6, 6, 6, 6), {}, hooked),
     "one layer twice": (Stack(6, 6, 6, 6), {}, shared),
+    "transposed embeddings": (Stack(6, 6, 6), {}, with_transposed_table),
     "recomputed layers": (Stack(6, 6, 6, checkpointed=True), {}, None),
     "GINE": (Stack(6, 4, 4, 6, edges=True), {}, None),
     "GINE, a gated centroid": (Stack(6, 6, edges=True), {"gate_centroid": True}, None),
@@ -90,6 +96,12 @@ MODELS = {
     "GINE, frozen gates": (Stack(6, 6, 6, edges=True), {}, with_frozen_gates),
     "GINE, frozen embeddings": (Stack(6, 6, 6, edges=True), {}, with_frozen_table),
     "GINE, a gate with a hook": (Stack(6, 6, 6, edges=True), {}, hooked),
+    "GINE, one layer twice": (Stack(6, 6, 6, 6, edges=True), {}, shared),
+    "GINE, transposed embeddings": (
+        Stack(6, 6, 6, edges=True),
+        {},
+        with_transposed_table,
+    ),
     "GINE, recomputed layers": (
         Stack(6, 6, 6, checkpointed=True, edges=True),
         {},

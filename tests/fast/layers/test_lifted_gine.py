@@ -62,7 +62,7 @@ def test_sums_and_gradients_equal_a_loop_over_edges(form):
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_gradients_can_be_differentiated_again(form):
-    if interprets_triton() and form != FORMS["concat"]:
+    if interprets_triton() and form != FORMS["add"]:
         pytest.skip("Triton's interpreter is slow; plain PyTorch runs all forms")
     tensors, copies, edges = inputs(*form)
 

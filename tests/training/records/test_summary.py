@@ -25,6 +25,7 @@ def test_only_scores_of_runs_with_fewer_epochs_than_expected_are_shortened():
     records = [run_record(ZINC)]
     assert summarise(records, epochs=1000).shortened
     assert not summarise(records, epochs=310).shortened
+    assert not summarise(records, epochs=100).shortened
     assert not summarise(records, "memory", epochs=1000).shortened
 
 
