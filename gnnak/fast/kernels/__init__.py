@@ -7,7 +7,6 @@ into `torch.autograd.Function`s.
 """
 
 from functools import cache
-from importlib import import_module
 from types import ModuleType
 
 import torch
@@ -33,7 +32,9 @@ def kernels_for(values: Tensor) -> ModuleType:
 @cache
 def _gpu_kernels() -> ModuleType:
     """Import the Triton kernels, which need Triton."""
-    return import_module("gnnak.fast.kernels.gpu")
+    from gnnak.fast.kernels import gpu
+
+    return gpu
 
 
 def kernels_of_backward(values: Tensor) -> ModuleType:
