@@ -70,7 +70,8 @@ def test_gradients_can_be_differentiated_again(form):
         return lifted_gine_sum(*given, copies, edges)
 
     assert gradcheck(summed, tensors, fast_mode=True)
-    assert gradgradcheck(summed, tensors, fast_mode=True)
+    if not interprets_triton():  # the second derivative runs in plain PyTorch anyway
+        assert gradgradcheck(summed, tensors, fast_mode=True)
 
 
 def test_frozen_inputs_get_no_gradient():
