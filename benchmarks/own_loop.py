@@ -81,7 +81,12 @@ def loss(output: Tensor, batch: Data) -> Tensor:
 
 
 def plain_step(model: nn.Module, device: str) -> Callable[[Data], Tensor]:
-    """Return the training step that users write."""
+    """Return a training step as users write it, without `TrainingStep`.
+
+    Args:
+        model: The model.
+        device: "cpu" or "cuda": where the model is and batches are moved.
+    """
     optimizer = torch.optim.Adam(model.parameters())
 
     def step(batch: Data) -> Tensor:

@@ -47,10 +47,10 @@ def kernels_of_backward(values: Tensor) -> ModuleType:
 
 
 def has_fast_kernels(values: Tensor) -> bool:
-    """Whether the Triton kernels can run on `values`.
+    """Return whether the Triton kernels can run on `values`.
 
-    True if Triton is installed, `torch.compile` is not tracing the calling code, and
-    `values` is a float32, float16 or bfloat16 tensor on a CUDA device. With Triton's
+    They can if Triton is installed, `torch.compile` is not tracing the calling code,
+    and `values` is a float32, float16 or bfloat16 tensor on a CUDA device. With Triton's
     interpreter (`TRITON_INTERPRET=1`, for tests), tensors of any device and dtype are
     supported. Some fused layers need full precision; see `LayerOperations`.
     """

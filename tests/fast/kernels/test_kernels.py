@@ -7,7 +7,7 @@ import torch
 
 from gnnak import EgoNets
 from gnnak.fast.kernels import plain
-from gnnak.fast.kernels.records import Lifted
+from gnnak.fast.kernels.records import EdgeStates, Lifted
 from gnnak.fast.layers.lift import edges_of as edges_of_subgraphs
 from gnnak.graphs.named import undirected
 from gnnak.nn.segment import lookup
@@ -135,6 +135,17 @@ def test_messages_of_states_that_are_not_stored_agree(few_parts, fast, width, af
     assert_agree(fast, "messages_backward", grad, c, e, eps, found, None)
     stored = plain.messages(c.stored(), e, eps, found)
     torch.testing.assert_close(plain.messages(c, e, eps, found), stored)
+
+
+def test_an_edge_gets_no_gradient_where_rounding_makes_its_message_zero(fast):
+    # In float32, (1 + 1e-9) - 1 = 0, but (1 - 1) + 1e-9 > 0.
+    edge_index, nodes = undirected([(0, 1)], 2)
+    subgraphs = EgoNets(1)(edge_index, nodes)
+    x, table = torch.ones(2, 16), torch.full((2, 16), 1e-9)
+    c = Lifted(x, table, subgraphs.node, subgraphs.hop)
+    e, grad = EdgeStates(-torch.ones(2, 16)), torch.ones(subgraphs.num_copies, 16)
+    given = (grad, c, e, torch.zeros(1), edges_of_subgraphs(subgraphs), None)
+    assert not fast.messages_backward(*given)[1].any()
 
 
 @pytest.mark.parametrize("strided", [False, True])

@@ -138,7 +138,9 @@ def _backward(
     or, if there is one row of `e` per edge, a row of the gradient of `e`. Both in one
     kernel take one launch. `count` programs compute the gradient of `c`, `each` rows
     per program, from the edge copies by source (`ptr`, `order`); `size` programs that
-    of `e`, from the edge copies by edge (`ptr_2`, `order_2`).
+    of `e`, from the edge copies by edge (`ptr_2`, `order_2`). `table`, `node` and
+    `rows` are used if `LIFTED`, as in `find_state` and `load_state`. Other arguments as
+    in `messages_backward`.
     """
     if tl.program_id(2) == 0:
         if tl.program_id(0) < count:
