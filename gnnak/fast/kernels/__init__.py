@@ -50,9 +50,9 @@ def has_fast_kernels(values: Tensor) -> bool:
     """Return whether the Triton kernels can run on `values`.
 
     They can if Triton is installed, `torch.compile` is not tracing the calling code,
-    and `values` is a float32, float16 or bfloat16 tensor on a CUDA device. With Triton's
-    interpreter (`TRITON_INTERPRET=1`, for tests), tensors of any device and dtype are
-    supported. Some fused layers need full precision; see `LayerOperations`.
+    and `values` is a float32, float16 or bfloat16 tensor on a CUDA device. With
+    Triton's interpreter (`TRITON_INTERPRET=1`, for tests), tensors of any device and
+    dtype are supported. Some fused layers need full precision; see `LayerOperations`.
     """
     if torch.compiler.is_compiling() or not has_triton():
         return False
