@@ -46,8 +46,8 @@ def agreement_summary() -> str:
             pairs = zip(astuple(totals), astuple(counts), strict=True)
             totals = Counts(*(a + b for a, b in pairs))
     rows.append(["all", *map(str, astuple(totals)), _percent(totals)])
-    header = ["table", "cells", "run", "▲ better", "≈ within", "▼ worse", "explained"]
-    return markdown([*header, "within or better"], rows)
+    header = ["table", "cells", "run", "▲ better", "≈ within", "▼ worse"]
+    return markdown([*header, "shortened", "explained", "▲ or ≈"], rows)
 
 
 def _percent(counts: Counts) -> str:

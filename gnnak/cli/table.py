@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -223,7 +223,7 @@ def _print_summary(tables: list[FilledTable], as_json: bool) -> None:
         return
     rows = [(name, astuple(count)) for name, count in counts]
     totals = [sum(values) for values in zip(*(r for _, r in rows), strict=True)]
-    header = ("table", "cells", "run", "better", "within", "worse", "explained")
+    header = ("table", *(field.name for field in fields(Counts)))
     grid = Table(*header, box=None)
     for name, values in [*rows, ("all", totals)]:
         grid.add_row(name, *map(str, values))

@@ -10,7 +10,7 @@ from typing import Any
 
 from gnnak.report.cells import Cell, PaperTable, Plan
 from gnnak.report.lookup import RunRecords
-from gnnak.report.reasons import reason_of, remarks_on
+from gnnak.report.reasons import SHORTENED, reason_of, remarks_on
 from gnnak.report.statistics import dataset_sizes, read_statistics, statistic
 from gnnak.report.verdict import SIGNS, Counts, Verdict, compare, count
 from gnnak.training.records.results import Record
@@ -107,9 +107,11 @@ class FilledTable:
     def counts(self) -> Counts:
         """How many cells were run, and how they compare with the paper's."""
         cells = [cell for row in self.rows for cell in row if cell.cell.plan]
-        explained = sum(cell.reason is not None for cell in cells)
+        reasons = [cell.reason for cell in cells if cell.reason is not None]
         found = count((bool(cell.ours), cell.verdict) for cell in cells)
-        return replace(found, explained=explained)
+        shortened = reasons.count(SHORTENED)
+        explained = len(reasons) - shortened
+        return replace(found, shortened=shortened, explained=explained)
 
     @property
     def header(self) -> list[str]:

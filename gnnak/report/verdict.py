@@ -94,8 +94,10 @@ class Counts:
     """Cells in which our number agrees with the paper's."""
     worse: int = 0
     """Cells in which our number is worse than the paper's."""
+    shortened: int = 0
+    """Worse cells whose runs had fewer epochs than the paper's."""
     explained: int = 0
-    """Worse cells for which the reason is known, see `reason_of`."""
+    """Worse cells for which another reason is known, see `reason_of`."""
 
     @property
     def share(self) -> float | None:
@@ -110,8 +112,9 @@ def count(cells: Iterable[tuple[bool, Verdict | None]]) -> Counts:
     Args:
         cells: For each cell whether it was run, and its verdict.
 
-    >>> count([(True, "within"), (True, "worse"), (False, None)])
-    Counts(cells=3, run=2, better=0, within=1, worse=1, explained=0)
+    >>> counts = count([(True, "within"), (True, "worse"), (False, None)])
+    >>> counts.cells, counts.run, counts.within, counts.worse
+    (3, 2, 1, 1)
     """
     pairs = list(cells)
     verdicts = [verdict for _, verdict in pairs]

@@ -62,10 +62,11 @@ def test_a_remark_names_all_cells_of_its_reason():
     assert remark.startswith(f"▼ {LABEL.title}; {other.title}: ")
 
 
-def test_a_table_counts_explained_cells_and_shows_reasons_below():
+def test_a_table_counts_shortened_and_explained_cells_and_shows_reasons_below():
     unlucky = run_record(GOOD, 1, test=0.2)
     filled = fill_table(SMALL, records(unlucky))
-    assert (filled.counts.worse, filled.counts.explained) == (2, 2)
+    counts = filled.counts
+    assert (counts.worse, counts.shortened, counts.explained) == (2, 1, 1)
     assert any("(0.081, 0.200)" in remark for remark in filled.remarks)
 
 
