@@ -62,12 +62,9 @@ class Schedule:
                 self.long,
                 console,
             )
-        if result.cut or result.waiting:
-            console.print(
-                f"time is up: {counted(len(result.cut), 'run')} stopped and "
-                f"{len(result.waiting)} not started; give the same command to go on.",
-                highlight=False,
-            )
+        told = what_is_left(result)
+        if told:
+            console.print(told, highlight=False, soft_wrap=True)
         return result
 
     def show(self, jobs: Sequence[Job], console: Console) -> None:
@@ -81,9 +78,32 @@ class Schedule:
         known = [task for task in tasks if task.estimate is not None]
         total = seconds_to_end(known, self.jobs) or 0.0
         unknown = len(tasks) - len(known)
-        runs, minutes = counted(len(tasks), "run"), counted(round(total / 60), "minute")
-        line = f"{runs}, about {minutes}, {self.jobs} at once"
+        line = f"{counted(len(tasks), 'run')}, about {duration(total)}"
+        line += f", {self.jobs} at once"
         more = (
             f"; the time of {counted(unknown, 'run')} is not known" if unknown else ""
         )
         console.print(f"{line}{more}.", highlight=False, soft_wrap=True)
+
+
+def what_is_left(result: Result) -> str:
+    """Return what to do about runs that were stopped or not started; empty if none."""
+    told = []
+    waiting = len(result.waiting)
+    if result.cut:
+        told.append(
+            f"time is up: {counted(len(result.cut), 'run')} stopped and {waiting} not "
+            "started; give the same command to go on."
+        )
+    elif waiting:
+        told.append(
+            f"{counted(waiting, 'run')} not started, because the time that is left is "
+            "shorter than expected for them; give more --minutes, or --long to start "
+            "them anyway."
+        )
+    if result.elsewhere:
+        told.append(
+            f"{counted(len(result.elsewhere), 'run')} left to another process, which "
+            "is doing them; give the same command later to see their scores."
+        )
+    return " ".join(told)

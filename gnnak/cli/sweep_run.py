@@ -28,8 +28,8 @@ class Combination:
     """The values of the options that the sweep varies, by option."""
     config: RunConfig
     """The options that all runs of the combination share."""
-    runs: int
-    """Number of runs: seeds times folds."""
+    runs: tuple[tuple[int, int | None], ...]
+    """Seed and fold of each run."""
     missing: tuple[Job, ...]
     """The runs that have no record yet."""
 
@@ -160,7 +160,8 @@ def plan_sweep(
         ]
         missing = [run for run in runs if (run.train.seed, run.data.fold) not in done]
         jobs = tuple(Job(_title(chosen, run), experiment, run) for run in missing)
-        combinations.append(Combination(chosen, shared, len(runs), jobs))
+        pairs = tuple((run.train.seed, run.data.fold) for run in runs)
+        combinations.append(Combination(chosen, shared, pairs, jobs))
     return combinations
 
 
@@ -171,10 +172,12 @@ def sweep_rows(combinations: Sequence[Combination], places: Places) -> list[Swee
 
 
 def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
-    newest = list({(r["seed"], r.get("fold")): r for r in records}.values())
+    found = {(r["seed"], r.get("fold")): r for r in records}
+    newest = [found[run] for run in combination.runs if run in found]
+    planned = len(combination.runs)
     if not newest:
         no, values = math.nan, combination.values
-        return SweepRow(values, "", True, no, no, None, no, no, 0, combination.runs)
+        return SweepRow(values, "", True, no, no, None, no, no, 0, planned)
     tests = summarise(newest)
     return SweepRow(
         combination.values,
@@ -186,7 +189,7 @@ def _row(combination: Combination, records: Sequence[Record]) -> SweepRow:
         summarise(newest, "seconds").mean or 0.0,
         max(record["peak_memory_mb"]["train"] for record in newest),
         len(newest),
-        max(combination.runs, len(newest)),
+        planned,
     )
 
 

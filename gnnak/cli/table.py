@@ -129,13 +129,20 @@ def table(
     check_choice("--format", shape, FORMATS)
     with stoppable_at_once():
         from gnnak.cli.schedule_run import Schedule
-        from gnnak.cli.table_run import find_missing, run_missing
+        from gnnak.cli.table_run import check_only, find_missing, run_missing
         from gnnak.report.paper import load_table, table_names
         from gnnak.report.tables import fill_from_folder
         from gnnak.training.launch import Places
         from gnnak.training.processes.machine import Machine
 
     names = _chosen(name, tables, table_names())
+    if (run or dry_run) and not names:
+        option = "--run" if run else "--dry-run"
+        raise OptionError(f"{option} needs a table; name one, or give --tables all.")
+    if summary and shape != "text":
+        raise OptionError("--summary has no --format; give --json, or neither.")
+    if dry_run and as_json:
+        raise OptionError("--dry-run prints text; leave out --json.")
     if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
         return
@@ -158,6 +165,7 @@ def table(
             minutes,
             long,
         )
+        check_only(chosen, only or [])
         missing, datasets = find_missing(chosen, results, seeds, only or [], folds)
         if dry_run:
             schedule.show(missing, Console())

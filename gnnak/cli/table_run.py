@@ -10,11 +10,29 @@ from pathlib import Path
 from rich.console import Console
 
 from gnnak.cli.schedule_run import Schedule
+from gnnak.errors import OptionError
 from gnnak.report.cells import PaperTable
 from gnnak.report.lookup import RunRecords
 from gnnak.report.pending import has_one_of, pending_runs
 from gnnak.report.statistics import measure_dataset, read_statistics, unmeasured
 from gnnak.training.schedule.job import Job
+
+
+def check_only(tables: Sequence[PaperTable], only: Sequence[str]) -> None:
+    """Check that each text of the option `--only` selects something.
+
+    Raises:
+        OptionError: If a text is in no title of a cell and in no name of a data set.
+    """
+    cells = [cell for table in tables for row in table.rows for cell in row]
+    titles = [cell.title for cell in cells]
+    titles += [cell.fact.dataset for cell in cells if cell.fact]
+    for text in only:
+        if not any(has_one_of(title, [text]) for title in titles):
+            raise OptionError(
+                f"--only got {text!r}, which is in no cell's title; give a part of "
+                f'"row / column", such as {titles[0]!r}.'
+            )
 
 
 def find_missing(

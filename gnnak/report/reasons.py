@@ -37,7 +37,7 @@ def reason_of(cell: Cell, ours: Summary) -> str | None:
     of_seeds = cell.plan is None or cell.plan.folds is None
     if of_seeds and len(ours.values) > 1 and _one_agrees(cell, ours):
         shown = ", ".join(cell.style.number(value) for value in ours.values)
-        return f"the runs differ ({shown}), and at least one agrees with the paper."
+        return f"the runs differ ({shown}), and not all are worse than the paper's."
     if ours.shortened:
         return SHORTENED
     for text, reason in _known().items():

@@ -21,9 +21,10 @@ MARKS = ("†", "‡", "§", "¶")
 """Signs of footnotes; from the fifth footnote on, they are doubled."""
 LEGEND = (
     "Ours, and in brackets the paper's. ▲ better, ≈ within, ▼ worse than the paper by "
-    "more than two of its deviations (5 % where it gives none)."
+    "more than two of its deviations (5 % where it gives none); ▲ also where the "
+    "paper's run was out of memory (OOM)."
 )
-NOT_RUN = "[8 min]: not run; one seed would take about so long, alone on one {}."
+NOT_RUN = "[n min]: not run; one seed would take about n minutes, alone on one {}."
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ The record of each run (options, scores and times, as one line of JSON) is appen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from gnnak.training.records.results import (
 )
 from gnnak.training.run import run_reserved
 
+LAST = "last.ckpt"
+"""The checkpoint, in the folder of a run, from which the run can be resumed."""
 RESULTS = Path("results")
 """Default folder of the records of runs on the data sets of gnnak."""
 
@@ -197,6 +199,7 @@ def run_experiment(
         config.check_family()
     check_appendable(places.records)
     finished = _finished(places.records, experiment) if resume else {}
+    several = machine is not None and machine.devices * machine.num_nodes > 1
     records = []
     for config in configs:
         dataset = find_dataset(config, places)
@@ -206,15 +209,33 @@ def run_experiment(
                 tell_data(dataset, config.data.own.task, console)
         for each in folds_of(config, dataset):
             folder = places.of(each, experiment)
-            if each.hash() in finished and not (folder / "last.ckpt").exists():
-                records.append(finished[each.hash()])
-                continue
-            with reserved(folder):
-                record = run_reserved(each, dataset, folder, machine, resume, console)
-                record = {"experiment": experiment} | record
-                _append(record, places.records, folder / "last.ckpt")
+            record = _done(each, folder, finished)
+            if record is None:
+                with reserved(folder):
+                    if resume and not several:
+                        # Another process may have ended this run in the meantime.
+                        finished = _finished(places.records, experiment)
+                        record = _done(each, folder, finished)
+                    if record is None:
+                        given = (each, dataset, folder, machine, resume, console)
+                        record = {"experiment": experiment} | run_reserved(*given)
+                        _append(record, places.records, folder / LAST)
             records.append(record)
     return records
+
+
+def _done(
+    config: RunConfig, folder: Path, finished: Mapping[str, Record]
+) -> Record | None:
+    """Return the record of a run that has ended; None if it must be trained.
+
+    Args:
+        config: The options of the run.
+        folder: The folder of the run. A run with a checkpoint to go on from was started
+            again after it had ended.
+        finished: The records of finished runs, by the hash of their options.
+    """
+    return None if (folder / LAST).exists() else finished.get(config.hash())
 
 
 def _finished(path: Path, experiment: str) -> dict[str, Record]:

@@ -61,6 +61,15 @@ def test_sweep_trains_every_combination_and_seed_once(training):
     assert len(training) == 4
 
 
+def test_sweep_shows_the_score_of_the_folds_and_seeds_that_it_was_asked_for(training):
+    folds = ["csl", "--set", "data.protocol=held-out"]
+    told(*folds, "--seeds", "2")
+    one = ["--set", "data.fold=0", "--set", "train.seed=1", "--json"]
+    (row,) = json.loads(told(*folds, *one))["rows"]
+    assert (row["runs"], row["planned"]) == (1, 1)
+    assert row["test"] == pytest.approx(0.91)
+
+
 @pytest.mark.heavy
 def test_sweep_shows_a_row_for_a_combination_that_failed(training):
     shown = told("triangles", "--over", "model.name=gin,gcn", code=1)

@@ -120,7 +120,7 @@ def test_dry_run_lists_runs_with_their_time_and_runs_none(tmp_path, training):
     shown = told(*arguments, "--results", str(tmp_path), "--accelerator", "cpu")
     assert "Full / ZINC-12K (MAE), seed 1" in shown
     assert "29 s" in shown  # 9 s in the record, and 20 s to start
-    assert "2 runs, about 1 minute, 1 at once." in shown
+    assert "2 runs, about 58 s, 1 at once." in shown
     assert training == []
 
 
@@ -158,6 +158,11 @@ def test_run_trains_in_worker_processes_and_goes_on_after_a_failure(tmp_path):
         (["--tables", " , "], "--tables names no table; give names, or all."),
         (["--tables", "all,tuu"], "give --tables all, or --tables with names, not"),
         (["tu", "--run", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["--run", "--only", "mutag"], "--run needs a table; name one, or give"),
+        (["--dry-run"], "--dry-run needs a table; name one, or give --tables all."),
+        (["tu", "--run", "--only", "mutagg"], "'mutagg', which is in no cell's title"),
+        (["--summary", "--format", "latex"], "--summary has no --format; give --json"),
+        (["tu", "--dry-run", "--json"], "--dry-run prints text; leave out --json."),
     ],
 )
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, message, fails):

@@ -66,6 +66,23 @@ def test_run_experiment_resumed_reads_finished_runs_from_records(places):
     assert len(read_records(places.records)) == 3
 
 
+def test_resume_does_not_repeat_a_run_that_another_process_has_just_ended(
+    places, monkeypatch
+):
+    config, load = small_config(train__epochs=1), launch.load_dataset
+    others = []
+
+    def slow_load(*args, **options):
+        if not others:  # the other process ends the run while this one loads data
+            others.append(None)
+            others[0] = run_experiment([config], "mine", places, resume=True)
+        return load(*args, **options)
+
+    monkeypatch.setattr(launch, "load_dataset", slow_load)
+    assert run_experiment([config], "mine", places, resume=True) == others[0]
+    assert len(read_records(places.records)) == 1
+
+
 def test_run_experiment_checks_the_results_folder_before_training(places, tmp_path):
     (tmp_path / "results").write_text("a file")
     with pytest.raises(FileFormatError, match="cannot be written: Not a directory"):

@@ -22,6 +22,10 @@ LOCK = "run.lock"
 which process that is."""
 
 
+class InUseError(TrainingError):
+    """Another process is doing the same run."""
+
+
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
     """Context manager: no other run can use the folder at the same time.
@@ -30,7 +34,7 @@ def reserved(folder: Path) -> Iterator[None]:
     file systems without locks, such as some network drives.
 
     Raises:
-        TrainingError: If another run uses the folder.
+        InUseError: If another run uses the folder.
         FileFormatError: If the lock file cannot be written.
     """
     rank: int = rank_zero_only.rank  # type: ignore[attr-defined]
@@ -61,7 +65,7 @@ def _lock(folder: Path) -> FileIO:
         file = _open(folder)
         if not try_lock(file):
             with file:
-                raise TrainingError(_in_use(folder, file))
+                raise InUseError(_in_use(folder, file))
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), os.stat(folder / LOCK)):
                 return file

@@ -59,6 +59,8 @@ class Result:
     """Runs that were stopped when time was up; they can be resumed."""
     waiting: list[Work] = field(default_factory=list)
     """Runs that were not started, because they would not have ended in time."""
+    elsewhere: list[Work] = field(default_factory=list)
+    """Runs that were not started, because another process is doing them."""
 
 
 @dataclass
@@ -189,7 +191,8 @@ class Pool:
             why = "the GPU had too little memory; queued again, to run alone"
             self.watcher.retried(task, why)
             return
-        (self.result.failed if outcome.failed else self.result.done).append(task.job)
+        found = self.result.failed if outcome.failed else self.result.done
+        (self.result.elsewhere if outcome.elsewhere else found).append(task.job)
         self.watcher.ended(task, outcome, time.monotonic() - worker.started)
 
     def _replace(self, worker: _Worker) -> _Worker:

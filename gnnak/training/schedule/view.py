@@ -77,7 +77,8 @@ class ScheduleView:
         self.done += not outcome.failed
         word = "failed: " if outcome.failed else ""
         counts = f"[{self.done + self.failed}/{self.total}]"
-        line = f"{counts} {word}{task.job.title}: {outcome.text}, {duration(seconds)}"
+        text = outcome.text.rstrip(".")
+        line = f"{counts} {word}{task.job.title}: {text}, {duration(seconds)}"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def retried(self, task: Task, reason: str) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gnnak.training.launch import Places, run_experiment
+from gnnak.training.processes.locks import InUseError
 from gnnak.training.processes.machine import Machine
 from gnnak.training.processes.workers import follow_main
 
@@ -43,6 +44,8 @@ class Ended:
     """Whether the run failed."""
     out_of_memory: bool = False
     """Whether it failed because the GPU had too little memory."""
+    elsewhere: bool = False
+    """Whether another process is doing the same run, so that it was not started."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ def _outcome(train: Callable[[Any], str], job: Work) -> Ended:
     """
     try:
         return Ended(train(job))
+    except InUseError:
+        return Ended("another process is doing this run", elsewhere=True)
     except Exception as error:
         lines = str(error).strip().splitlines()
         text = lines[-1] if lines else type(error).__name__

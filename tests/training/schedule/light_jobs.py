@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from gnnak.training.config.run_config import RunConfig
+from gnnak.training.processes.locks import InUseError
 from gnnak.training.schedule.job import Job
 from gnnak.training.schedule.queue import Task
 
@@ -28,6 +29,8 @@ class Light:
             file.write(f"{what} {os.getpid()}\n")
         if what == "fail":
             raise ValueError("first line\nthe reason")
+        if what == "other":
+            raise InUseError("runs/zinc is in use by another run.")
         if what == "die" or (what == "die-once" and first):
             os.kill(os.getpid(), signal.SIGKILL)
         if what == "full" and first:

@@ -19,11 +19,12 @@ def titles(jobs) -> list[str]:
 
 def test_a_pool_does_all_jobs_although_some_fail_or_are_killed(tmp_path):
     light, lines = Light(tmp_path / "begun"), Lines()
-    names = ["a", "b", "c", "fail", "die-once", "die", "full"]
+    names = ["a", "b", "c", "fail", "die-once", "die", "full", "other"]
     queue = Queue([light_task(name) for name in names])
     result = Pool(queue, 2, light, tmp_path / "logs", lines).run()
     assert titles(result.done) == ["a", "b", "c", "die-once", "full"]
     assert titles(result.failed) == ["die", "fail"]
+    assert titles(result.elsewhere) == ["other"]
     assert result.cut == result.waiting == []
     begun = light.lines()
     assert begun.count("a") == begun.count("fail") == 1
