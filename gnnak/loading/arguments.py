@@ -93,7 +93,9 @@ def usable_device(device: torch.device | str | None) -> torch.device | None:
         found = torch.zeros(0, device=device).device
     except (RuntimeError, AssertionError, TypeError, ImportError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-        raise OptionError(f"device {device!r} cannot be used: {reason}.") from error
+        raise OptionError(
+            f"device {device!r} cannot be used: {reason}; give 'cpu' or another device."
+        ) from error
     if found.type == "meta":
         raise OptionError(
             f"device {str(device)!r} cannot be used: its tensors have no values; give "

@@ -23,6 +23,12 @@ from gnnak.subgraphs.extractors import Extractor, extract
 from gnnak.subgraphs.identity import describe
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
+HAND_IN = (
+    "subgraphs cannot be extracted in a compiled graph; pass them to the model as "
+    "subgraphs=..."
+)
+"""What `torch.compile(fullgraph=True)` prints if a model gets no subgraphs."""
+
 
 class SharedSubgraphs:
     """Rooted subgraphs that all layers of a model share in one forward pass.
@@ -91,7 +97,7 @@ class SharedSubgraphs:
         else:
             self.end_pass()
 
-    @torch.compiler.disable
+    @torch.compiler.disable(reason=HAND_IN)
     def begin_pass(self, *_: object) -> None:
         """Begin a forward pass: discard the random sample of the previous pass."""
         self._of_thread.start_pass()

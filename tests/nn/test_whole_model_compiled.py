@@ -3,11 +3,19 @@
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.exc import Unsupported
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch_geometric.data import Data
 from torch_geometric.nn import GIN
 
-from gnnak import EgoNets, GraphLoader, RootedSubgraphs, SubgraphDrop, uplift
+from gnnak import (
+    EgoNets,
+    GraphLoader,
+    RootedSubgraphs,
+    SubgraphDrop,
+    TrainingStep,
+    uplift,
+)
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn.features import Continuous
 from tests.training.own_loop.models import Gine, molecules
@@ -45,6 +53,32 @@ def test_uplifted_model_takes_subgraphs_from_the_caller(monkeypatch):
     torch.testing.assert_close(given, wanted)
     with pytest.raises(AssertionError, match="extracted"):
         net(graph.x, edges)
+
+
+def test_a_model_compiled_as_one_graph_asks_for_subgraphs():
+    net = uplift(GIN(4, 8, 1), num_hops=2).double()
+    compiled = torch.compile(net, fullgraph=True, backend="eager")
+    batch = next(iter(batches()))
+    with pytest.raises(Unsupported, match="pass them to the model as subgraphs="):
+        compiled(batch.x, batch.edge_index)
+
+
+def test_a_training_step_hands_subgraphs_to_a_model_compiled_as_one_graph():
+    losses = []
+    for compiles in (False, True):
+        torch.manual_seed(0)
+        net = uplift(GIN(4, 8, 1), num_hops=2).double()
+        model: nn.Module = net
+        if compiles:
+            model = torch.compile(net, fullgraph=True, dynamic=True, backend="eager")  # type: ignore[assignment]
+        step = TrainingStep(
+            model,
+            lambda out, batch: out.square().mean(),
+            torch.optim.SGD(net.parameters(), 0.1),
+            call=lambda m, b: m(b.x, b.edge_index, subgraphs=b.subgraphs),
+        )
+        losses.append(torch.stack([step(batch) for batch in batches()]))
+    torch.testing.assert_close(*losses)
 
 
 def test_uplifted_model_samples_from_subgraphs_of_the_caller():

@@ -169,6 +169,7 @@ def checked_loss(value: object) -> Tensor:
     if not value.requires_grad:
         raise OptionError(
             "loss returned a tensor without gradient; compute it from the output, "
-            "without detach() or torch.no_grad()."
+            "without detach() or torch.no_grad(), from a model with weights that are "
+            "not frozen."
         )
     return value.reshape(()) if value.dim() else value

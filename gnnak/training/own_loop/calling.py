@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.data.data import BaseData
 
-from gnnak.errors import OptionError
+from gnnak.errors import EdgeAttrError, OptionError
 from gnnak.graphs.batch import GraphBatch
 from gnnak.graphs.real import RealCounts
 from gnnak.models.network import Network
@@ -38,6 +38,7 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
     Raises:
         OptionError: If `batch` is no batch, if `model.forward` has no named parameters,
             or if the batch has no field for a parameter without a default.
+        EdgeAttrError: If the batch has edge attributes that the model does not read.
     """
     inside = _inside(model)
     _check_batch(batch, inside)
@@ -58,7 +59,14 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
             by_position.append(value)
         elif value is not parameter.default:
             by_name[parameter.name] = value
-    return model(*by_position, **by_name)
+    try:
+        return model(*by_position, **by_name)
+    except EdgeAttrError as error:
+        told = str(error).rstrip(".")
+        raise EdgeAttrError(
+            f"{told}; the step passes every field that is a parameter of forward, so "
+            f"to leave one out, {GIVE_CALL}"
+        ) from error
 
 
 def _inside(model: nn.Module) -> nn.Module:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
 from torch_geometric.nn import (
+    GAT,
     GCN,
     GIN,
     GATConv,
@@ -16,7 +17,7 @@ from torch_geometric.nn import (
 )
 
 from gnnak import EgoNets, GraphLoader, TrainingStep, uplift
-from gnnak.errors import OptionError
+from gnnak.errors import EdgeAttrError, OptionError
 from gnnak.graphs.readers.pyg import from_pyg
 from gnnak.models import ModelOptions, build_model
 from gnnak.nn import Call
@@ -232,6 +233,15 @@ def test_call_model_lists_the_fields_of_a_batch_without_internal_ones():
     )
     with pytest.raises(OptionError, match=wanted):
         step_of(Named().double())(next(iter(loader)))
+
+
+def test_training_step_says_how_to_leave_out_edge_attributes():
+    net = uplift(GAT(4, 8, 2, 1), num_hops=2).double()
+    batch = next(iter(GraphLoader(molecules(3), 3)))
+    net(batch.x, batch.edge_index)
+    wanted = r"GATConv does not read edge .*; the step passes .* give call=lambda"
+    with pytest.raises(EdgeAttrError, match=wanted):
+        step_of(net)(batch)
 
 
 def test_training_step_names_a_field_that_cannot_be_padded(monkeypatch):
