@@ -7,7 +7,7 @@ from hypothesis import settings
 
 FEW = 5
 """Examples of a property test with `--quick`."""
-MOST = 30
+MOST = 15
 """Largest number of examples of a property test without `--all-examples`."""
 
 

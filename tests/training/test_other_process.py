@@ -18,7 +18,7 @@ assert "huggingface_hub" not in sys.modules
 """
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_another_process_predicts_the_same_bits(molecule_folder, tmp_path):
     model = gnnak.load(molecule_folder / "best.ckpt")
     paths = [str(tmp_path / "one.ckpt"), str(tmp_path / "folder")]

@@ -44,7 +44,7 @@ def train(rank: int, folder: Path) -> None:
     distributed.destroy_process_group()
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_two_processes_average_the_gradients_of_their_parts(tmp_path):
     program = f"""
 import sys; from pathlib import Path; from {__name__} import train

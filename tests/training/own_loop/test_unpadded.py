@@ -116,7 +116,7 @@ def test_a_last_batch_of_one_graph_is_not_logged(on_gpu, caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("late", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_list_of_batches_may_be_shuffled(loader, monkeypatch, late):
     torch.manual_seed(0)
     if not late:

@@ -22,6 +22,7 @@ with reserved(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.slow
 def test_run_refuses_a_folder_that_another_process_uses_until_it_is_killed(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
