@@ -30,7 +30,7 @@ def test_train_on_hostile_data_is_one_helpful_line(place, fails):
     assert not Path("results").exists()
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_predict_for_hostile_data_marks_rows_or_is_one_helpful_line(
     checkpoint, place, fails
 ):

@@ -37,7 +37,14 @@ def hard_families():
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "num_hops"),
-    [*((name, 1) for name in BOUNDS), *((name, 2) for name in BOUNDS if "-ak" in name)],
+    [
+        *((name, 1) for name in BOUNDS),
+        *(
+            pytest.param(name, 2, marks=pytest.mark.slow if "ppgn" in name else ())
+            for name in BOUNDS
+            if "-ak" in name
+        ),
+    ],
 )
 def test_networks_never_exceed_their_bound_on_hard_families(
     name, num_hops, hard_families

@@ -29,8 +29,8 @@ def tensors(strided):
     return [(each.t() if strided else each).requires_grad_() for each in made]
 
 
-@pytest.mark.parametrize("strided", [False, True])
-@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("strided", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("gated", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_gated_pools_can_be_differentiated_twice(gated, strided):
     states, first, second = tensors(strided)
     given = (states, first, second if gated else None)

@@ -170,7 +170,9 @@ def test_tables_on_a_gpu_equal_those_in_plain_pytorch(name):
             torch.testing.assert_close(one.double(), other, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("edges", [False, True], ids=["GIN", "GINE"])
+@pytest.mark.parametrize(
+    "edges", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["GIN", "GINE"]
+)
 def test_tables_can_be_differentiated_twice(fused_operations, edges):
     net = uplift(Stack(6, 6, 6, edges=edges).double(), num_hops=1)
     edge_index, found = torch.randint(9, (2, 30)), []

@@ -75,7 +75,9 @@ def test_fast_draw_of_walks_is_the_same(strategy, graph, wanted, seed):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(("size", "wanted"), [(40, 2), (256, 1)])
+@pytest.mark.parametrize(
+    ("size", "wanted"), [(40, 2), pytest.param(256, 1, marks=pytest.mark.slow)]
+)
 def test_fast_draw_of_large_components_is_the_same(strategy, size, wanted):
     once = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
     path = torch.cat([once, once.flip(0)], dim=1)

@@ -154,10 +154,8 @@ def test_kernels_are_profiled_after_all_timing(monkeypatch):
     assert found[0]["ratio"] > 0
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("captures", "epochs"), [pytest.param(False, 1, marks=pytest.mark.slow), (True, 4)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("captures", "epochs"), [(False, 1), (True, 4)])
 def test_kernels_are_profiled_in_a_separate_run(captures, epochs, monkeypatch):
     monkeypatch.setattr(bench_module, "WARM_BATCHES", 7)
     record, profiled = bench(small_config(), triangles(), CPU, ONCE), []
