@@ -126,7 +126,6 @@ def table(
     Our numbers come from the records in the results folder. A number
     from fewer epochs, seeds or folds than in the paper has a footnote.
     """
-    check_choice("--format", shape, FORMATS)
     with stoppable_at_once():
         from gnnak.cli.schedule_run import Schedule
         from gnnak.cli.table_run import check_only, find_missing, run_missing
@@ -139,10 +138,7 @@ def table(
     if (run or dry_run) and not names:
         option = "--run" if run else "--dry-run"
         raise OptionError(f"{option} needs a table; name one, or give --tables all.")
-    if summary and shape != "text":
-        raise OptionError("--summary has no --format; give --json, or neither.")
-    if dry_run and as_json:
-        raise OptionError("--dry-run prints text; leave out --json.")
+    _check_output(shape, summary, dry_run, as_json)
     if not names and not summary:
         _list_tables([load_table(name) for name in table_names()], as_json)
         return
@@ -183,6 +179,15 @@ def table(
         typer.echo("\n\n".join(_rendered(each, shape) for each in filled))
     if failures:
         raise typer.Exit(1)
+
+
+def _check_output(shape: str, summary: bool, dry_run: bool, as_json: bool) -> None:
+    """Raise `OptionError` if the options for the output do not fit together."""
+    check_choice("--format", shape, FORMATS)
+    if summary and shape != "text":
+        raise OptionError("--summary has no --format; give --json, or neither.")
+    if dry_run and as_json:
+        raise OptionError("--dry-run prints text; leave out --json.")
 
 
 def _chosen(name: str | None, tables: list[str] | None, known: list[str]) -> list[str]:

@@ -229,7 +229,7 @@ class SharedSubgraphs:
     def _sampled(
         self, graph: CachedGraph, edge_index: Tensor, generator: torch.Generator | None
     ) -> RootedSubgraphs:
-        """Return the random subgraphs of this forward pass; sample if there are none.
+        """Return the subgraphs of this forward pass; sample them in its first layer.
 
         A layer of a model samples with a seed of its own, which is remembered for a
         recomputation. Others, which do not call `enter`, sample with `generator`.
