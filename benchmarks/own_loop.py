@@ -173,15 +173,22 @@ def measure(options: Namespace, device: str) -> Iterator[Record]:
             yield record
 
 
+def positive(text: str) -> int:
+    """Return a number of the command line, which must be at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
 def main() -> None:
     """Parse the command line, measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--graphs", type=int, default=10_000)
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--channels", type=int, default=128)
-    parser.add_argument("--layers", type=int, default=6)
-    parser.add_argument("--hops", type=int, default=3)
+    parser.add_argument("--graphs", type=positive, default=10_000)
+    parser.add_argument("--epochs", type=positive, default=20)
+    parser.add_argument("--batch-size", type=positive, default=128)
+    parser.add_argument("--channels", type=positive, default=128)
+    parser.add_argument("--layers", type=positive, default=6)
+    parser.add_argument("--hops", type=positive, default=3)
     parser.add_argument("--uplifted", action="store_true", help="no plain model")
     parser.add_argument("--out", type=Path, help="file that records are appended to")
     options = parser.parse_args()
