@@ -2,14 +2,8 @@ import pytest
 
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
-from gnnak.training.schedule.estimate import (
-    SLOWDOWN,
-    START_SECONDS,
-    Estimate,
-    Estimator,
-    epochs_done,
-    runs_at_once,
-)
+from gnnak.training.schedule.costs import SLOWDOWN, START_SECONDS, runs_at_once
+from gnnak.training.schedule.estimate import Estimate, Estimator, epochs_done
 from tests.report.hand_records import run_record
 
 ZINC = change(RunConfig(), {"train.epochs": 10})
@@ -92,6 +86,24 @@ def test_estimate_multiplies_the_cost_elsewhere_by_that_of_other_base_gnns():
     for given in (None, sizes):
         estimate = Estimator(records, "abacus", sizes=given)
         assert estimate(wanted).seconds == pytest.approx(5.0 + 3 * 70.0)
+
+
+def test_estimate_from_another_device_is_scaled_by_runs_on_both():
+    small, large = {"model.num_layers": 1}, {"model.num_layers": 9}
+    other = {"device": "laptop"}
+    records = [
+        recorded(10.0, change(ZINC, small)),
+        recorded(40.0, change(ZINC, small), **other),
+        recorded(300.0, change(ZINC, large), **other),
+        recorded(500.0, change(ZINC, {"data.name": "mutag"}), **other),
+    ]
+    estimate = Estimator(records, "abacus")
+    assert estimate(change(ZINC, large)).seconds == pytest.approx(5.0 + 300.0 / 4)
+    # Runs on this device with the same model come before other models elsewhere.
+    assert estimate(change(ZINC, {"model.num_layers": 5})).seconds == 15.0
+    wanted = change(ZINC, {"data.name": "mutag", "model.num_layers": 5})
+    assert estimate(wanted).seconds == pytest.approx(5.0 + 500.0 / 4)
+    assert Estimator(records[1:], "abacus")(change(ZINC, large)) is None
 
 
 def test_estimate_is_none_without_records_of_the_device():
