@@ -77,10 +77,10 @@ def check_batch_size(batch_size: object, drop_last: object) -> int | Budget:
     return batch_size
 
 
-def check_flags(shuffle: object, drop_last: object, pad: object) -> None:
+def check_flags(pad: object, **flags: object) -> None:
     """Raise `OptionError` unless these arguments are bools, or `pad` is None."""
-    check_flag("shuffle", shuffle)
-    check_flag("drop_last", drop_last)
+    for name, value in flags.items():
+        check_flag(name, value)
     if pad is not None:
         check_flag("pad", pad)
 

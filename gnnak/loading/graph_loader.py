@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from copy import copy
 from functools import partial
 from itertools import chain
@@ -58,12 +58,6 @@ class GraphLoader:
     be changed later. In distributed training (`torch.distributed`), each process gets
     its part of the graphs.
 
-    On a GPU, backward passes run in the calling thread while the loader is iterated,
-    and not in a second thread, as is PyTorch's default. This makes a loop of small
-    kernels faster. It matters only for a model on several GPUs, whose backward passes
-    no longer overlap; `torch.autograd.set_multithreading_enabled(True)` in the loop
-    brings the second thread back.
-
     Args:
         graphs: A list of PyG `Data` with the same fields, a PyG data set, another data
             set of `Data` with `__len__` and `__getitem__`, a `gnnak.graphs.GraphStore`,
@@ -87,6 +81,10 @@ class GraphLoader:
             other batches are padded when a `TrainingStep` first gets them.
         drop_last: Whether to leave out a last batch that is smaller than the others;
             not with a `Budget`.
+        multithreaded_backward: Whether PyTorch may run backward passes in a second
+            thread, which is its default on a GPU. If False, they run in the calling
+            thread while the loader is iterated, which takes less time for a model on
+            one GPU; on a CPU, they always do.
         unsupported: Other arguments of PyG's `DataLoader` are refused; the error says
             what to do instead.
 
@@ -117,10 +115,12 @@ class GraphLoader:
         seed: int = 0,
         pad: bool | None = None,
         drop_last: bool = False,
+        multithreaded_backward: bool = False,
         **unsupported: object,
     ) -> None:
         refuse(unsupported, ARGUMENTS)
-        check_flags(shuffle, drop_last, pad)
+        flags = {"shuffle": shuffle, "drop_last": drop_last}
+        check_flags(pad, multithreaded_backward=multithreaded_backward, **flags)
         batch_size = check_batch_size(batch_size, drop_last)
         seed = as_count("seed", seed)
         check_subgraphs(subgraphs, drop)
@@ -148,6 +148,7 @@ class GraphLoader:
         assembler = Assembler(fields, source, size, padder, single)
         self.device, self.seed, self.shuffle = fields.store.device, seed, shuffle
         self.subgraphs, self.drop, self._order = subgraphs, drop, order
+        self.multithreaded_backward = multithreaded_backward
         self._identity = identify(fields.store.counts)
         self._make = BatchMaker(fields, subgraphs, padder, wants_padding)
         seeds = partial(epoch_seed, seed, rank=order.rank)
@@ -206,7 +207,8 @@ class GraphLoader:
             # The last iteration stopped in the middle of its epoch, or still runs.
             self._epoch, self._done = self._epoch + 1, 0
         self._resumed, self._current = False, object()
-        with backward_in_calling_thread(self.device):
+        leave = self.multithreaded_backward
+        with nullcontext() if leave else backward_in_calling_thread(self.device):
             yield from self._batches(self._epoch, self._done, self._current)
 
     def _batches(self, epoch: int, done: int, current: object) -> Iterator[Batch]:
@@ -290,6 +292,7 @@ class GraphLoader:
             "drop": self.drop,
             "seed": self.seed or None,
             "padded": self.padded or None,
+            "multithreaded_backward": self.multithreaded_backward or None,
             "device": str(self.device),
         }
         shown = [f"{k}={v!r}" for k, v in options.items() if v is not None]

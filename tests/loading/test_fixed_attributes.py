@@ -19,6 +19,7 @@ OTHER = {
     "seed": 5,
     "pad": True,
     "drop_last": True,
+    "multithreaded_backward": True,
     "dataset": GRAPHS[:3],
     "padded": True,
 }
