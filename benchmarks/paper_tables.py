@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import astuple
-from functools import partial
+from functools import cache, partial
 
 from benchmarks.markdown import RESULTS, markdown
 from gnnak.report.paper import load_table, table_names
@@ -36,11 +36,23 @@ def paper_tables() -> dict[str, Callable[[], str]]:
     }
 
 
+def filled_table(name: str) -> FilledTable:
+    """Return a table of the paper with our numbers; all are read in the first call."""
+    return _filled_tables()[name]
+
+
+@cache
+def _filled_tables() -> dict[str, FilledTable]:
+    names = table_names()
+    filled = fill_from_folder(map(load_table, names), RESULTS)
+    return dict(zip(names, filled, strict=True))
+
+
 def agreement_summary() -> str:
     """Render how many cells of each table were run, and how many agree."""
     rows, totals = [], Counts()
     for name in table_names():
-        counts = fill_from_folder(load_table(name), RESULTS).counts
+        counts = filled_table(name).counts
         if counts.cells:
             rows.append([name, *map(str, astuple(counts)), _percent(counts)])
             pairs = zip(astuple(totals), astuple(counts), strict=True)
@@ -61,7 +73,7 @@ def _paper_table(name: str, widths: tuple[int, ...] | None) -> str:
         name: Name of the table.
         widths: Number of columns of each part; None = all columns in one part.
     """
-    filled = fill_from_folder(load_table(name), RESULTS)
+    filled = filled_table(name)
     parts, first = [], 1
     for width in widths or (len(filled.table.columns),):
         chosen = slice(first, first + width)

@@ -15,9 +15,7 @@ from benchmarks.family import family_costs
 from benchmarks.family_results import brec_counts, family_results
 from benchmarks.markdown import RESULTS, markdown
 from benchmarks.own_loop_tables import captured, own_loop, published_step
-from benchmarks.paper_tables import agreement_summary, paper_tables
-from gnnak.report.paper import load_table
-from gnnak.report.tables import fill_from_folder
+from benchmarks.paper_tables import agreement_summary, filled_table, paper_tables
 from gnnak.training.config.experiment import load_experiment
 from gnnak.training.records.results import Record, read_records
 
@@ -124,7 +122,7 @@ def _is_zinc(record: Record) -> bool:
 
 def dataset_statistics() -> str:
     """Render the statistics of the data sets, with the paper's numbers in brackets."""
-    filled = fill_from_folder(load_table("datasets"), RESULTS)
+    filled = filled_table("datasets")
     return markdown(["data set", *filled.header[1:]], filled.body)
 
 

@@ -127,12 +127,8 @@ def table(
     from fewer epochs, seeds or folds than in the paper has a footnote.
     """
     with stoppable_at_once():
-        from gnnak.cli.schedule_run import Schedule
-        from gnnak.cli.table_run import check_only, find_missing, run_missing
         from gnnak.report.paper import load_table, table_names
         from gnnak.report.tables import fill_from_folder
-        from gnnak.training.launch import Places
-        from gnnak.training.processes.machine import Machine
 
     names = _chosen(name, tables, table_names())
     if (run or dry_run) and not names:
@@ -149,6 +145,12 @@ def table(
     ]
     failures: list[str] = []
     if run or dry_run:
+        with stoppable_at_once():
+            from gnnak.cli.schedule_run import Schedule
+            from gnnak.cli.table_run import check_only, find_missing, run_missing
+            from gnnak.training.launch import Places
+            from gnnak.training.processes.machine import Machine
+
         schedule = Schedule(
             Places(data_dir, runs_dir, results),
             Machine(
@@ -169,7 +171,7 @@ def table(
         if not missing and not datasets:
             typer.echo("nothing to run: no cell lacks a record.", err=True)
         failures = run_missing(missing, datasets, schedule, Console(stderr=True))
-    filled = [fill_from_folder(each, results) for each in chosen]
+    filled = fill_from_folder(chosen, results)
     if summary:
         _print_summary(filled, as_json)
     elif as_json:

@@ -9,7 +9,7 @@ from gnnak.report import costs, markup, sections
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.statistics import read_statistics
-from gnnak.report.tables import FilledTable, fill_table
+from gnnak.report.tables import FilledTable, fill_tables
 from gnnak.report.your_runs import FEW, your_runs_section
 from gnnak.training.records import schema
 from gnnak.training.records.results import Record, environment, read_records
@@ -39,7 +39,7 @@ def report_page(results: Path, own_runs: Path | None = None) -> str:
     """
     runs = RunRecords.read(results, *([] if own_runs is None else [own_runs]))
     statistics = read_statistics(results)
-    tables = [fill_table(load_table(n), runs, statistics) for n in table_names()]
+    tables = fill_tables(map(load_table, table_names()), runs, statistics)
     drops = read_records(results / "subgraph_drop.jsonl", schema.DROP)
     quality = read_records(results / "drop_quality.jsonl", schema.QUALITY)
     extraction = read_records(results / "extraction.jsonl", schema.EXTRACTION)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -139,36 +140,43 @@ class FilledTable:
         return [*signed, LEGEND, *times, *worse, *self.table.notes]
 
 
-def fill_table(
-    table: PaperTable,
+def fill_tables(
+    tables: Iterable[PaperTable],
     records: RunRecords,
     statistics: Mapping[str, Record] | None = None,
     device: str | None = None,
-) -> FilledTable:
-    """Add our numbers to one of the paper's tables.
+) -> list[FilledTable]:
+    """Add our numbers to tables of the paper.
 
     Args:
-        table: The table with the paper's numbers.
+        tables: The tables with the paper's numbers.
         records: Records of training runs.
         statistics: Statistics records of data sets, by name of the data set.
         device: Estimate how long missing runs would take on this device; None = the
             device of most records.
     """
-    statistics = statistics or {}
-    device = device or records.usual_device
-    estimator = Estimator(records.timed, device, sizes=dataset_sizes(statistics))
-    marks: dict[str, str] = {}
-    rows = tuple(
-        tuple(_fill(cell, records, statistics, marks, estimator) for cell in row)
-        for row in table.rows
-    )
-    notes = tuple((mark, note) for note, mark in marks.items())
-    return FilledTable(table, rows, notes, device)
+    known, on = statistics or {}, device or records.usual_device
+
+    @cache
+    def estimator() -> Estimator:
+        """Return the estimator, which takes long to build and is seldom needed."""
+        return Estimator(records.timed, on, sizes=dataset_sizes(known))
+
+    filled = []
+    for table in tables:
+        marks: dict[str, str] = {}
+        rows = tuple(
+            tuple(_fill(cell, records, known, marks, estimator) for cell in row)
+            for row in table.rows
+        )
+        notes = tuple((mark, note) for note, mark in marks.items())
+        filled.append(FilledTable(table, rows, notes, on))
+    return filled
 
 
-def fill_from_folder(table: PaperTable, results: Path) -> FilledTable:
-    """Add our numbers, read from a results folder, to one of the paper's tables."""
-    return fill_table(table, RunRecords.read(results), read_statistics(results))
+def fill_from_folder(tables: Iterable[PaperTable], results: Path) -> list[FilledTable]:
+    """Add our numbers, read from a results folder, to tables of the paper."""
+    return fill_tables(tables, RunRecords.read(results), read_statistics(results))
 
 
 def _fill(
@@ -176,7 +184,7 @@ def _fill(
     records: RunRecords,
     statistics: Mapping[str, Record],
     marks: dict[str, str],
-    estimator: Estimator,
+    estimator: Callable[[], Estimator],
 ) -> Filled:
     """Add our number to one table cell.
 
@@ -186,7 +194,8 @@ def _fill(
         statistics: The statistics of data sets, by name of the data set.
         marks: The sign of every footnote so far, by text of the footnote. If the cell
             needs a new footnote, it is added here.
-        estimator: Estimates how long the runs of a cell without our number would take.
+        estimator: Returns the estimator of how long the runs of a cell without our
+            number would take.
     """
     if cell.fact is not None and cell.fact.dataset in statistics:
         record = statistics[cell.fact.dataset]
@@ -200,12 +209,12 @@ def _fill(
     return Filled(cell, _shown(cell, found), found, mark)
 
 
-def _minutes(plan: Plan | None, estimator: Estimator) -> float | None:
+def _minutes(plan: Plan | None, estimator: Callable[[], Estimator]) -> float | None:
     """Return the minutes that one seed of a table cell would take; None = not known."""
-    estimate = None if plan is None else estimator(plan.config)
-    if plan is None or estimate is None:
+    if plan is None:
         return None
-    return (plan.folds or 1) * estimate.seconds / 60
+    estimate = estimator()(plan.config)
+    return None if estimate is None else (plan.folds or 1) * estimate.seconds / 60
 
 
 def _shown(cell: Cell, found: Summary) -> str:

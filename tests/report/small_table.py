@@ -2,6 +2,7 @@
 
 from gnnak.report.cells import Cell, PaperTable, Plan, Style
 from gnnak.report.lookup import RunRecords
+from gnnak.report.tables import FilledTable, fill_tables
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import DataConfig, RunConfig
 from tests.report.hand_records import run_record
@@ -41,3 +42,9 @@ RECORDS = [
 def records(*more) -> RunRecords:
     """Return `RECORDS` and more records as `RunRecords`."""
     return RunRecords([*RECORDS, *more])
+
+
+def fill_table(table: PaperTable, *given) -> FilledTable:
+    """Return `fill_tables` of one table."""
+    (filled,) = fill_tables([table], *given)
+    return filled

@@ -1,8 +1,8 @@
 from gnnak.report.formats import _tex, as_csv, latex, markdown, text
 from gnnak.report.reasons import SHORTENED
-from gnnak.report.tables import LEGEND, fill_table
+from gnnak.report.tables import LEGEND
 from tests.report.hand_records import run_record
-from tests.report.small_table import GOOD, IMAGES, SMALL, records
+from tests.report.small_table import GOOD, IMAGES, SMALL, fill_table, records
 
 WORSE = f"▼ GIN / ZINC (MAE): {SHORTENED}"
 

@@ -3,11 +3,10 @@ from pathlib import Path
 
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
-from gnnak.report.tables import fill_table
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from tests.report.hand_records import run_record, write_records
-from tests.report.small_table import GOOD, SMALL
+from tests.report.small_table import GOOD, SMALL, fill_table
 
 ZINC = RunConfig()
 SHORT = change(ZINC, {"train.epochs": 20})

@@ -5,10 +5,9 @@ import pytest
 from gnnak.report.cells import Cell, Style
 from gnnak.report.paper import load_table, table_names
 from gnnak.report.reasons import SHORTENED, _known, reason_of, remarks_on
-from gnnak.report.tables import fill_table
 from gnnak.training.records.summary import Summary
 from tests.report.hand_records import run_record
-from tests.report.small_table import GOOD, SMALL, plan, records
+from tests.report.small_table import GOOD, SMALL, fill_table, plan, records
 
 ERROR = Cell("GIN", "Star (MAE)", "0.10", Style(2))
 LABEL = Cell("GIN", "Connected, legacy label (log10 MSE)", "-2.00", Style(2))

@@ -6,8 +6,8 @@ from gnnak.report.statistics import (
     read_statistics,
     unmeasured,
 )
-from gnnak.report.tables import fill_table
 from tests.report.hand_records import write_records
+from tests.report.small_table import fill_table
 
 MUTAG = {"graphs": "188", "nodes": 17.93, "edges": 19.79, "outputs": 2}
 

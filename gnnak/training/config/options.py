@@ -41,9 +41,7 @@ def change(record: Record, options: Mapping[str, Any]) -> Record:
     >>> change(RunConfig(), {"train.epochs": 3, "model": {"channels": 64}}).train.epochs
     3
     """
-    for key, value in options.items():
-        record = _change_one(record, str(key).split("."), value, str(key))
-    return record
+    return _change_all(record, options, "")
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -75,32 +73,38 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
     return options
 
 
-def _change_one(record: Any, path: list[str], value: Any, name: str) -> Any:
-    """Return a copy of a frozen dataclass with one option changed.
+def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
+    """Return a copy of a frozen dataclass with some options changed.
 
-    `path` is the name of the option relative to `record`, split at the dots. `name` is
-    the full name of the option, for error messages.
+    Args:
+        record: The dataclass.
+        options: The new values by name, as in `change`.
+        prefix: What precedes the names of these options in error messages.
     """
-    hints = _hints(record.__class__)
-    head, *rest = path
-    if head not in hints:
-        raise OptionError(_unknown(name, head, record))
-    old = getattr(record, head)
-    if rest:
-        if not is_dataclass(old):
-            raise OptionError(f"{name}: {head} is one value, it has no {rest[0]!r}.")
-        new = _change_one(old, rest, value, name)
-    elif is_dataclass(old):
-        if not isinstance(value, Mapping):
-            raise OptionError(
-                f"{name} is {shown(value)}; give its options, as {name}.key=value."
-            )
-        new = old
-        for key, inner in value.items():
-            new = _change_one(new, str(key).split("."), inner, f"{name}.{key}")
-    else:
-        new = converted(name, value, hints[head])
-    return replace(record, **{head: new})
+    new: dict[str, Any] = {}
+    for key, value in options.items():
+        head, *rest = str(key).split(".")
+        name = f"{prefix}{key}"
+        hints = _hints(record.__class__)
+        if head not in hints:
+            raise OptionError(_unknown(name, head, record))
+        old = new.get(head, getattr(record, head))
+        if rest:
+            if not is_dataclass(old):
+                raise OptionError(
+                    f"{name}: {head} is one value, it has no {rest[0]!r}."
+                )
+            new[head] = _change_all(old, {".".join(rest): value}, f"{prefix}{head}.")
+        elif is_dataclass(old):
+            if not isinstance(value, Mapping):
+                raise OptionError(
+                    f"{name} is {shown(value)}; give its options, as {name}.key=value."
+                )
+            new[head] = _change_all(old, value, f"{name}.")
+        else:
+            new[head] = converted(name, value, hints[head])
+    # All at once: a dataclass checks its options whenever it is copied.
+    return replace(record, **new)
 
 
 @cache

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from functools import cache, lru_cache
 from typing import Any, Literal, get_args
 
 from gnnak.datasets.own.options import OwnData
@@ -177,12 +178,12 @@ class RunConfig:
         """
         return self._digest(PER_RUN + also_without)
 
+    @lru_cache(maxsize=10_000)  # noqa: B019 - equal configs share one entry
     def _digest(self, without: tuple[str, ...]) -> str:
-        options, defaults = self.to_dict(), RunConfig().to_dict()
+        options, usual = self.to_dict(), _defaults_of_added()
         for key in ADDED:
             part, name = _part_and_name(options, key)
-            usual, _ = _part_and_name(defaults, key)
-            if part[name] == usual[name]:
+            if part[name] == usual[key]:
                 del part[name]
         for key in without:
             part, name = _part_and_name(options, key)
@@ -194,6 +195,14 @@ class RunConfig:
             subgraphs["kind"] = kind
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@cache
+def _defaults_of_added() -> dict[str, Any]:
+    """Return the default values of the options in `ADDED`, by name."""
+    defaults = RunConfig().to_dict()
+    places = {key: _part_and_name(defaults, key) for key in ADDED}
+    return {key: part[name] for key, (part, name) in places.items()}
 
 
 def _part_and_name(options: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:

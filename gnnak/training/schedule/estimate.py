@@ -76,8 +76,8 @@ class Estimator:
                     config = change(RunConfig(), record["config"])
                 except OptionError:
                     continue  # a record of an older version, with unknown options
-                key = (record["device"], config.hash(), runs_at_once(record))
-                newest[key] = (config, record)
+                name = str(record["device"])
+                newest[name, config.hash(), runs_at_once(record)] = (config, record)
         devices = {device: DeviceCosts(sizes or {})}
         for (name, *_), (config, record) in newest.items():
             costs = devices.setdefault(name, DeviceCosts({}))

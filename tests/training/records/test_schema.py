@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gnnak.report.lookup import RunRecords
-from gnnak.report.tables import fill_table
 from gnnak.training.config.run_config import RunConfig
 from gnnak.training.records import schema
 from gnnak.training.records.results import read_records
 from gnnak.training.records.schema import problem
 from tests.report.hand_records import run_record
-from tests.report.small_table import SMALL
+from tests.report.small_table import SMALL, fill_table
 
 RECORD = run_record(RunConfig())
 RESULTS = Path(__file__).parents[3] / "results"
