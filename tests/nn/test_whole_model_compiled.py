@@ -94,7 +94,11 @@ def test_uplifted_model_samples_from_subgraphs_of_the_caller():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize(
+    "training",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["training", "evaluation"],
+)
 def test_uplifted_model_compiles_once_for_batches_of_all_sizes(training):
     net = uplift(Gine(), num_hops=2).double().train(training)
     counter = CompileCounterWithBackend("eager")

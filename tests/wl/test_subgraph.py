@@ -53,7 +53,7 @@ def test_exact_hash_agrees_with_vf2pp_inside(many, num_hops, root_mark):
 
 
 @pytest.mark.heavy
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(relabeled_pairs(labeled=True))
 def test_no_test_separates_relabelled_graphs(pair):
     for test, options in all_options():
@@ -61,7 +61,7 @@ def test_no_test_separates_relabelled_graphs(pair):
 
 
 @pytest.mark.heavy
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(relabeled_pairs(directed=True, labeled=True, max_nodes=5))
 def test_no_test_separates_relabelled_directed_graphs(pair):
     for test, options in all_options():
@@ -69,7 +69,7 @@ def test_no_test_separates_relabelled_directed_graphs(pair):
 
 
 @pytest.mark.heavy
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.lists(graphs(max_nodes=6), min_size=2, max_size=5))
 def test_whatever_a_test_separates_is_not_isomorphic(many):
     truth = [

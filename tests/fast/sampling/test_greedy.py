@@ -58,7 +58,7 @@ some = st.lists(graphs(max_nodes=7), min_size=1, max_size=3).map(joined)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(some, st.integers(0, 3), st.integers(1, 5), st.integers(0, 99))
 def test_fast_draw_of_egonets_is_the_same(strategy, graph, num_hops, wanted, seed):
     drop = SubgraphDrop(strategy, wanted)
@@ -66,7 +66,7 @@ def test_fast_draw_of_egonets_is_the_same(strategy, graph, num_hops, wanted, see
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(some, st.integers(1, 5), st.integers(0, 99))
 def test_fast_draw_of_walks_is_the_same(strategy, graph, wanted, seed):
     """Membership of walk subgraphs is not symmetric: j in Sub[i], i not in Sub[j]."""

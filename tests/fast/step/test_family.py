@@ -179,7 +179,9 @@ def trained(model, captured, device, precision):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("model", [*COMPUTES, "khop-gin"])
+@pytest.mark.parametrize(
+    "model", [*COMPUTES, pytest.param("khop-gin", marks=pytest.mark.slow)]
+)
 def test_steps_that_read_buffers_equal_steps_on_each_batch(model):
     found, wanted = (
         trained(model, captured, "cpu", "64") for captured in (True, False)
