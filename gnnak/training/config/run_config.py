@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Literal, get_args
 
 from gnnak.datasets.own.options import OwnData
@@ -178,7 +178,6 @@ class RunConfig:
         """
         return self._digest(PER_RUN + also_without)
 
-    @lru_cache(maxsize=10_000)  # noqa: B019 - equal configs share one entry
     def _digest(self, without: tuple[str, ...]) -> str:
         options, usual = self.to_dict(), _defaults_of_added()
         for key in ADDED:
