@@ -40,8 +40,8 @@ def backward_in_calling_thread(device: torch.device) -> Iterator[None]:
     setting is restored after the next block of the first thread.
 
     Args:
-        device: The device of the batches. If it is no GPU, nothing is changed. In
-            inference mode, which has no backward passes, nothing is changed, too.
+        device: The device of the batches. If it is no GPU, nothing is changed, nor is
+            it in inference mode, which has no backward passes.
 
     >>> with backward_in_calling_thread(torch.device("cuda")):
     ...     torch._C._is_multithreading_enabled()

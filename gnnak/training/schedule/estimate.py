@@ -44,7 +44,8 @@ class Estimator:
     A run is estimated from the runs that are most like it: those with the same options
     up to seed and fold, otherwise those with the same model on the same data set. If
     there are such runs only on another device, their times are multiplied by how much
-    longer runs take here that were done on both devices.
+    longer runs take here of which both devices have records. Their memory is taken as
+    it is.
 
     Otherwise, the estimate is from runs on this device: those with the same base GNN on
     the same data set, then those with the same base GNN on other data sets. The times
@@ -80,8 +81,9 @@ class Estimator:
                 newest[name, config.hash(), runs_at_once(record)] = (config, record)
         devices = {device: DeviceCosts(sizes or {})}
         for (name, *_), (config, record) in newest.items():
-            costs = devices.setdefault(name, DeviceCosts({}))
-            costs.add(config, cost_of(record, jobs))
+            cost = cost_of(record, jobs)
+            if cost.epoch > 0:
+                devices.setdefault(name, DeviceCosts({})).add(config, cost)
         self._costs = devices.pop(device)
         # For each other device, how much longer epochs take on this one.
         self._others = [

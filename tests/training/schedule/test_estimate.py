@@ -106,6 +106,12 @@ def test_estimate_from_another_device_is_scaled_by_runs_on_both():
     assert Estimator(records[1:], "abacus")(change(ZINC, large)) is None
 
 
+def test_estimate_ignores_records_without_a_time():
+    records = [recorded(30.0), recorded(0.0, device="laptop")]
+    assert Estimator(records, "abacus")(ZINC).seconds == 35.0
+    assert Estimator(records, "laptop")(ZINC) is None
+
+
 def test_estimate_is_none_without_records_of_the_device():
     assert Estimator([recorded(30.0)], "another device")(ZINC) is None
     assert Estimator([], "abacus")(ZINC) is None
