@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Iterable
 
 import pytest
 from torch_geometric.data import Batch
@@ -35,6 +36,12 @@ LOADERS = {
 MOMENTS = ["before", "middle", "break", "last", "after"]
 
 
+def with_slow(cases: Iterable[str], *slow: str) -> list:
+    """Return cases to parametrise a test, some of them for the slow tests."""
+    marked = {name: pytest.param(name, marks=pytest.mark.slow) for name in slow}
+    return [marked.get(name, name) for name in cases]
+
+
 def build(kind: str) -> GraphLoader:
     return GraphLoader(GRAPHS, **{"batch_size": 2, "shuffle": True, **LOADERS[kind]})
 
@@ -60,8 +67,8 @@ def streams(request, monkeypatch):
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("kind", LOADERS)
+@pytest.mark.parametrize("way", with_slow(WAYS, "torch.save"))
+@pytest.mark.parametrize("kind", with_slow(LOADERS, "budget", "walks"))
 def test_a_copied_loader_continues_as_its_state_says(kind, way, moment, streams):
     loader, other = build(kind), build(kind)
     count, batches = len(loader), iter(loader)
