@@ -189,7 +189,7 @@ class GraphLoader:
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that is running or, between two epochs, begins next."""
+        """Number of the current epoch; between two epochs, that of the next one."""
         return self._epoch
 
     @epoch.setter

@@ -82,7 +82,7 @@ class RunRecords:
         return [record for record in others if _epochs(record) == most]
 
     def any_length(self, config: RunConfig, least: int = 0) -> list[Record]:
-        """Return the records with this config, up to the length of the run.
+        """Return the records of runs that differ from a config at most in their length.
 
         The learning rate is halved after as many epochs as in the config, or after the
         same part of the run (as in `PaperTable.shortened`).

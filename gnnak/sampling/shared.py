@@ -215,7 +215,11 @@ class SharedSubgraphs:
     def _given_whole(
         self, edge_index: Tensor, num_nodes: int
     ) -> RootedSubgraphs | None:
-        """Return all subgraphs of the batch, if they were handed in or attached."""
+        """Return the subgraphs that the user passed or that a loader has attached.
+
+        None if there are none, or if those of the loader are random, only a sample, or
+        those of another extractor.
+        """
         given = self._of_thread.given
         if given is not None:
             return given

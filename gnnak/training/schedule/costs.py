@@ -1,4 +1,4 @@
-"""The costs of recorded runs, ordered by how like another run they are."""
+"""The costs of recorded runs, which are found by their similarity to another run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SLOWDOWN = 0.3
 """How much slower a run becomes with each further run on the same device, as a share of
 its time alone. Used only if all earlier runs shared the device with fewer or more
 runs."""
-Likeness = Callable[[RunConfig], Hashable]
-"""A function that has the same value for runs that are alike."""
+Key = Callable[[RunConfig], Hashable]
+"""A function of the options of a run; runs with the same value are similar."""
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,33 @@ class DeviceCosts:
 
     def __init__(self, sizes: Mapping[str, float]) -> None:
         self.sizes = sizes
-        # The costs by data set, for each likeness and its value.
-        self._costs: dict[tuple[Likeness, Any], dict[str, list[Cost]]] = {}
+        # The costs by data set, for each key and its value.
+        self._costs: dict[tuple[Key, Any], dict[str, list[Cost]]] = {}
 
     def add(self, config: RunConfig, cost: Cost) -> None:
         """Add the cost of a run."""
-        for like in LIKENESSES:
-            by_data = self._costs.setdefault((like, like(config)), {})
+        for key in KEYS:
+            by_data = self._costs.setdefault((key, key(config)), {})
             by_data.setdefault(config.data.name, []).append(cost)
 
-    def here(self, like: Likeness, config: RunConfig) -> list[Cost]:
-        """Return the costs of runs like `config` on the same data set."""
-        return self._by_data(like, config).get(config.data.name, [])
+    def here(self, key: Key, config: RunConfig) -> list[Cost]:
+        """Return the costs of similar runs on the data set of `config`.
 
-    def elsewhere(self, like: Likeness, config: RunConfig) -> list[Cost]:
-        """Return the costs of runs like `config`, as if they had run on its data set.
+        Args:
+            key: Runs are similar if this function has the same value for them.
+            config: The options of the run that others are compared with.
+        """
+        return self._by_data(key, config).get(config.data.name, [])
 
-        Runs on data sets for which no factor is known are left out.
+    def elsewhere(self, key: Key, config: RunConfig) -> list[Cost]:
+        """Return the costs of similar runs, as if they had run on another data set.
+
+        That data set is the one of `config`. Runs on data sets for which no factor is
+        known are left out. Arguments as for `here`.
         """
         return [
             cost.times(factor)
-            for name, costs in self._by_data(like, config).items()
+            for name, costs in self._by_data(key, config).items()
             for factor in self._factors(name, config)
             for cost in costs
         ]
@@ -78,11 +84,11 @@ class DeviceCosts:
         Returns:
             The median over the runs that were done on both; None if there are none.
         """
-        for like in (same_cell, same_model):
+        for key in (same_cell, same_model):
             ratios = [
                 _epoch(costs) / _epoch(of_other[name])
-                for key, by_data in self._costs.items()
-                if key[0] is like and (of_other := other._costs.get(key))
+                for entry, by_data in self._costs.items()
+                if entry[0] is key and (of_other := other._costs.get(entry))
                 for name, costs in by_data.items()
                 if name in of_other
             ]
@@ -90,8 +96,8 @@ class DeviceCosts:
                 return median(ratios)
         return None
 
-    def _by_data(self, like: Likeness, config: RunConfig) -> dict[str, list[Cost]]:
-        return self._costs.get((like, like(config)), {})
+    def _by_data(self, key: Key, config: RunConfig) -> dict[str, list[Cost]]:
+        return self._costs.get((key, key(config)), {})
 
     def _factors(self, name: str, config: RunConfig) -> list[float]:
         """Return how much longer epochs take on the data set of a run than on another.
@@ -104,8 +110,8 @@ class DeviceCosts:
             One factor, or none if it is unknown.
         """
         ratios = []
-        for (like, value), by_data in self._costs.items():
-            if like is same_base and value[1] == same_form(config):
+        for (key, value), by_data in self._costs.items():
+            if key is same_base and value[1] == same_form(config):
                 here, there = by_data.get(config.data.name), by_data.get(name)
                 if here and there:
                     ratios.append(_epoch(here) / _epoch(there))
@@ -168,15 +174,15 @@ def same_form(config: RunConfig) -> tuple[Hashable, ...]:
 
 
 def any_run(config: RunConfig) -> Hashable:
-    """Return the same value for all runs."""
+    """Return None: every run is similar to every other one."""
     return None
 
 
-LIKENESSES: tuple[Likeness, ...] = (
+KEYS: tuple[Key, ...] = (
     same_cell,
     same_model,
     same_base,
     same_form,
     any_run,
 )
-"""How like two runs may be, strictest first."""
+"""All keys, from the most similar runs to the least."""

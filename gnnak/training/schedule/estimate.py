@@ -109,17 +109,17 @@ class Estimator:
         )
 
     def _similar(self, config: RunConfig) -> Iterator[list[Cost]]:
-        """Yield the costs of runs like a run, the most similar runs first."""
-        for like in (same_cell, same_model):
-            yield self._costs.here(like, config)
+        """Yield the costs of runs that are similar to a run, the most similar first."""
+        for key in (same_cell, same_model):
+            yield self._costs.here(key, config)
             yield [
                 cost.times(factor)
                 for other, factor in self._others
-                for cost in other.here(like, config)
+                for cost in other.here(key, config)
             ]
-        for like in (same_base, same_form):
-            yield self._costs.here(like, config)
-            yield self._costs.elsewhere(like, config)
+        for key in (same_base, same_form):
+            yield self._costs.here(key, config)
+            yield self._costs.elsewhere(key, config)
         yield self._costs.here(any_run, config)
 
 
