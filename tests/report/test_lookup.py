@@ -1,12 +1,13 @@
 import json
 from pathlib import Path
 
+from gnnak.report import tables
 from gnnak.report.lookup import RunRecords
 from gnnak.report.paper import load_table
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import RunConfig
 from tests.report.hand_records import run_record, write_records
-from tests.report.small_table import GOOD, SMALL, fill_table
+from tests.report.small_table import GOOD, IMAGES, SMALL, fill_table, records
 
 ZINC = RunConfig()
 SHORT = change(ZINC, {"train.epochs": 20})
@@ -90,3 +91,17 @@ def test_recorded_runs_keep_their_hashes():
     for record in RunRecords.read(Path("results")).records:
         config = change(RunConfig(), record["config"])
         assert (config.hash(), config.cell()) == (record["hash"], record["cell"])
+
+
+def test_fill_tables_builds_one_estimator_for_all_tables_and_only_if_needed(
+    monkeypatch,
+):
+    built = []
+    real = tables.Estimator
+    monkeypatch.setattr(
+        tables, "Estimator", lambda *a, **o: built.append(a) or real(*a, **o)
+    )
+    tables.fill_tables([SMALL, SMALL], records())
+    assert len(built) == 1
+    tables.fill_tables([SMALL], records(run_record(IMAGES, test=0.75)))
+    assert len(built) == 1
