@@ -16,7 +16,8 @@ class ConcatFuse(nn.Module):
     $h_v^{\text{Centroid}}$, $h_v^{\text{Subgraph}}$ and $h_v^{\text{Context}}$.
 
     Difference from the paper: the Linear $W$ maps the concatenation to the width of a
-    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU replaces $W$.
+    node state. With `num_layers` > 1, an MLP with BatchNorm and ReLU replaces $W$; its
+    hidden layers are as wide as the concatenation, r c.
 
     Args:
         num_encodings: Number of encodings, r.
@@ -30,8 +31,8 @@ class ConcatFuse(nn.Module):
     ) -> None:
         super().__init__()
         self.dropout = nn.Dropout(dropout)
-        widths = [num_encodings * channels] + [channels] * num_layers
-        self.mlp = mlp(widths, bias=False)
+        widths = [num_encodings * channels] * num_layers
+        self.mlp = mlp([*widths, channels], bias=False)
 
     def forward(self, encodings: Sequence[Tensor]) -> Tensor:
         """Fuse r encodings, each [n, c], into node states, [n, c]."""

@@ -21,10 +21,10 @@ def test_concat_fuse_is_one_linear_of_the_concatenation():
 
 
 @pytest.mark.parametrize("num_layers", [1, 2, 3])
-def test_concat_fuse_has_num_layers_linears(num_layers):
+def test_hidden_layers_of_concat_fuse_are_as_wide_as_the_concatenation(num_layers):
     fuse = ConcatFuse(3, 2, num_layers, dropout=0.0)
     shapes = [list(p.shape) for p in fuse.parameters() if p.dim() == 2]
-    assert shapes == [[2, 6]] + [[2, 2]] * (num_layers - 1)
+    assert shapes == [[6, 6]] * (num_layers - 1) + [[2, 6]]
     assert isinstance(fuse.mlp[-1], torch.nn.Linear)
     assert fuse.mlp[-1].bias is None
 
