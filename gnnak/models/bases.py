@@ -59,7 +59,7 @@ BASES: dict[str, Base] = {
     "pna": Base(_pna, needs_degrees=True),
     "pna*": Base(lambda width, *_: PNAStarConv(width, edge_channels=width)),
     "ppgn": Base(
-        lambda width, options, _: PPGN(width, options.base_layers),
+        lambda width, options, _: PPGN(width, options.base_layers, options.channels),
         has_depth=True,
     ),
 }

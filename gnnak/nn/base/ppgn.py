@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from gnnak.backend import operation
 from gnnak.errors import EdgeAttrError
 from gnnak.nn.base.node_pairs import NodePairs, find_pairs, multiply_pairs, pair_states
+from gnnak.nn.mlp import mlp
 from gnnak.nn.norm import BatchNorm
 from gnnak.typing import check_count
 
@@ -25,7 +26,8 @@ class PPGN(nn.Module):
     $$X' = W\,[X,\ \text{MLP}_1(X) \cdot \text{MLP}_2(X)]$$
 
     with one matrix product per channel. The new state of node $i$ is
-    $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$.
+    $\text{MLP}(\text{BN}[X_{ii},\ \sum_{j \ne i} X_{ij}])$, where the MLP is a Linear
+    $2w \to 2w$, BatchNorm, ReLU and a Linear to the output width.
 
     The entries of all graphs are the rows of one matrix without padding; see
     `NodePairs`.
@@ -33,23 +35,27 @@ class PPGN(nn.Module):
     Args:
         channels: Width of node and edge states, w.
         num_layers: Number of blocks.
+        out_channels: Width of the new node states; None = w.
     """
 
     synchronises = True
     """The host waits for the number of nodes of each graph."""
 
-    def __init__(self, channels: int, num_layers: int = 2) -> None:
+    def __init__(
+        self, channels: int, num_layers: int = 2, out_channels: int | None = None
+    ) -> None:
         super().__init__()
-        self.in_channels = self.out_channels = check_count("channels", channels, 1)
+        self.in_channels = check_count("channels", channels, 1)
+        if out_channels is None:
+            out_channels = channels
+        self.out_channels = check_count("out_channels", out_channels, 1)
         check_count("num_layers", num_layers, least=1)
         xavier = num_layers <= MAX_XAVIER_BLOCKS
         self.blocks = nn.ModuleList(
             PPGNBlock(channels, xavier) for _ in range(num_layers)
         )
         self.norm = BatchNorm(2 * channels)
-        self.readout = nn.Sequential(
-            nn.Linear(2 * channels, channels), nn.ReLU(), nn.Linear(channels, channels)
-        )
+        self.readout = mlp([2 * channels, 2 * channels, out_channels])
 
     def forward(
         self,
@@ -58,7 +64,7 @@ class PPGN(nn.Module):
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
     ) -> Tensor:
-        """Compute new node states, [n, w].
+        """Compute new node states, [n, out_channels].
 
         Args:
             x: Node states, [n, w].
