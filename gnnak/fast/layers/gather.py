@@ -16,8 +16,10 @@ from torch.nn.functional import embedding
 from gnnak.fast.kernels import kernels_for, kernels_of_backward
 from gnnak.subgraphs.groups import Groups
 
-SMALL_TABLE = 128
+SMALL_TABLE = 256
 """Largest number of rows that a table passed to `lookup_rows` may have."""
+SMALL_HOP_TABLE = 128
+"""Largest number of rows that a table of distances may have in fused layers."""
 
 
 def gather_rows(values: Tensor, index: Tensor, groups: Groups) -> Tensor:

@@ -13,7 +13,7 @@ from torch_geometric.nn import GINEConv
 from gnnak.fast.kernels.records import Edges
 from gnnak.fast.layers.convs import can_run, edge_states, run_conv
 from gnnak.fast.layers.gated import GatedPool, gated_pools
-from gnnak.fast.layers.gather import SMALL_TABLE
+from gnnak.fast.layers.gather import SMALL_HOP_TABLE
 from gnnak.fast.layers.hop_tables import (
     gate_tables,
     hop_tables,
@@ -131,7 +131,7 @@ def can_fuse_pools(layer: GNNAK, subgraphs: RootedSubgraphs) -> bool:
 
 def _is_small(table: HopTable | None) -> bool:
     """Return whether kernels support the size of a hop table, if there is one."""
-    return table is None or table.max_hops + 2 <= SMALL_TABLE
+    return table is None or table.max_hops + 2 <= SMALL_HOP_TABLE
 
 
 def pooled_encodings(

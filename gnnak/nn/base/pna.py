@@ -30,7 +30,7 @@ class PNAStarConv(nn.Module):
     """
 
     def __init__(
-        self, channels: int, edge_channels: int = 0, max_degree: int = 63
+        self, channels: int, edge_channels: int = 0, max_degree: int = 199
     ) -> None:
         super().__init__()
         self.in_channels = self.out_channels = check_count("channels", channels, 1)

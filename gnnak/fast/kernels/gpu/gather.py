@@ -151,10 +151,10 @@ def table_sum(
         size: Number of rows of the table.
         dtype: Data type of the result; None = that of `values`.
     """
-    width = values.size(1)
+    width, entries = values.size(1), min(128, max(16, next_power_of_2(size)))
     count, steps = parts(rows.numel())
     out = values.new_empty(count, size, width, dtype=sum_dtype(values))
-    _table_sum[(count, cdiv(width, columns(width)))](
+    _table_sum[(count, cdiv(width, columns(width)), cdiv(size, entries))](
         values,
         values.stride(0),
         rows,
@@ -163,7 +163,7 @@ def table_sum(
         steps,
         size,
         width,
-        max(16, next_power_of_2(size)),
+        entries,
         SUMMED,
         columns(width),
     )
@@ -265,12 +265,12 @@ def _table_sum(
 ):
     """Triton kernel of `table_sum`: one program handles one block of `values`.
 
-    The program computes the gradient of the table from these rows alone, and writes
-    this gradient to `out[program]`. Arguments as in `table_sum`.
+    The program computes the gradient of `SIZE` rows of the table from these rows alone,
+    and writes this gradient to `out[program]`. Arguments as in `table_sum`.
     """
     part = tl.program_id(0)
     column = tl.program_id(1) * C + tl.arange(0, C)
-    entry = tl.arange(0, SIZE)
+    entry = tl.program_id(2) * SIZE + tl.arange(0, SIZE)
     inside = column < width
     # Many rows share an entry of the table, so atomic additions would be slow. Multiply
     # a one-hot matrix with the rows instead.
