@@ -235,26 +235,25 @@ def _kernels(
     options: ModelOptions,
     degrees: Degrees,
 ) -> list[Kernel]:
-    """Build the GNNs of one layer of the network, each with its edge encoder.
+    """Build the GNNs of one layer of the network; the first has the edge encoder.
 
     These are a GNN-AK layer on the rooted subgraphs, a plain GNN on the whole graph, or
     both.
     """
-
-    def kernel(gnn: nn.Module, edge_width: int) -> Kernel:
-        encoder = None
-        if _base(form.base).reads_edges:
-            encoder = make_encoder(edge_features, edge_width, rows="edges")
-        return Kernel(gnn, options.channels, encoder)
-
-    kernels, width = [], options.channels
+    base, width = _base(form.base), options.channels
+    gnns: list[nn.Module] = []
+    edge_width = width
     if form.uplifted:
         layer = _uplifted(form, options, degrees)
-        kernels.append(kernel(layer, width + layer.options.hop_channels))
+        gnns.append(layer)
+        edge_width += layer.options.hop_channels
     if options.plain_conv or not form.uplifted:
-        plain = _base(form.base).make(width, options, degrees)
-        kernels.append(kernel(plain, width))
-    return kernels
+        gnns.append(base.make(width, options, degrees))
+    encoder = None
+    if base.reads_edges:
+        encoder = make_encoder(edge_features, edge_width, rows="edges")
+    first, *others = gnns
+    return [Kernel(first, width, encoder), *(Kernel(gnn, width) for gnn in others)]
 
 
 def _uplifted(form: ModelForm, options: ModelOptions, degrees: Degrees) -> GNNAK:

@@ -6,8 +6,7 @@ a GNN-AK layer.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import add
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -120,25 +119,39 @@ class Kernel(nn.Module):
             subgraphs: Rooted subgraphs; required if `gnn` is a `GNNAK` layer, unused
                 otherwise.
         """
-        encoder, edges = self.edge_encoder, (edge_attr, edge_index.size(1))
+        encoder, num_edges = self.edge_encoder, edge_index.size(1)
+        if encoder is None:
+            return self.run(x, edge_index, None, batch, subgraphs)
+        if isinstance(self.gnn, GNNAK) and subgraphs is not None:
+            given = (encoder, edge_attr, num_edges)
+            return run_uplifted(self.gnn, *given, x, subgraphs)
+        return run_with_edges(
+            encoder,
+            edge_attr,
+            num_edges,
+            lambda states: self.run(x, edge_index, states, batch, subgraphs),
+        )
+
+    def run(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_states: Tensor | None,
+        batch: Tensor,
+        subgraphs: RootedSubgraphs | None,
+    ) -> Tensor:
+        """Run the GNN with edge states, [e, c], or with None if it reads none.
+
+        The other arguments are those of `forward`.
+        """
         if self.calling is not None:
-            gnn, calling = self.gnn, self.calling
-            if encoder is None:
-                return calling(gnn, x, edge_index, None, batch)
-            return run_with_edges(
-                encoder,
-                *edges,
-                lambda states: calling(gnn, x, edge_index, states, batch),
-            )
+            return self.calling(self.gnn, x, edge_index, edge_states, batch)
         if subgraphs is None:
             raise SubgraphError(
                 "an uplifted layer got no rooted subgraphs; build the network with an "
                 "extractor, or pass subgraphs."
             )
-        assert isinstance(self.gnn, GNNAK)
-        if encoder is None:
-            return self.gnn(x, subgraphs)
-        return run_uplifted(self.gnn, encoder, *edges, x, subgraphs)
+        return self.gnn(x, subgraphs, edge_states)
 
 
 class OuterLayer(nn.Module):
@@ -148,7 +161,9 @@ class OuterLayer(nn.Module):
 
     Args:
         kernels: The GNNs $K_i$, whose outputs are summed. Usually there is one; there
-            are two if a conv on the whole graph is added to a GNN-AK layer.
+            are two if a conv on the whole graph is added to a GNN-AK layer. The second
+            then has no edge encoder: it reads the first c channels of the edge states
+            of the first.
         channels: Width of the node states.
         dropout: Dropout probability after the ReLU.
     """
@@ -159,6 +174,11 @@ class OuterLayer(nn.Module):
         super().__init__()
         if not kernels:
             raise OptionError("an OuterLayer has no kernels; give at least one.")
+        if any(kernel.edge_encoder is not None for kernel in kernels[1:]):
+            raise OptionError(
+                "only the first kernel of an OuterLayer may have an edge encoder; the "
+                "others read its edge states."
+            )
         self.kernels = nn.ModuleList(kernels)
         self.after = NormReluDropout(channels, dropout)
 
@@ -171,6 +191,15 @@ class OuterLayer(nn.Module):
         subgraphs: RootedSubgraphs | None,
     ) -> Tensor:
         """Compute new node states, [n, c]; arguments as in `Kernel.forward`."""
-        given = (x, edge_index, edge_attr, batch, subgraphs)
-        out = reduce(add, (kernel(*given) for kernel in self.kernels))
+        first, *others = cast("list[Kernel]", list(self.kernels))
+        if not others:
+            out = first(x, edge_index, edge_attr, batch, subgraphs)
+            return self.after.added_to(x, out)
+        states = narrow = None
+        if first.edge_encoder is not None:
+            states = first.edge_encoder(edge_attr, edge_index.size(1))
+            narrow = states[:, : x.size(1)].contiguous()
+        out = first.run(x, edge_index, states, batch, subgraphs)
+        for kernel in others:
+            out = out + kernel.run(x, edge_index, narrow, batch, subgraphs)
         return self.after.added_to(x, out)

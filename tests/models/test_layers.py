@@ -7,6 +7,7 @@ from gnnak import GNNAK, EgoNets
 from gnnak.errors import EdgeAttrError, OptionError, SubgraphError, WidthError
 from gnnak.models import Kernel, OuterLayer
 from gnnak.nn import Categorical, make_encoder
+from gnnak.nn.base.convs import gine
 from gnnak.testing import small_graphs
 
 PATH = small_graphs(channels=4)["path"]
@@ -87,6 +88,25 @@ def test_outer_layer_equals_its_equation(training):
     wanted = PATH.x + torch.relu((out - mean) / (variance + 1e-5).sqrt())
     got = layer(PATH.x, PATH.edge_index, None, BATCH, SUBGRAPHS)
     torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_second_gnn_reads_the_first_channels_of_the_edge_states():
+    encoder = make_encoder(Categorical((3,)), 6, rows="edges")
+    first, second = GNNAK(gine(6), 4, 4, hop_channels=2, max_hops=2), gine(4)
+    layer = OuterLayer([Kernel(first, 4, encoder), Kernel(second, 4)], 4).double()
+    values = torch.arange(PATH.edge_index.size(1)) % 3
+    edges = encoder(values, values.numel())
+    out = first(PATH.x, SUBGRAPHS, edges)
+    out = out + second(PATH.x, PATH.edge_index, edges[:, :4])
+    wanted = PATH.x + layer.after(out)
+    got = layer(PATH.x, PATH.edge_index, values, BATCH, SUBGRAPHS)
+    torch.testing.assert_close(got, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_second_edge_encoder_is_an_error():
+    encoders = [make_encoder(Categorical((3,)), 4, rows="edges") for _ in range(2)]
+    with pytest.raises(OptionError, match="only the first kernel"):
+        OuterLayer([Kernel(gine(4), 4, encoder) for encoder in encoders], 4)
 
 
 def test_outer_layer_drops_entries_of_the_branch_and_keeps_the_residual():
