@@ -140,6 +140,7 @@ class GNNAK(nn.Module):
         transformed = pooled if len(self.encodings) > 1 else []
         self.gates = make_gates(gated, hop_channels, out_channels)
         self.transforms = make_transforms(transformed, out_channels, options.mlp_layers)
+        self.dropout = nn.Dropout(options.dropout)
         self.fuse = make_fuse(options, len(self.encodings), out_channels)
         weight = first_weight(gnn)
         if weight is not None:
@@ -304,7 +305,7 @@ class GNNAK(nn.Module):
         """Multiply node states by a gate: learned factors in 0..1 for each distance.
 
         The distance is that from the node to the root of its subgraph. If the option
-        `mlp_layers` is not 0, an MLP transforms the states first.
+        `mlp_layers` is not 0, dropout and an MLP transform the states first.
 
         Args:
             name: The encoding that the result is used for. By default the centroid
@@ -318,7 +319,7 @@ class GNNAK(nn.Module):
             The multiplied states, [m, c].
         """
         if name in self.transforms:
-            emb = self.transforms[name](emb)
+            emb = self.transforms[name](self.dropout(emb))
         if name not in self.gates:
             return emb
         assert self.hop_table is not None

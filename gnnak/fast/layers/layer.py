@@ -11,13 +11,14 @@ but reads and writes less memory:
 """
 
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from gnnak.fast.kernels.records import EdgeStates
-from gnnak.fast.layers.gather import SMALL_TABLE
+from gnnak.fast.kernels.records import BIAS_COLUMN, EdgeStates
+from gnnak.fast.layers.gather import SMALL_HOP_TABLE
 from gnnak.fast.layers.lift import lift
 from gnnak.fast.layers.norm import norm_relu_linear, norm_relu_linears
 from gnnak.fast.layers.parts import Block, blocks_of
@@ -27,9 +28,11 @@ from gnnak.fast.layers.stack import (
     can_fuse_stack,
     is_fused_stack,
     run_stack,
+    run_stack_with_dropout,
     stack_reads_affine,
 )
 from gnnak.fast.layers.weights import WeightProducts, weight_products
+from gnnak.nn.base.stack import Stack
 from gnnak.nn.encodings import scaled_to_all
 from gnnak.nn.features import ContinuousEncoder
 from gnnak.nn.norm import several_processes
@@ -100,7 +103,7 @@ def _can_fuse_states(layer: GNNAK, x: Tensor) -> bool:
     """
     if several_processes() or not layer.transforms:
         return False
-    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_TABLE
+    small = layer.hop_table is None or len(layer.hop_table.weight) <= SMALL_HOP_TABLE
     return (
         small
         and layer.hop == "concat"
@@ -141,16 +144,12 @@ def fused_encodings(
         if name in layer.transforms
     }
     c = lift(x, table, rows, subgraphs)
-    norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
-    offset = products.offset
-    if offset is not None and norm_follows and "centroid" in layer.encodings:
-        # The norms cancel the offset W b, so its gradient is zero and need not be
-        # computed. Without a centroid encoding, W b is the only use of the bias b, and
-        # the gradient of b must not be None.
-        offset = offset.detach()
-    after = (products.matrix, offset, norm_follows, products.centroid is not None)
-    z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *after)
-    encodings = _pooled_sums(z, transforms, products.gates, rows, subgraphs)
+    outputs = _with_dropout if _drops(layer) else _without_dropout
+    z, at_centroid = outputs(layer, c, e, transforms, products, subgraphs)
+    encodings: dict[Encoding, Tensor] = {}
+    for part, names in z:
+        blocks = {name: transforms[name] for name in names}
+        encodings |= _pooled_sums(part, blocks, products.gates, rows, subgraphs)
     for name in transforms:
         reduce = context_reduce if name == "context" else layer.reduce
         if reduce == "mean":
@@ -161,6 +160,64 @@ def fused_encodings(
     if "centroid" in layer.encodings:
         encodings["centroid"] = _centroid_encoding(at_centroid, products)
     return {name: encodings[name] for name in layer.encodings}
+
+
+def _drops(layer: GNNAK) -> bool:
+    """Return whether a layer or its base GNN is training with dropout."""
+    parts = (layer.dropout, *cast(Stack, layer.gnn).after)
+    return any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in parts)
+
+
+def _without_dropout(
+    layer: GNNAK,
+    c: Rows,
+    e: EdgeStates | None,
+    transforms: dict[Encoding, list[Block]],
+    products: WeightProducts,
+    subgraphs: RootedSubgraphs,
+) -> tuple[list[tuple[Rows, list[Encoding]]], Tensor]:
+    """Run the base GNN and the first Linears of all transforms, in one product.
+
+    Returns:
+        The output of these Linears side by side, with the names of their encodings; and
+        the base GNN's states of the roots, as `_centroid_encoding` takes them.
+    """
+    norm_follows = all(blocks[0].norm.training for blocks in transforms.values())
+    offset = products.offset
+    if offset is not None and norm_follows and "centroid" in layer.encodings:
+        # The norms cancel the offset W b, so its gradient is zero and need not be
+        # computed. Without a centroid encoding, W b is the only use of the bias b, and
+        # the gradient of b must not be None.
+        offset = offset.detach()
+    after = (products.matrix, offset, norm_follows, products.centroid is not None)
+    z, at_centroid = run_stack(layer.gnn, c, e, subgraphs, *after)
+    return [(z, list(transforms))], at_centroid
+
+
+def _with_dropout(
+    layer: GNNAK,
+    c: Rows,
+    e: EdgeStates | None,
+    transforms: dict[Encoding, list[Block]],
+    products: WeightProducts,
+    subgraphs: RootedSubgraphs,
+) -> tuple[list[tuple[Rows, list[Encoding]]], Tensor]:
+    """Compute what `_without_dropout` does, with dropout before each transform.
+
+    Each transform has a dropout mask of its own, so that neither the Linear after the
+    base GNN nor the first Linear of another transform fits into the same product.
+    """
+    states = run_stack_with_dropout(layer.gnn, c, e, subgraphs)
+    emb = layer.project(states)
+    z: list[tuple[Rows, list[Encoding]]] = [
+        (Rows(linear(layer.dropout(emb), blocks[0].linear.weight)), [name])
+        for name, blocks in transforms.items()
+    ]
+    roots = states.index_select(0, subgraphs.centroid)
+    if products.centroid is None:
+        return z, roots
+    ones = roots.new_tensor(BIAS_COLUMN).expand(roots.size(0), -1)
+    return z, torch.cat([roots, ones], dim=1)
 
 
 def _pooled_sums(

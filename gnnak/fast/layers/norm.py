@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from gnnak.fast.kernels import kernels_for
 from gnnak.fast.kernels.records import Moments, NormConstants
@@ -58,10 +59,21 @@ def norm_rows(norm: BatchNorm | GivenNorm, h: Tensor) -> Tensor:
     return _NormAct.apply(h, norm.weight, norm.bias, None, norm, False, None)
 
 
-def norm_relu_add(norm: BatchNorm, h: Rows, residual: Tensor) -> Tensor:
-    """Return `residual + ReLU(norm(h))`, [m, c]; h and residual are matrices [m, c]."""
+def norm_relu_add(
+    norm: BatchNorm, h: Rows, residual: Tensor, dropout: float = 0.0
+) -> Tensor:
+    """Return `residual + Dropout(ReLU(norm(h)))`, [m, c].
+
+    Args:
+        norm: The norm before the ReLU.
+        h: The input of the norm, [m, c].
+        residual: Rows that are added at the end, [m, c].
+        dropout: Probability that an entry is set to zero.
+    """
+    added = None if dropout else residual
     weights = (norm.weight, norm.bias)
-    return _NormAct.apply(h.values, *weights, residual, norm, True, h.moments)
+    out = _NormAct.apply(h.values, *weights, added, norm, True, h.moments)
+    return residual + F.dropout(out, dropout) if dropout else out
 
 
 def norm_relu_linear(

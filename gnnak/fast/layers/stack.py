@@ -88,12 +88,8 @@ def is_fused_stack(gnn: nn.Module) -> TypeGuard[Stack]:
     """Return whether a base GNN is a `Stack` whose modules can all be fused.
 
     The class of each conv must be in `CONVS`, and `is_fusable` must accept each norm.
-    Dropout cannot be fused, so the result is False for a stack with dropout in training
-    mode.
     """
     if type(gnn) is not Stack:
-        return False
-    if any(isinstance(m, nn.Dropout) and m.training and m.p > 0 for m in gnn.after):
         return False
     return all(type(conv) in CONVS for conv in gnn.convs) and all(
         type(norm) is BatchNorm and is_fusable(norm) for norm in gnn.norms
@@ -131,13 +127,46 @@ def run_stack(
         of each of s subgraphs, [s, w] or, with `bias_column`, [s, w + 4].
     """
     assert isinstance(stack, Stack)
-    edges = edges_of(subgraphs)
-    *before, last = zip(stack.convs, cast("list[BatchNorm]", stack.norms), strict=True)
-    for conv, norm in before:
-        h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
-        c = Rows(norm_relu_add(norm, h, c.values))
-    conv, norm = last
-    h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
+    *before, (conv, norm) = _parts(stack)
+    c = _run_convs(before, c, e, edges_of(subgraphs), 0.0)
+    h, c = CONVS[type(conv)].run(conv, c, e, edges_of(subgraphs), norm.training)
     return norm_add_linear(
         norm, h, c, matrix, offset, subgraphs, norm_follows, bias_column
     )
+
+
+def run_stack_with_dropout(
+    stack: nn.Module,
+    c: Rows,
+    e: EdgeStates | None,
+    subgraphs: RootedSubgraphs,
+) -> Tensor:
+    """Run a base GNN with dropout after each ReLU; return its output states, [m, w].
+
+    The arguments are those of `run_stack`.
+    """
+    assert isinstance(stack, Stack)
+    _, dropout = stack.after
+    assert isinstance(dropout, nn.Dropout)
+    p = dropout.p if dropout.training else 0.0
+    return _run_convs(_parts(stack), c, e, edges_of(subgraphs), p).values
+
+
+def _parts(stack: Stack) -> list[tuple[nn.Module, BatchNorm]]:
+    """Return each conv of a stack with the norm that follows it."""
+    norms = cast("list[BatchNorm]", stack.norms)
+    return list(zip(stack.convs, norms, strict=True))
+
+
+def _run_convs(
+    parts: list[tuple[nn.Module, BatchNorm]],
+    c: Rows,
+    e: EdgeStates | None,
+    edges: Edges,
+    dropout: float,
+) -> Rows:
+    """Run convs, each followed by a norm, ReLU, dropout and a residual sum."""
+    for conv, norm in parts:
+        h, c = CONVS[type(conv)].run(conv, c, e, edges, norm.training)
+        c = Rows(norm_relu_add(norm, h, c.values, dropout))
+    return c

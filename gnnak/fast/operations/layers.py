@@ -172,14 +172,13 @@ class LayerOperations:
         norm, _, dropout = block
         assert isinstance(norm, BatchNorm)
         assert isinstance(dropout, nn.Dropout)
-        drops = block.training and dropout.p > 0
         if any(map(has_hooks, block.modules())):
             return NotImplemented
-        if drops or x.dtype != out.dtype or not self._serves_full(out):
+        if x.dtype != out.dtype or not self._serves_full(out):
             return NotImplemented
         if not can_fuse_norm(norm, out):
             return NotImplemented
-        return norm_relu_add(norm, Rows(out), x)
+        return norm_relu_add(norm, Rows(out), x, dropout.p if dropout.training else 0.0)
 
     # GNN-AK layers and networks.
 

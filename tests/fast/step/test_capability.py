@@ -62,7 +62,7 @@ def test_machine_captures_gcn_by_name(name, precision, monkeypatch):
         ({"model__plain_conv": True}, False),
         ({"model__encodings": ("context",)}, False),
         ({"model__mlp_layers": 0}, False),
-        ({"model__dropout": 0.5}, False),
+        ({"model__dropout": 0.5}, True),
         ({"train__precision": "64"}, False),
         ({"train__precision": "bf16"}, False),
     ],
