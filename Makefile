@@ -49,7 +49,7 @@ unit: $(READY)  ## unit, property and doc tests
 slow: $(READY)  ## the tests that take minutes
 	$(PYTEST) -m slow
 	$(PYTEST) -m 'hypothesis and not slow and not gpu' --all-examples
-	TRITON_INTERPRET=1 CHECK_ACCESSES=1 $(PYTEST) $(KERNELS)
+	TRITON_INTERPRET=1 CHECK_ACCESSES=1 $(PYTEST) $(KERNELS) tests/fast/test_golden.py
 
 faults: $(READY)  ## kills, damaged files, full disks, threads, hostile files: minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults

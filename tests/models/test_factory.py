@@ -5,7 +5,8 @@ from torch import nn
 from gnnak import EgoNets, RandomWalks
 from gnnak.errors import OptionError
 from gnnak.models import ModelOptions, build_model, model_names
-from gnnak.nn import GNNAK, PPGN, Categorical
+from gnnak.nn import GNNAK, PPGN, Categorical, Continuous
+from gnnak.training.config.experiment import load_experiment
 from tests.models.zoo import (
     ATOMS,
     BONDS,
@@ -98,6 +99,21 @@ def test_build_model_passes_dropout_on_to_every_part(name):
 def test_build_model_has_the_published_number_of_zinc_weights(name, wanted, share):
     net = build_model(name, ZINC_ATOMS, ZINC_BONDS, 1)
     assert count(net) == pytest.approx(wanted, rel=share)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "nodes", "out_channels", "wanted"),
+    [
+        ("cifar10", Continuous(5), 10, 1.35e6),
+        ("pattern", Categorical((2, 2, 2)), 2, 2.21e6),
+    ],
+)
+def test_build_model_has_the_published_number_of_weights(
+    experiment, nodes, out_channels, wanted
+):
+    options = load_experiment(experiment).config.model
+    net = build_model("gin-ak+", nodes, None, out_channels, options)
+    assert count(net) == pytest.approx(wanted, rel=0.005)
 
 
 def test_build_model_of_zinc_has_the_number_of_weights_done_by_hand():
