@@ -128,8 +128,7 @@ def _transformed(
     if name not in layer.transforms:
         return rows
     if layer.dropout.training and layer.dropout.p > 0:
-        states = layer.dropout(run_modules(linears, rows))
-        return run_modules(layer.transforms[name], states)
+        return layer.transforms[name](layer.dropout(run_modules(linears, rows)))
     first, *others = blocks_of(layer.transforms[name])
     matrix, offset = first.linear.weight, None
     for part in reversed(linears):
