@@ -42,8 +42,10 @@ TRAINED = 12
 """Number of batches in a measured training epoch on a GPU."""
 STRATEGIES = ("random", "farthest", "min-set-cover")
 RULES: dict[str, dict[str, Any]] = {
-    **{strategy: {"strategy": strategy} for strategy in STRATEGIES},
+    "random": {"strategy": "random"},
+    "farthest": {"strategy": "farthest"},
     "farthest-lowest": {"strategy": "farthest", "ties": "lowest"},
+    "min-set-cover": {"strategy": "min-set-cover"},
 }
 """The options of SubgraphDrop by the name that the records have as `strategy`."""
 
