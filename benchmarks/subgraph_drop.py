@@ -14,9 +14,10 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -40,6 +41,13 @@ Figures = tuple[float, float]
 TRAINED = 12
 """Number of batches in a measured training epoch on a GPU."""
 STRATEGIES = ("random", "farthest", "min-set-cover")
+RULES: dict[str, dict[str, Any]] = {
+    "random": {"strategy": "random"},
+    "farthest": {"strategy": "farthest"},
+    "farthest-lowest": {"strategy": "farthest", "ties": "lowest"},
+    "min-set-cover": {"strategy": "min-set-cover"},
+}
+"""The options of SubgraphDrop by the name that the records have as `strategy`."""
 
 
 @dataclass(frozen=True)
@@ -172,11 +180,7 @@ def measure_training(
     """
     options: dict[str, object] = {"model.name": "gin-ak+"}
     if drop is not None:
-        options = {
-            "model.name": "gin-ak+-s",
-            "model.drop.strategy": drop.strategy,
-            "model.drop.min_coverage": drop.min_coverage,
-        }
+        options = {"model.name": "gin-ak+-s", "model.drop": asdict(drop)}
     config = change(load_experiment(case.experiment).config, options)
     size = config.train.batch_size
     asked = BenchOptions(graphs=TRAINED * size)
@@ -226,7 +230,7 @@ def measure(
         name: Name of the case in `CASES`.
         device: Device to measure on.
         repeats: Number of batches.
-        strategies: Sampling strategies of SubgraphDrop.
+        strategies: Names of sampling strategies in `RULES`.
     """
     case = CASES[name]
     size = case.batch_size[device.type]
@@ -239,7 +243,7 @@ def measure(
     full = measure_training(case, None) if trained else None
     for strategy in strategies:
         for min_coverage in range(1, 6):
-            drop = SubgraphDrop(strategy, min_coverage)
+            drop = SubgraphDrop(**RULES[strategy], min_coverage=min_coverage)
             if trained:
                 few = measure_training(case, drop)
             else:
@@ -277,7 +281,8 @@ def main() -> None:
     """Measure all cases; print one line per record and, with --record, store them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--strategy", nargs="*", default=STRATEGIES, choices=STRATEGIES)
+    names = list(RULES)
+    parser.add_argument("--strategy", nargs="*", default=names, choices=names)
     parser.add_argument("--repeats", type=int, default=3, help="batches per setting")
     parser.add_argument("--record", nargs="?", const=RESULTS, type=Path)
     options = parser.parse_args()

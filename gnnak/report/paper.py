@@ -105,7 +105,7 @@ def _plan(
         both: `column` and `row` merged into one mapping.
     """
     experiment = _experiment(both["experiment"])
-    for_column = row.get("for", {}).get(column.get("from"), {})
+    for_column = row.get("for", {}).get(column.get("from", column["title"]), {})
     settings = {**column.get("set", {}), **row.get("set", {}), **for_column}
     config = change(experiment.config, settings)
     return Plan(

@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from gnnak.errors import GnnakError
+from gnnak.models.factory import parse_name
 from gnnak.training.config.experiment import flat
 from gnnak.training.config.options import change
 from gnnak.training.config.run_config import PER_RUN, RunConfig
@@ -151,8 +152,13 @@ def _options(record: Record) -> dict[str, Any]:
 
     Options that did not exist when the record was written have their default values. If
     the config has options that no longer exist, only those in the record are returned.
+    Options of SubgraphDrop are left out if the model does not use it.
     """
     try:
-        return flat(change(RunConfig(), record["config"]).to_dict())
+        config = change(RunConfig(), record["config"])
     except GnnakError:
         return flat(record["config"])
+    options = flat(config.to_dict())
+    if parse_name(config.model.name).sampled:
+        return options
+    return {k: v for k, v in options.items() if not k.startswith("model.drop.")}

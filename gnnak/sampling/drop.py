@@ -4,7 +4,6 @@ A sampling plan (`Plan`) holds what SubgraphDrop precomputes for a batch: everyt
 that does not depend on randomness.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,33 +11,24 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.errors import CoverageError
+from gnnak.errors import CoverageError, OptionError
 from gnnak.graphs.adjacency import check_edge_index
 from gnnak.graphs.ragged import counts_of, pointers
 from gnnak.sampling.coverage import coverage
 from gnnak.sampling.estimate import Filling, SampledSubgraphs, plan_filling
 from gnnak.sampling.farthest import farthest_roots
+from gnnak.sampling.greedy import Ties
 from gnnak.sampling.plan import Plan, make_plan
-from gnnak.sampling.random_roots import random_roots
+from gnnak.sampling.random_roots import random_roots, share_roots
 from gnnak.sampling.set_cover import set_cover_roots
 from gnnak.subgraphs.encodings import extracted_encodings
 from gnnak.subgraphs.rooted import RootedSubgraphs
-from gnnak.typing import check_choice, convert_count
+from gnnak.typing import check_choice, check_share, convert_count
 
 Strategy = Literal["random", "farthest", "min-set-cover"]
-RootSampler = Callable[[RootedSubgraphs, Plan, int, torch.Generator | None], Tensor]
-"""A sampling strategy: a function that is called with all s rooted subgraphs, the
-sampling plan (what SubgraphDrop precomputes for the batch), the minimal coverage and a
-random number generator, and returns a boolean mask of the sampled subgraphs, [s]."""
-
-ROOT_SAMPLERS: dict[Strategy, RootSampler] = {
-    "random": random_roots,
-    "farthest": farthest_roots,
-    "min-set-cover": set_cover_roots,
-}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SubgraphDrop:
     """Sample subgraphs until each node is in at least R sampled subgraphs.
 
@@ -53,6 +43,14 @@ class SubgraphDrop:
             two start with a random subgraph.
         min_coverage: The redundancy R, the number of sampled subgraphs that must
             contain each node.
+        ties: For "farthest" and "min-set-cover": which of several subgraphs is sampled
+            if all of them are farthest, or have the same number of least covered nodes.
+            "random": a random one; "lowest": the one whose root has the lowest node
+            number, as in the published code.
+        share: For "random": draw this share of the roots, rounded down, and draw anew
+            until every node is covered, as in the published code. A connected component
+            that 1000 draws do not cover is sampled as with None. None = sample
+            subgraphs in random order until every node is covered.
 
     >>> from gnnak import EgoNets
     >>> ring = torch.stack([torch.arange(9), torch.arange(1, 10) % 9])
@@ -65,10 +63,35 @@ class SubgraphDrop:
 
     strategy: Strategy = "farthest"
     min_coverage: int = 3
+    ties: Ties = "random"
+    share: float | None = None
 
     def __post_init__(self) -> None:
         check_choice("strategy", self.strategy, get_args(Strategy))
         convert_count(self, "min_coverage", least=1)
+        check_choice("ties", self.ties, get_args(Ties))
+        if self.ties != "random" and self.strategy == "random":
+            raise OptionError(
+                f"ties is {self.ties!r}, but the strategy 'random' has no ties; set "
+                "ties to 'random'."
+            )
+        if self.share is None:
+            return
+        check_share("share", self.share)
+        if self.strategy != "random":
+            raise OptionError(
+                f"share is {self.share!r}, but the strategy is {self.strategy!r}; only "
+                "'random' samples a share of the roots, so set share to None."
+            )
+
+    def __repr__(self) -> str:
+        # Without options at their default, as in states of loaders of older versions.
+        shown = f"strategy={self.strategy!r}, min_coverage={self.min_coverage!r}"
+        if self.ties != "random":
+            shown += f", ties={self.ties!r}"
+        if self.share is not None:
+            shown += f", share={self.share!r}"
+        return f"SubgraphDrop({shown})"
 
     def plan(self, subgraphs: RootedSubgraphs, edge_index: Tensor) -> Plan:
         """Compute the sampling plan: everything that does not depend on randomness.
@@ -104,8 +127,14 @@ class SubgraphDrop:
             raise CoverageError(
                 "the plan has no distances; make it with SubgraphDrop('farthest').plan."
             )
-        sample_roots = ROOT_SAMPLERS[self.strategy]
-        return sample_roots(subgraphs, plan, self.min_coverage, generator)
+        wanted = self.min_coverage
+        if self.strategy == "farthest":
+            return farthest_roots(subgraphs, plan, wanted, generator, self.ties)
+        if self.strategy == "min-set-cover":
+            return set_cover_roots(subgraphs, plan, wanted, generator, self.ties)
+        if self.share is not None:
+            return share_roots(subgraphs, plan, wanted, self.share, generator)
+        return random_roots(subgraphs, plan, wanted, generator)
 
     def __call__(
         self,

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.sampling.greedy import sample_greedily
+from gnnak.sampling.greedy import Ties, sample_greedily
 from gnnak.sampling.heap import Array, Coverage, rows, sample_one_by_one
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
@@ -18,6 +18,7 @@ def farthest_roots(
     plan: Plan,
     min_coverage: int,
     generator: torch.Generator | None = None,
+    ties: Ties = "random",
 ) -> Tensor:
     """Sample a random root, then always the root farthest from the sampled roots.
 
@@ -33,6 +34,7 @@ def farthest_roots(
             contain distances, unless a connected component is large.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
+        ties: Which of several subgraphs with equal scores is sampled.
 
     Returns:
         Boolean mask of the sampled subgraphs, [s].
@@ -41,7 +43,7 @@ def farthest_roots(
     if plan.distances is None:
         coverage = Coverage(subgraphs, plan, min_coverage)
         scores = _Nearest(subgraphs, plan)
-        return sample_one_by_one(subgraphs, plan, coverage, scores, rank)
+        return sample_one_by_one(subgraphs, plan, coverage, scores, rank, ties)
     distances = plan.distances
     nodes = torch.arange(plan.num_nodes, device=subgraphs.device)
     nearest = torch.full_like(nodes, plan.num_nodes, dtype=torch.int32)
@@ -56,7 +58,7 @@ def farthest_roots(
         torch.minimum(nearest, far, out=nearest)
         return nearest.index_select(0, subgraphs.root)
 
-    return sample_greedily(subgraphs, plan, min_coverage, score, rank)
+    return sample_greedily(subgraphs, plan, min_coverage, score, rank, ties)
 
 
 class _Nearest:

@@ -1,6 +1,7 @@
 """Greedy sampling: the loop that farthest sampling and minimum set cover share."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -8,6 +9,9 @@ from torch import Tensor
 from gnnak.sampling.plan import Plan, best_of_each
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
+Ties = Literal["random", "lowest"]
+"""Which of several subgraphs with equal scores is sampled: a random one, or the one
+whose root has the lowest node number."""
 Score = Callable[[Tensor, Tensor], Tensor]
 """A function that is called as `score(covered, last)` and returns an integer score for
 each subgraph, [s]; the subgraph with the highest score is sampled next. `covered`, [n],
@@ -22,6 +26,7 @@ def sample_greedily(
     min_coverage: int,
     score: Score,
     rank: Tensor,
+    ties: Ties = "random",
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
@@ -36,7 +41,8 @@ def sample_greedily(
         score: Called after every step; returns the scores of all subgraphs for the next
             step.
         rank: A random permutation of 0..s-1, [s]. The first step samples the subgraphs
-            with the highest rank; later steps use the rank to break ties.
+            with the highest rank.
+        ties: Which of several subgraphs with equal scores is sampled.
 
     Returns:
         Boolean mask of the sampled subgraphs, [s].
@@ -46,8 +52,8 @@ def sample_greedily(
     component = plan.component.index_select(0, subgraphs.root)
     sampled = torch.zeros_like(component, dtype=torch.bool)
     # The tie break is below 1, so it never outweighs a difference of integer scores.
-    tie_break = rank.double() / max(sampled.numel(), 1)
-    points = tie_break
+    tie_break = tie_ranks(subgraphs, rank, ties).double() / max(sampled.numel(), 1)
+    points = rank.double()
     for _ in range(sampled.numel()):
         unfinished = _components_with(covered < wanted, plan)
         available = unfinished.index_select(0, component) & ~sampled
@@ -63,6 +69,16 @@ def sample_greedily(
         last = torch.where(best >= 0, subgraphs.root[best.clamp(min=0)], -1)
         points = score(covered, last).double() + tie_break
     return sampled
+
+
+def tie_ranks(subgraphs: RootedSubgraphs, rank: Tensor, ties: Ties) -> Tensor:
+    """Return a permutation, [s]: of equal scores, the one with the highest entry wins.
+
+    `rank` is a random permutation of 0..s-1, [s].
+    """
+    if ties == "random":
+        return rank
+    return subgraphs.num_subgraphs - 1 - subgraphs.root
 
 
 def _components_with(nodes: Tensor, plan: Plan) -> Tensor:

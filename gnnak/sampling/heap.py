@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gnnak.sampling.greedy import Ties, tie_ranks
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -98,6 +99,7 @@ def sample_one_by_one(
     coverage: Coverage,
     scores: Scores,
     rank: Tensor,
+    ties: Ties = "random",
 ) -> Tensor:
     """Repeatedly sample the subgraph with the highest score, until nodes are covered.
 
@@ -107,14 +109,15 @@ def sample_one_by_one(
         coverage: How many sampled subgraphs must contain each node.
         scores: The scores.
         rank: A random permutation of 0..s-1, [s]. The first step in each connected
-            component samples the subgraph with the highest rank; later steps use the
-            rank to break ties.
+            component samples the subgraph with the highest rank.
+        ties: Which of several subgraphs with equal scores is sampled.
 
     Returns:
         Boolean mask of the sampled subgraphs, [s].
     """
     sampled = np.zeros(rank.numel(), dtype=bool)
-    luck = rank.cpu().numpy()
+    first = rank.cpu().numpy()
+    luck = tie_ranks(subgraphs, rank, ties).cpu().numpy()
     at_rank = np.argsort(luck)
     order = plan.by_component.order
     assert order is not None, "nodes are grouped by a sort"
@@ -122,11 +125,14 @@ def sample_one_by_one(
     cuts = plan.by_component.ptr[1:-1].tolist()
     for nodes in np.split(order.cpu().numpy(), cuts):
         scores.begin(nodes)
-        _sample(rooted_at[nodes], sampled, coverage, scores, luck, at_rank)
+        members = rooted_at[nodes]
+        chosen = int(members[first[members].argmax()])
+        _sample(chosen, members, sampled, coverage, scores, luck, at_rank)
     return torch.from_numpy(sampled).to(rank.device)
 
 
 def _sample(
+    chosen: int,
     members: Array,
     sampled: Array,
     coverage: Coverage,
@@ -137,16 +143,16 @@ def _sample(
     """Sample in one connected component; write into the boolean mask `sampled`.
 
     Args:
+        chosen: The subgraph to sample first.
         members: The subgraphs of the component, one for every node.
         sampled: Boolean mask of the sampled subgraphs, [s]; changed in place.
         coverage: How many sampled subgraphs must contain each node.
         scores: The scores.
-        luck: The rank of each subgraph, [s].
-        at_rank: The subgraph of each rank, [s].
+        luck: A permutation, [s]; of equal scores, the highest entry is sampled.
+        at_rank: The inverse permutation, [s].
     """
     size, missing = luck.size, members.size
-    chosen = int(members[luck[members].argmax()])
-    # The key of a subgraph is -(score * s + rank): the smallest key is sampled next.
+    # The key of a subgraph is -(score * s + luck): the smallest key is sampled next.
     queue: list[int] = []
     while True:
         sampled[chosen] = True

@@ -1,11 +1,18 @@
-"""Random sampling: sample subgraphs in random order until they cover every node."""
+"""Random sampling: in random order until covered, or a fixed share of the roots."""
 
 import torch
 from torch import Tensor
 
+from gnnak.graphs.ragged import counts_of
 from gnnak.sampling.coverage import cover_by_order
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
+
+MAX_DRAWS = 1000
+"""How often the roots of a connected component are drawn until they cover its nodes."""
+CHECKED = 1 << 22
+"""Approximate number of node copies that are checked at a time, over several draws.
+This bounds the temporary memory."""
 
 
 def random_roots(
@@ -33,6 +40,61 @@ def random_roots(
     return cover_by_order(subgraphs, plan.component, rank, min_coverage)
 
 
+def share_roots(
+    subgraphs: RootedSubgraphs,
+    plan: Plan,
+    min_coverage: int,
+    share: float,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Draw a fixed share of the roots, again and again until every node is covered.
+
+    In a connected component with c nodes, `int(share * c)` roots are drawn uniformly
+    without replacement. If they do not cover all nodes of the component, all of them
+    are drawn anew, at most `MAX_DRAWS` times. The components that are still not covered
+    then are sampled with `random_roots`, which may sample more roots.
+
+    Args:
+        subgraphs: The s rooted subgraphs, one for every node.
+        plan: The sampling plan: what SubgraphDrop precomputes for this batch.
+        min_coverage: R, the number of sampled subgraphs that must contain each node.
+        share: The share of the roots, below 1.
+        generator: Source of randomness; PyTorch's default generator if None.
+
+    Returns:
+        Boolean mask of the sampled subgraphs, [s].
+    """
+    component, count = plan.component, plan.num_components
+    wanted = plan.held.clamp(max=min_coverage)
+    quota = (plan.by_component.ptr.diff().double() * share).long()
+    holder = subgraphs.root.index_select(0, subgraphs.subgraph)
+    # The nodes and node copies of components that are not covered yet.
+    nodes = torch.arange(plan.num_nodes, device=subgraphs.device)
+    inside = component.index_select(0, holder) == component[subgraphs.node]
+    copies = inside.nonzero().flatten()
+    sampled = torch.zeros_like(nodes, dtype=torch.bool)
+    draws = 0
+    while nodes.numel() and draws < MAX_DRAWS:
+        times = max(CHECKED // max(copies.numel(), 1), 1)
+        times = min(times, MAX_DRAWS - draws)
+        draws += times
+        of_node, number = component[nodes], torch.empty_like(component)
+        number[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+        drawn = _draw(of_node, quota, times, generator)
+        from_roots = drawn.index_select(1, number[holder[copies]])
+        covered = _sums(from_roots, number[subgraphs.node[copies]], nodes.numel())
+        covers = _sums(covered < wanted[nodes], of_node, count) == 0
+        first = covers.int().argmax(0)[of_node]
+        is_done = covers.any(0)
+        sampled[nodes] = drawn.gather(0, first[None])[0] & is_done[of_node]
+        nodes = nodes[~is_done[of_node]]
+        copies = copies[~is_done[component[subgraphs.node[copies]]]]
+    if nodes.numel():
+        further = random_roots(subgraphs, plan, min_coverage, generator)
+        sampled[nodes] = further[subgraphs.rooted_at[nodes]]
+    return sampled.index_select(0, subgraphs.root)
+
+
 def random_order(
     subgraphs: RootedSubgraphs, generator: torch.Generator | None
 ) -> Tensor:
@@ -43,3 +105,48 @@ def random_order(
     device = subgraphs.device if generator is None else generator.device
     order = torch.randperm(subgraphs.num_subgraphs, generator=generator, device=device)
     return order.to(subgraphs.device)
+
+
+def _draw(
+    group: Tensor, quota: Tensor, times: int, generator: torch.Generator | None
+) -> Tensor:
+    """Draw `quota[i]` nodes of each group i at random, `times` times.
+
+    Args:
+        group: The group of each of n nodes, [n].
+        quota: Number of nodes to draw from each group; at most the group's size.
+        times: Number of draws.
+        generator: Source of randomness; PyTorch's default generator if None.
+
+    Returns:
+        Boolean mask of the nodes in each draw, [times, n].
+    """
+    device = group.device if generator is None else generator.device
+    size = (times, group.numel())
+    luck = torch.rand(size, generator=generator, device=device, dtype=torch.double)
+    order = (group + luck.to(group.device)).argsort(dim=1)
+    # The groups are in the same order in every draw; only nodes within a group move.
+    sizes = counts_of(group, quota.numel())
+    of_place = group.sort().values
+    place = torch.arange(group.numel(), device=group.device)
+    place -= (sizes.cumsum(0) - sizes)[of_place]
+    is_drawn = (place < quota[of_place]).expand(size)
+    return torch.zeros_like(is_drawn).scatter(1, order, is_drawn)
+
+
+def _sums(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Add the columns of a matrix that have the same index.
+
+    Args:
+        values: Booleans, [times, m].
+        index: Index of each column, [m].
+        size: Number of indices.
+
+    Returns:
+        Number of true values with each index in each row, [times, size].
+    """
+    times = values.size(0)
+    row = torch.arange(times, device=index.device)[:, None] * size
+    total = torch.zeros(times * size, dtype=torch.int32, device=index.device)
+    total.scatter_add_(0, (row + index).flatten(), values.flatten().int())
+    return total.view(times, size)

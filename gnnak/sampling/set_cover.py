@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gnnak.backend import operation
-from gnnak.sampling.greedy import sample_greedily
+from gnnak.sampling.greedy import Ties, sample_greedily
 from gnnak.sampling.heap import Array, Coverage, rows, sample_one_by_one
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
@@ -18,6 +18,7 @@ def set_cover_roots(
     plan: Plan,
     min_coverage: int,
     generator: torch.Generator | None = None,
+    ties: Ties = "random",
 ) -> Tensor:
     """Sample subgraphs greedily, by the number of least-covered nodes they contain.
 
@@ -32,6 +33,7 @@ def set_cover_roots(
         plan: The sampling plan: what SubgraphDrop precomputes for this batch.
         min_coverage: R, the number of sampled subgraphs that must contain each node.
         generator: Source of randomness; PyTorch's default generator if None.
+        ties: Which of several subgraphs with equal scores is sampled.
 
     Returns:
         Boolean mask of the sampled subgraphs, [s].
@@ -40,7 +42,7 @@ def set_cover_roots(
     if plan.is_large(subgraphs):
         coverage = Coverage(subgraphs, plan, min_coverage)
         scores = _LeastCovered(subgraphs, coverage)
-        return sample_one_by_one(subgraphs, plan, coverage, scores, rank)
+        return sample_one_by_one(subgraphs, plan, coverage, scores, rank, ties)
     wanted = plan.held.clamp(max=min_coverage)
     never = torch.iinfo(wanted.dtype).max
 
@@ -53,7 +55,7 @@ def set_cover_roots(
         total = wanted.new_zeros(subgraphs.num_subgraphs)
         return total.index_add(0, subgraphs.subgraph, members)
 
-    return sample_greedily(subgraphs, plan, min_coverage, score, rank)
+    return sample_greedily(subgraphs, plan, min_coverage, score, rank, ties)
 
 
 class _LeastCovered:

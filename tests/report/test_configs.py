@@ -88,6 +88,10 @@ def test_experiments_have_the_published_options_that_are_no_numbers():
     assert strategies["cifar10"] == "random"
     assert strategies["pattern"] == "min-set-cover"
     assert strategies["zinc"] == strategies["molpcba"] == "farthest"
+    lowest = {n for n in DATASETS if configs[n].model.drop.ties == "lowest"}
+    assert lowest == {"zinc", "molhiv", "molpcba"}
+    shares = {n: configs[n].model.drop.share for n in DATASETS}
+    assert {n: share for n, share in shares.items() if share} == {"cifar10": 0.2}
     protocols = {n: configs[n].data.protocol for n in DATASETS}
     assert protocols["exp"] == protocols["csl"] == protocols["cfi"] == "held-out"
     assert protocols["sr25"] == protocols["mutag"] == "published"

@@ -2,6 +2,7 @@ from math import inf
 
 import pytest
 
+from gnnak import SubgraphDrop
 from gnnak.errors import OptionError
 from gnnak.models import build_model
 from gnnak.nn.features import Categorical
@@ -103,6 +104,22 @@ def test_columns_of_one_data_set_differ_by_protocol_and_target():
     assert (held_out.config.data.protocol, held_out.folds) == ("held-out", 10)
     legacy = find("simulation", "GIN", "Connected, legacy").config
     assert legacy.data.target == "connected-legacy"
+
+
+def test_rows_with_subgraph_drop_sample_as_published():
+    shares = {1: 0.07, 2: 0.14, 3: 0.2, 4: 0.28, 5: 0.35}
+    for wanted, share in shares.items():
+        column = f"GIN-AK+-S R={wanted}"
+        for row in ("CIFAR10 (ACC)", "CIFAR10 (s an epoch)", "CIFAR10 (MB)"):
+            drop = find("subgraphdrop", row, column).config.model.drop
+            assert drop == SubgraphDrop("random", wanted, share=share)
+        drop = find("subgraphdrop", "ZINC-12K (MAE)", column).config.model.drop
+        assert drop == SubgraphDrop("farthest", wanted, ties="lowest")
+    for column in ("ZINC", "MolHIV", "MolPCBA"):
+        drop = find("real-world", "GIN-AK+-S", column).config.model.drop
+        assert drop == SubgraphDrop("farthest", 3, ties="lowest")
+    drop = find("real-world", "GIN-AK+-S", "CIFAR10").config.model.drop
+    assert drop == SubgraphDrop("random", 3, share=0.2)
 
 
 def test_base_depth_keeps_six_layers_in_all():

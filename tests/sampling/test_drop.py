@@ -7,13 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gnnak import EgoNets, RandomWalks, SubgraphDrop
+from gnnak.datasets.finding import find_file
 from gnnak.errors import CoverageError, GraphError, OptionError
-from gnnak.sampling import coverage, greedy, is_cover, pairs, sample_subgraphs
+from gnnak.graphs import read_npz
+from gnnak.sampling import (
+    coverage,
+    greedy,
+    is_cover,
+    pairs,
+    random_roots,
+    sample_subgraphs,
+)
 from gnnak.subgraphs.invariants import TENSORS
 from gnnak.testing import small_graphs
 from tests.strategies import graphs
 
 STRATEGIES = ["random", "farthest", "min-set-cover"]
+RULES = [
+    *({"strategy": strategy} for strategy in STRATEGIES),
+    {"strategy": "farthest", "ties": "lowest"},
+    {"strategy": "min-set-cover", "ties": "lowest"},
+    {"strategy": "random", "share": 0.3},
+]
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -36,35 +51,36 @@ def assert_covers(drop, subs, edge_index, num_nodes, seed=0):
     assert few.root.unique().numel() == few.num_subgraphs
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=200, deadline=None)
 @given(graph=graphs(max_nodes=10), num_hops=st.integers(0, 3), wanted=st.integers(1, 9))
-def test_subgraph_drop_covers_every_graph(strategy, graph, num_hops, wanted):
-    drop = SubgraphDrop(strategy, min_coverage=wanted)
+def test_subgraph_drop_covers_every_graph(rule, graph, num_hops, wanted):
+    drop = SubgraphDrop(**rule, min_coverage=wanted)
     assert_covers(drop, EgoNets(num_hops)(*graph), *graph)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=100, deadline=None)
 @given(graph=graphs(max_nodes=10), wanted=st.integers(1, 5), seed=st.integers(0, 99))
-def test_subgraph_drop_covers_walk_subgraphs(strategy, graph, wanted, seed):
+def test_subgraph_drop_covers_walk_subgraphs(rule, graph, wanted, seed):
     """Membership of walk subgraphs is not symmetric: j in Sub[i], i not in Sub[j]."""
     walks = RandomWalks(length=2, repeats=1)(*graph, seeded(seed))
-    assert_covers(SubgraphDrop(strategy, wanted), walks, *graph, seed)
+    drop = SubgraphDrop(**rule, min_coverage=wanted)
+    assert_covers(drop, walks, *graph, seed)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("wanted", [1, 3, 1000])
-def test_subgraph_drop_covers_corner_cases(strategy, wanted, corner_case):
+def test_subgraph_drop_covers_corner_cases(rule, wanted, corner_case):
     graph = corner_case.edge_index, corner_case.num_nodes
     for num_hops in (0, 1, 3):
-        drop = SubgraphDrop(strategy, wanted)
+        drop = SubgraphDrop(**rule, min_coverage=wanted)
         assert_covers(drop, EgoNets(num_hops)(*graph), *graph)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_subgraph_drop_uses_its_generator(strategy):
-    edge_index, drop = ring(40), SubgraphDrop(strategy, 2)
+@pytest.mark.parametrize("rule", RULES)
+def test_subgraph_drop_uses_its_generator(rule):
+    edge_index, drop = ring(40), SubgraphDrop(**rule, min_coverage=2)
     subs = EgoNets(2)(edge_index, 40)
     roots = [
         drop(subs, edge_index, seeded(seed)).root.tolist() for seed in (1, 1, 2, 3)
@@ -107,7 +123,7 @@ def test_random_samples_a_prefix_of_the_random_order():
     assert sampled.tolist() == literal.tolist()
 
 
-def orders(subs, edge_index, num_nodes, strategy, wanted, seed):
+def orders(subs, edge_index, strategy, wanted, seed, ties="random"):
     """The roots of one component in the order they were sampled."""
     chosen = []
     best = greedy.best_of_each
@@ -117,7 +133,7 @@ def orders(subs, edge_index, num_nodes, strategy, wanted, seed):
         chosen.extend(picked[picked >= 0].tolist())
         return picked
 
-    drop = SubgraphDrop(strategy, wanted)
+    drop = SubgraphDrop(strategy, wanted, ties)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(greedy, "best_of_each", watching)
         sampled = drop.sample_mask(subs, drop.plan(subs, edge_index), seeded(seed))
@@ -132,21 +148,23 @@ def connected(seed: int, size: int = 14) -> tuple[torch.Tensor, nx.Graph]:
     return torch.cat([once, once.flip(0)], dim=1), graph
 
 
+@pytest.mark.parametrize("ties", ["random", "lowest"])
 @pytest.mark.parametrize("seed", range(8))
-def test_farthest_samples_a_farthest_root_every_time(seed):
+def test_farthest_samples_a_farthest_root_every_time(seed, ties):
     """The literal rule, step by step, with networkx's distances."""
     edge_index, graph = connected(seed)
     subs, far = (
         EgoNets(2)(edge_index, 14),
         dict(nx.all_pairs_shortest_path_length(graph)),
     )
-    chosen = orders(subs, edge_index, 14, "farthest", 2, seed)
+    chosen = orders(subs, edge_index, "farthest", 2, seed, ties)
     for step in range(1, len(chosen)):
         sampled = chosen[:step]
         nearest = {
             v: min(far[v][root] for root in sampled) for v in set(graph) - set(sampled)
         }
-        assert nearest[chosen[step]] == max(nearest.values())
+        best = [v for v in nearest if nearest[v] == max(nearest.values())]
+        assert chosen[step] in (best if ties == "random" else [min(best)])
         mask = torch.zeros(14, dtype=torch.bool)
         mask[sampled] = True
         assert not is_cover(subs, 14, mask, 2)
@@ -154,27 +172,144 @@ def test_farthest_samples_a_farthest_root_every_time(seed):
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("wanted", [1, 2, 3])
-def test_set_cover_samples_the_most_least_covered_nodes_every_time(seed, wanted):
+@pytest.mark.parametrize("ties", ["random", "lowest"])
+def test_set_cover_samples_the_most_least_covered_nodes_every_time(seed, wanted, ties):
     """The literal rule, step by step: most nodes of those covered least often."""
     edge_index, graph = connected(seed)
     subs = EgoNets(2)(edge_index, 14)
     members = {v: set(nx.ego_graph(graph, v, 2)) for v in graph}
     need = {v: min(wanted, sum(v in m for m in members.values())) for v in graph}
-    chosen = orders(subs, edge_index, 14, "min-set-cover", wanted, seed)
+    chosen = orders(subs, edge_index, "min-set-cover", wanted, seed, ties)
     for step in range(1, len(chosen)):
         sampled = chosen[:step]
         count = {v: sum(v in members[root] for root in sampled) for v in graph}
         lacking = {v: count[v] for v in graph if count[v] < need[v]}
         least = {v for v, times in lacking.items() if times == min(lacking.values())}
         gain = {v: len(members[v] & least) for v in set(graph) - set(sampled)}
-        assert gain[chosen[step]] == max(gain.values())
+        best = [v for v in gain if gain[v] == max(gain.values())]
+        assert chosen[step] in (best if ties == "random" else [min(best)])
+
+
+PATH_ORDERS = {
+    0: [0, 6, 3],
+    1: [1, 6, 3],
+    2: [2, 6, 0, 4],
+    3: [3, 0, 6],
+    4: [4, 0, 2, 6],
+    5: [5, 0, 2],
+    6: [6, 0, 3],
+}
+"""The roots of a path of 7 nodes that farthest sampling with the lowest node number in
+ties samples, by first root: 1-hop egonets, R = 1. After 1 and 6, the nodes 3 and 4 are
+equally far."""
+STAR_ORDERS = {
+    0: [0, 1, 2],
+    1: [1, 2, 3],
+    2: [2, 1, 3],
+    3: [3, 1, 2],
+    4: [4, 1, 2],
+    5: [5, 1, 2],
+}
+"""The same for a star with hub 0 and five leaves: 2-hop egonets, R = 3."""
+
+
+@pytest.mark.parametrize(
+    ("name", "num_hops", "wanted", "expected"),
+    [("path", 1, 1, PATH_ORDERS), ("star", 2, 3, STAR_ORDERS)],
+)
+def test_farthest_with_lowest_ties_samples_hand_computed_roots(
+    name, num_hops, wanted, expected
+):
+    size = len(expected)
+    at = torch.arange(size - 1)
+    once = torch.stack([at if name == "path" else torch.zeros_like(at), at + 1])
+    edge_index = torch.cat([once, once.flip(0)], dim=1)
+    subs, found = EgoNets(num_hops)(edge_index, size), {}
+    for seed in range(60):
+        order = orders(subs, edge_index, "farthest", wanted, seed, "lowest")
+        found[order[0]] = order
+    assert found == expected
+
+
+def test_farthest_with_lowest_ties_samples_the_published_share_of_zinc():
+    path = find_file("zinc12k.npz", None)
+    if path is None:
+        pytest.skip("needs zinc12k.npz in GNNAK_DATA")
+    batch = read_npz(path).store[slice(500)]
+    subs = EgoNets(3)(batch.edge_index, batch.num_nodes)
+    published = {1: 0.190, 2: 0.405, 3: 0.665, 5: 0.936}
+    for wanted, share in published.items():
+        drop = SubgraphDrop("farthest", wanted, ties="lowest")
+        few = drop(subs, batch.edge_index, seeded())
+        assert few.num_subgraphs / batch.num_nodes == pytest.approx(share, abs=0.02)
+
+
+def assert_exact_share(edge_index, num_nodes, components, share):
+    """Each component has `int(share * size)` sampled roots, which cover it."""
+    subs = EgoNets(2)(edge_index, num_nodes)
+    drop = SubgraphDrop("random", 1, share=share)
+    plan = drop.plan(subs, edge_index)
+    sampled = drop.sample_mask(subs, plan, seeded())
+    assert is_cover(subs, num_nodes, sampled, 1)
+    of_each = torch.bincount(plan.component[sampled], minlength=len(components))
+    assert of_each.tolist() == [int(share * size) for size in components]
+
+
+@pytest.mark.parametrize("checked", [1, random_roots.CHECKED])
+@pytest.mark.parametrize("share", [0.35, 0.4, 0.9])
+def test_random_with_a_share_samples_exactly_this_share_if_it_covers(
+    share, checked, monkeypatch
+):
+    """Whether draws are checked one by one, or many at a time."""
+    monkeypatch.setattr(random_roots, "CHECKED", checked)
+    rings = torch.cat([ring(20), ring(14) + 20, ring(9) + 34], dim=1)
+    assert_exact_share(rings, 43, (20, 14, 9), share)
+
+
+def test_random_with_a_share_samples_all_covering_draws_equally_often():
+    """Four of the six pairs of nodes of a path 0-1-2-3 cover it with 1-hop egonets."""
+    count, path = 2000, torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+    first = 4 * torch.arange(count)
+    edge_index = (path[:, None] + first[:, None]).flatten(1)
+    subs = EgoNets(1)(edge_index, 4 * count)
+    drop = SubgraphDrop("random", 1, share=0.5)
+    pairs = drop(subs, edge_index, seeded()).root.view(count, 2) - first[:, None]
+    found, times = pairs.unique(dim=0, return_counts=True)
+    assert found.tolist() == [[0, 2], [0, 3], [1, 2], [1, 3]]
+    assert all(abs(n - count / 4) < 100 for n in times.tolist())
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.1])
+def test_random_with_a_share_that_cannot_cover_samples_more(share):
+    """A ring of 40 needs 8 roots or more; the small ring is covered by one."""
+    both = torch.cat([ring(40), ring(4) + 40], dim=1)
+    subs = EgoNets(2)(both, 44)
+    few = SubgraphDrop("random", 1, share=share)(subs, both, seeded())
+    assert int((few.root < 40).sum()) >= 8
+    assert int((few.root >= 40).sum()) >= 1
+    assert (few.covered >= 1).all()
+
+
+def test_repr_shows_options_that_are_not_at_their_default():
+    """States of loaders have this text; those of older versions must compare equal."""
+    assert repr(SubgraphDrop()) == "SubgraphDrop(strategy='farthest', min_coverage=3)"
+    shown = {
+        repr(
+            SubgraphDrop("random", 3, share=0.2)
+        ): "'random', min_coverage=3, share=0.2",
+        repr(SubgraphDrop("farthest", 1, "lowest")): (
+            "'farthest', min_coverage=1, ties='lowest'"
+        ),
+    }
+    for text, options in shown.items():
+        assert text == f"SubgraphDrop(strategy={options})"
 
 
 @pytest.mark.parametrize("strategy", ["farthest", "min-set-cover"])
 def test_greedy_strategies_start_with_a_random_root(strategy):
     edge_index, _ = connected(0)
     subs = EgoNets(2)(edge_index, 14)
-    first = {orders(subs, edge_index, 14, strategy, 1, seed)[0] for seed in range(40)}
+    first = {orders(subs, edge_index, strategy, 1, seed)[0] for seed in range(40)}
     assert len(first) >= 8
 
 
@@ -243,6 +378,13 @@ class TestBadInput:
                 "min_coverage is 0; give a whole number of at least 1",
             ),
             ({"min_coverage": 1.5}, "min_coverage is 1.5"),
+            ({"ties": "highest"}, "use one of: random, lowest"),
+            (
+                {"strategy": "random", "ties": "lowest"},
+                "ties is 'lowest', but the strategy 'random' has no ties; set ties to",
+            ),
+            ({"strategy": "random", "share": 1}, "share is 1; give a number with"),
+            ({"share": 0.2}, "share is 0.2, but the strategy is 'farthest'; only"),
         ],
     )
     def test_wrong_option_says_what_is_wanted(self, options, message):

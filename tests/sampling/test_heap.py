@@ -29,9 +29,8 @@ def path(num_nodes: int) -> torch.Tensor:
     return torch.cat([once, once.flip(0)], dim=1)
 
 
-def sampled_by(strategy, wanted, subs, edge_index, seed, large) -> torch.Tensor:
+def sampled_by(drop, subs, edge_index, seed, large) -> torch.Tensor:
     """The sample, where components with more than `large` nodes count as large."""
-    drop = SubgraphDrop(strategy, wanted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "LARGE", large)
         made = drop.plan(subs, edge_index)
@@ -39,6 +38,7 @@ def sampled_by(strategy, wanted, subs, edge_index, seed, large) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("strategy", GREEDY)
+@pytest.mark.parametrize("ties", ["random", "lowest"])
 @pytest.mark.parametrize("kind", ["egonets", "walks"])
 @settings(max_examples=150, deadline=None)
 @given(
@@ -48,25 +48,28 @@ def sampled_by(strategy, wanted, subs, edge_index, seed, large) -> torch.Tensor:
     seed=st.integers(0, 99),
 )
 def test_heap_samples_what_the_plain_loop_samples(
-    strategy, kind, graph, size, wanted, seed
+    strategy, ties, kind, graph, size, wanted, seed
 ):
     extract = EgoNets(size) if kind == "egonets" else RandomWalks(size, 2)
     subs = extract(*graph, seeded(seed))
+    drop = SubgraphDrop(strategy, wanted, ties)
     plain, by_heap = (
-        sampled_by(strategy, wanted, subs, graph[0], seed, large) for large in (999, 0)
+        sampled_by(drop, subs, graph[0], seed, large) for large in (999, 0)
     )
     assert torch.equal(plain, by_heap)
 
 
 @pytest.mark.parametrize("strategy", GREEDY)
+@pytest.mark.parametrize("ties", ["random", "lowest"])
 @pytest.mark.parametrize(("edges", "num_hops"), [(star, 1), (star, 2), (path, 5)])
 def test_heap_samples_what_the_plain_loop_samples_in_a_larger_graph(
-    strategy, edges, num_hops
+    strategy, ties, edges, num_hops
 ):
     edge_index = edges(300)
     subs = EgoNets(num_hops)(edge_index, 300)
+    drop = SubgraphDrop(strategy, 3, ties)
     plain, by_heap = (
-        sampled_by(strategy, 3, subs, edge_index, 1, large) for large in (999, 256)
+        sampled_by(drop, subs, edge_index, 1, large) for large in (999, 256)
     )
     assert torch.equal(plain, by_heap)
 

@@ -7,6 +7,7 @@ from gnnak.fast.sampling import can_sample
 from gnnak.loading.padding import Span
 from gnnak.optional import has_triton, interprets_triton
 from gnnak.sampling.estimate import Filling
+from gnnak.sampling.greedy import Ties
 from gnnak.sampling.plan import Plan
 from gnnak.sampling.random_roots import random_order
 from gnnak.subgraphs.rooted import RootedSubgraphs
@@ -23,8 +24,9 @@ class BatchOperations:
         plan: Plan,
         min_coverage: int,
         generator: torch.Generator | None = None,
+        ties: Ties = "random",
     ) -> Tensor:
-        return _greedy(subgraphs, plan, min_coverage, generator, farthest=True)
+        return _greedy(subgraphs, plan, min_coverage, generator, True, ties)
 
     def set_cover_roots(
         self,
@@ -32,8 +34,9 @@ class BatchOperations:
         plan: Plan,
         min_coverage: int,
         generator: torch.Generator | None = None,
+        ties: Ties = "random",
     ) -> Tensor:
-        return _greedy(subgraphs, plan, min_coverage, generator, farthest=False)
+        return _greedy(subgraphs, plan, min_coverage, generator, False, ties)
 
     def filling_of(
         self,
@@ -91,6 +94,7 @@ def _greedy(
     min_coverage: int,
     generator: torch.Generator | None,
     farthest: bool,
+    ties: Ties,
 ) -> Tensor:
     """Sample the rooted subgraphs that SubgraphDrop uses; all others are dropped.
 
@@ -100,6 +104,7 @@ def _greedy(
         min_coverage: Each node must be in at least this many sampled subgraphs.
         generator: Source of randomness; PyTorch's default generator if None.
         farthest: Whether to use farthest-point sampling; if False, greedy set cover.
+        ties: Which of several subgraphs with equal scores is sampled.
 
     Returns:
         A boolean mask of the sampled subgraphs, [s]; `NotImplemented` if the Triton
@@ -110,7 +115,7 @@ def _greedy(
     from gnnak.fast.sampling.greedy import sample_greedily
 
     rank = random_order(subgraphs, generator)
-    return sample_greedily(subgraphs, plan, min_coverage, rank, farthest)
+    return sample_greedily(subgraphs, plan, min_coverage, rank, farthest, ties)
 
 
 def _can_pad(value: Tensor) -> bool:

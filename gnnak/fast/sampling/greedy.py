@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from gnnak.fast.sampling import block_of
+from gnnak.sampling.greedy import Ties, tie_ranks
 from gnnak.sampling.plan import Plan
 from gnnak.subgraphs.rooted import RootedSubgraphs
 
@@ -21,6 +22,7 @@ def sample_greedily(
     min_coverage: int,
     rank: Tensor,
     farthest: bool,
+    ties: Ties = "random",
 ) -> Tensor:
     """Sample subgraphs greedily until each node is in `min_coverage` sampled subgraphs.
 
@@ -33,12 +35,13 @@ def sample_greedily(
         plan: The sampling plan: what SubgraphDrop precomputes for the batch.
         min_coverage: Number of sampled subgraphs that must contain each node. If a node
             is in fewer than `min_coverage` subgraphs, all of these are sampled.
-        rank: A random permutation, [s]; of subgraphs with equal scores, the one with
-            the higher rank is sampled.
+        rank: A random permutation, [s]; in each connected component, the subgraph with
+            the highest rank is sampled first.
         farthest: If True, the score of a subgraph is the distance of its root from the
             nearest sampled root (farthest sampling). If False, the score is the number
             of least covered nodes in the subgraph (minimum set cover). These are, of
             all nodes that need more sampled subgraphs, those in the fewest.
+        ties: Which of several subgraphs with equal scores is sampled.
 
     Returns:
         A boolean mask of the sampled subgraphs, [s].
@@ -57,6 +60,7 @@ def sample_greedily(
         groups.order,
         subgraphs.rooted_at,
         rank,
+        tie_ranks(subgraphs, rank, ties),
         plan.held,
         subgraphs.by("subgraph").ptr,
         subgraphs.node,
@@ -79,6 +83,7 @@ def sample_greedily(
         "order",
         "rooted_at",
         "rank",
+        "tie_rank",
         "held",
         "copy_ptr",
         "member",
@@ -92,6 +97,7 @@ def _draw(
     order,
     rooted_at,
     rank,
+    tie_rank,
     held,
     copy_ptr,
     member,
@@ -116,15 +122,15 @@ def _draw(
     there = able
     node = tl.load(order + begin + place, mask=there, other=0)
     subgraph = tl.load(rooted_at + node, mask=there, other=0)
-    luck = tl.load(rank + subgraph, mask=there, other=0)
+    luck = tl.load(tie_rank + subgraph, mask=there, other=0)
     wanted = tl.load(held + node, mask=there, other=0)
     wanted = tl.minimum(wanted, min_coverage)
     covered = tl.zeros_like(wanted)
     nearest = tl.zeros_like(wanted) + s
-    points = tl.where(able, luck, -1)
+    points = tl.where(able, tl.load(rank + subgraph, mask=there, other=0), -1)
     best = tl.max(points, axis=0)
     while best >= 0:
-        # All ranks differ, so `points` is equal to `best` for exactly one node.
+        # No two ranks are equal, so `points` is equal to `best` for exactly one node.
         picked = points == best
         tl.store(kept + subgraph, 1, mask=picked)
         able = able & (points != best)

@@ -82,28 +82,31 @@ def _change_all(record: Any, options: Mapping[str, Any], prefix: str) -> Any:
         prefix: What precedes the names of these options in error messages.
     """
     new: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
     for key, value in options.items():
         head, *rest = str(key).split(".")
         name = f"{prefix}{key}"
         hints = _hints(record.__class__)
         if head not in hints:
             raise OptionError(_unknown(name, head, record))
-        old = new.get(head, getattr(record, head))
+        old = getattr(record, head)
         if rest:
             if not is_dataclass(old):
                 raise OptionError(
                     f"{name}: {head} is one value, it has no {rest[0]!r}."
                 )
-            new[head] = _change_all(old, {".".join(rest): value}, f"{prefix}{head}.")
+            nested.setdefault(head, {})[".".join(rest)] = value
         elif is_dataclass(old):
             if not isinstance(value, Mapping):
                 raise OptionError(
                     f"{name} is {shown(value)}; give its options, as {name}.key=value."
                 )
-            new[head] = _change_all(old, value, f"{name}.")
+            nested.setdefault(head, {}).update(value)
         else:
             new[head] = converted(name, value, hints[head])
     # All at once: a dataclass checks its options whenever it is copied.
+    for head, inner in nested.items():
+        new[head] = _change_all(getattr(record, head), inner, f"{prefix}{head}.")
     return replace(record, **new)
 
 

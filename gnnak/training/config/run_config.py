@@ -33,9 +33,12 @@ ADDED = (
     "train.stop_rate",
     "model.subgraphs.copy_limit",
     "model.family",
+    "model.drop.ties",
+    "model.drop.share",
 )
 """Options that were added after records of runs had been written. An option of these
-that has its default value is left out of hashes, so that older records keep theirs."""
+that has its default value is left out of hashes, so that older records keep theirs. So
+are those of `model.drop` if the model does not use SubgraphDrop."""
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,11 @@ class RunConfig:
 
     def _digest(self, without: tuple[str, ...]) -> str:
         options, usual = self.to_dict(), _defaults_of_added()
+        form = parse_name(self.model.name)
         for key in ADDED:
             part, name = _part_and_name(options, key)
-            if part[name] == usual[key]:
+            unused = key.startswith("model.drop.") and not form.sampled
+            if unused or part[name] == usual[key]:
                 del part[name]
         for key in without:
             part, name = _part_and_name(options, key)
@@ -190,7 +195,7 @@ class RunConfig:
         subgraphs = options["model"]["subgraphs"]
         if "kind" in subgraphs:
             # A run that names the published kind of subgraphs is the same run.
-            kind = subgraphs["kind"] or parse_name(self.model.name).kind
+            kind = subgraphs["kind"] or form.kind
             subgraphs["kind"] = kind
         text = json.dumps(options, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -18,7 +18,14 @@ from tests.strategies import graphs
 pytestmark = pytest.mark.skipif(
     os.environ.get("TRITON_INTERPRET") != "1", reason="set TRITON_INTERPRET=1"
 )
-STRATEGIES = ["random", "farthest", "min-set-cover"]
+RULES = [
+    {"strategy": "random"},
+    {"strategy": "random", "share": 0.3},
+    {"strategy": "farthest"},
+    {"strategy": "farthest", "ties": "lowest"},
+    {"strategy": "min-set-cover"},
+    {"strategy": "min-set-cover", "ties": "lowest"},
+]
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -57,40 +64,40 @@ def assert_same(drop, subs, edge_index, seed=0):
 some = st.lists(graphs(max_nodes=7), min_size=1, max_size=3).map(joined)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=6, deadline=None)
 @given(some, st.integers(0, 3), st.integers(1, 5), st.integers(0, 99))
-def test_fast_draw_of_egonets_is_the_same(strategy, graph, num_hops, wanted, seed):
-    drop = SubgraphDrop(strategy, wanted)
+def test_fast_draw_of_egonets_is_the_same(rule, graph, num_hops, wanted, seed):
+    drop = SubgraphDrop(**rule, min_coverage=wanted)
     assert_same(drop, EgoNets(num_hops)(*graph), graph[0], seed)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rule", RULES)
 @settings(max_examples=6, deadline=None)
 @given(some, st.integers(1, 5), st.integers(0, 99))
-def test_fast_draw_of_walks_is_the_same(strategy, graph, wanted, seed):
+def test_fast_draw_of_walks_is_the_same(rule, graph, wanted, seed):
     """Membership of walk subgraphs is not symmetric: j in Sub[i], i not in Sub[j]."""
     walks = RandomWalks(length=2, repeats=1)(*graph, seeded(seed))
-    assert_same(SubgraphDrop(strategy, wanted), walks, graph[0], seed)
+    assert_same(SubgraphDrop(**rule, min_coverage=wanted), walks, graph[0], seed)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("size", "wanted"), [(40, 2), pytest.param(256, 1, marks=pytest.mark.slow)]
 )
-def test_fast_draw_of_large_components_is_the_same(strategy, size, wanted):
+def test_fast_draw_of_large_components_is_the_same(rule, size, wanted):
     once = torch.stack([torch.arange(size - 1), torch.arange(1, size)])
     path = torch.cat([once, once.flip(0)], dim=1)
-    assert_same(SubgraphDrop(strategy, wanted), EgoNets(9)(path, size), path)
+    assert_same(SubgraphDrop(**rule, min_coverage=wanted), EgoNets(9)(path, size), path)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_fast_draw_of_roots_in_any_order_is_the_same(strategy):
+@pytest.mark.parametrize("rule", RULES)
+def test_fast_draw_of_roots_in_any_order_is_the_same(rule):
     edge_index = torch.randint(20, (2, 30), generator=seeded())
     roots = torch.randperm(20, generator=seeded())
     subs = egonets(edge_index, 20, 2, roots)
     for seed in range(2):
-        assert_same(SubgraphDrop(strategy, 2), subs, edge_index, seed)
+        assert_same(SubgraphDrop(**rule, min_coverage=2), subs, edge_index, seed)
 
 
 def test_fast_draw_is_not_for_components_that_are_too_large(monkeypatch):

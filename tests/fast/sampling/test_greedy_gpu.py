@@ -6,6 +6,7 @@ from gnnak.backend import PLAIN, use_backend
 from gnnak.fast import sampling as fast
 from gnnak.sampling.cached_plan import cache_plans
 from gnnak.subgraphs.cached import cache_subgraphs
+from tests.fast.sampling.test_greedy import RULES
 from tests.gpu import needs_gpu
 from tests.sampling.test_cached_plan import store_of
 
@@ -19,11 +20,11 @@ def some_graphs(count: int):
 
 @needs_gpu
 @pytest.mark.parametrize("wanted", [1, 3])
-@pytest.mark.parametrize("strategy", ["random", "farthest", "min-set-cover"])
-def test_kernels_draw_what_pytorch_does(strategy, wanted):
+@pytest.mark.parametrize("rule", RULES)
+def test_kernels_draw_what_pytorch_does(rule, wanted):
     pytest.importorskip("triton")
     store = store_of(list(some_graphs(500))).to("cuda")
-    drop, positions = SubgraphDrop(strategy, wanted), torch.randperm(500)
+    drop, positions = SubgraphDrop(**rule, min_coverage=wanted), torch.randperm(500)
     kept = cache_subgraphs(store, EgoNets(2))
     plan, subs = cache_plans(kept, drop)[positions], kept[positions]
     edge_index = store[positions].edge_index

@@ -71,6 +71,24 @@ def test_hash_names_the_subgraphs_that_the_model_was_published_with():
     assert own.hash() != made(name="sswl+-gin", subgraphs={"kind": "egonets"}).hash()
 
 
+def test_hash_depends_on_the_rules_of_subgraph_drop_only_if_it_is_used():
+    """A model that uses all subgraphs is the same under any rule."""
+    rules = {"farthest": {"ties": "lowest"}, "random": {"share": 0.2}}
+    for strategy, rule in rules.items():
+        for name in ("gin", "gin-ak+", "gin-ak+-s"):
+            options = {"model.name": name, "model.drop.strategy": strategy}
+            usual = change(RunConfig(), options)
+            changed = change(usual, {"model.drop": rule})
+            assert (changed.hash() == usual.hash()) == (name != "gin-ak+-s")
+
+
+def test_recorded_hashes_are_those_of_their_configs():
+    """A record with another hash would be missing in the tables."""
+    for record in map(json.loads, RECORDS.read_text().splitlines()):
+        config = change(RunConfig(), record["config"])
+        assert (config.hash(), config.cell()) == (record["hash"], record["cell"])
+
+
 def test_subgraphs_are_egonets_or_walks():
     assert RunConfig().model.subgraphs.build() == EgoNets(3)
     walks = change(RunConfig(), {"model.subgraphs": {"kind": "walks", "length": 4}})
