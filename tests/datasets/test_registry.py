@@ -122,7 +122,7 @@ def test_pattern_is_a_node_task(monkeypatch):
     monkeypatch.setattr(loaders, "pattern_graphs", few)
     first, again = load_dataset("pattern"), load_dataset("pattern")
     assert first.info.node_task
-    assert first.info.node_features == Categorical((3,))
+    assert first.info.node_features == Categorical((2, 2, 2))
     for field in ("edge_index", "x", "y"):
         left, right = (getattr(found.store, field) for found in (first, again))
         assert torch.equal(left, right)
